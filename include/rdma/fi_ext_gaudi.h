@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * fi_ext_gaudi.h - what the gaudi provider offers beyond libfabric's own interface.
+ *
+ * A program that knows nothing of Habana's libraries can find a Gaudi, allocate device memory, copy to
+ * and from it and hand ranges of it to libfabric with this header alone:
+ *
+ *   struct fi_gaudi_ops *ops;
+ *   uint64_t addr;
+ *   fi_open_ops(&domain->fid, FI_GAUDI_DOMAIN_OPS, 0, (void **) &ops, NULL);
+ *   ops->alloc(domain, 1 << 20, &addr);
+ *   ops->copy(domain, addr, (uint64_t) (uintptr_t) host, 1 << 20, FI_GAUDI_HOST_TO_DEVICE);
+ *   fi_mr_regattr(domain, &attr, 0, &mr);    attr.iface = FI_HMEM_SYNAPSEAI, iov_base = (void *) addr
+ *
+ * A device address is never valid for the CPU: dereferencing one is a fault. It is carried as uint64_t here
+ * and cast to a pointer only where libfabric's interface asks for one.
+ *
+ * Every function returns 0 or a negative libfabric error code, may be called from any thread, and
+ * needs the domain that the ops were opened on. The domain must stay open while any of its device memory,
+ * copies or exported descriptors is in use, except that an exported descriptor survives it.
+ */
+#ifndef FI_EXT_GAUDI_H
+#define FI_EXT_GAUDI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_domain.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Name for fi_open_ops on a domain of the gaudi provider. */
+#define FI_GAUDI_DOMAIN_OPS "gaudi_domain_ops_1"
+
+enum fi_gaudi_generation {
+	FI_GAUDI_GENERATION_1 = 1,
+	FI_GAUDI_GENERATION_2 = 2,
+	FI_GAUDI_GENERATION_3 = 3,
+};
+
+struct fi_gaudi_device_attr {
+	enum fi_gaudi_generation generation;
+	char	 name[32];		/* "Gaudi2", or "simulated Gaudi2" on the stand-in */
+	char	 pci_addr[16];		/* "0000:19:00.0" */
+	int	 index;			/* device index as FI_GAUDI_DEVICE takes it; -1 when not known */
+	uint32_t module_id;
+	int	 simulated;		/* 1: the stand-in library, no hardware is involved */
+	int	 owned;			/* 1: opened by the provider; 0: adopted from the application */
+	uint64_t hbm_size;		/* bytes the driver reports for user allocations */
+	uint64_t hbm_free;		/* bytes of it not allocated */
+};
+
+enum fi_gaudi_copy_dir {
+	FI_GAUDI_HOST_TO_DEVICE,
+	FI_GAUDI_DEVICE_TO_HOST,
+	FI_GAUDI_DEVICE_TO_DEVICE,	/* both ranges on one device */
+};
+
+struct fi_gaudi_addr_attr {
+	uint64_t alloc_base;		/* first address of the allocation that holds the range */
+	uint64_t alloc_len;		/* its length in bytes */
+	uint64_t offset;		/* of the queried address in it */
+	int	 device_index;
+	int	 adopted;		/* 1: a range the application owns */
+};
+
+struct fi_gaudi_dmabuf {
+	int	 fd;			/* a dma-buf; the caller owns it and closes it */
+	uint64_t offset;		/* of the range's first byte in the dma-buf */
+	uint64_t len;			/* bytes asked for */
+	uint64_t base_addr;		/* device address of the dma-buf's first byte: fi_mr_dmabuf.base_addr */
+};
+
+/*
+ * A range of device memory that the application (or a runtime it uses) allocated and keeps mapped.
+ * map_base is the address that the driver's map call returned for the mapping that holds the range; the
+ * export call wants that address exactly. The application keeps ownership and releases the range
+ * (release_range) before it unmaps it.
+ */
+struct fi_gaudi_range {
+	uint64_t addr;
+	uint64_t len;
+	uint64_t map_base;
+	uint64_t map_len;
+};
+
+struct fi_gaudi_ops {
+	size_t size;			/* bytes of this structure that the provider filled in */
+
+	/* The device in use. -FI_ENODEV: none; the first call opens one (see FI_GAUDI_DEVICE). */
+	int (*query_device)(struct fid_domain *domain, struct fi_gaudi_device_attr *attr);
+
+	/*
+	 * len bytes (> 0) of device memory, aligned to 4 KiB. Not initialised. -FI_ENOMEM: HBM is full;
+	 * -FI_ENODEV, -FI_EBUSY, -FI_EAGAIN: no device, taken by another process, in reset.
+	 */
+	int (*alloc)(struct fid_domain *domain, uint64_t len, uint64_t *addr);
+
+	/*
+	 * addr as alloc returned it, else -FI_EINVAL. -FI_EBUSY: a memory region still covers the
+	 * allocation, close it first; nothing is freed then.
+	 */
+	int (*free)(struct fid_domain *domain, uint64_t addr);
+
+	/*
+	 * Copies len bytes (0 is allowed) and returns when they are there. Host addresses need not be registered
+	 * or aligned. -FI_EINVAL: a device range is not inside one allocation.
+	 */
+	int (*copy)(struct fid_domain *domain, uint64_t dst, uint64_t src, uint64_t len,
+		    enum fi_gaudi_copy_dir dir);
+
+	/*
+	 * Starts the same copy. The ranges must stay as they are until copy_test or copy_wait reports the end of it;
+	 * *ticket names the copy and is given back by the call that reports its end. No order among copies.
+	 */
+	int (*copy_async)(struct fid_domain *domain, uint64_t dst, uint64_t src, uint64_t len,
+			  enum fi_gaudi_copy_dir dir, uint64_t *ticket);
+
+	/* 0: done; -FI_EAGAIN: not yet; another error: failed. The ticket is used up unless -FI_EAGAIN. */
+	int (*copy_test)(struct fid_domain *domain, uint64_t ticket);
+
+	/* Waits up to timeout_ms (-1: for ever). -FI_ETIMEDOUT: not yet, the ticket stays valid. */
+	int (*copy_wait)(struct fid_domain *domain, uint64_t ticket, int timeout_ms);
+
+	/* -FI_ENOENT: not device memory known here; -FI_EINVAL: runs past its allocation's end. */
+	int (*query_addr)(struct fid_domain *domain, uint64_t addr, uint64_t len,
+			  struct fi_gaudi_addr_attr *attr);
+
+	/*
+	 * A dma-buf that holds the range [addr, addr + len). -FI_EOPNOTSUPP: this driver cannot export
+	 * (Gaudi2 on a 6.1 kernel).
+	 */
+	int (*export_dmabuf)(struct fid_domain *domain, uint64_t addr, uint64_t len,
+			     struct fi_gaudi_dmabuf *dmabuf);
+
+	/*
+	 * Uses the device that the application opened (an hl-thunk descriptor) in place of one the provider
+	 * would open. The descriptor stays the application's, must stay open while the domain is, and is
+	 * never closed here. -FI_EBUSY: a device is in use already; -FI_EINVAL: not a Gaudi's descriptor.
+	 */
+	int (*adopt_device)(struct fid_domain *domain, int device_fd);
+
+	/* Makes a range known. -FI_EINVAL: outside its mapping; -FI_EEXIST: overlaps a known one. */
+	int (*adopt_range)(struct fid_domain *domain, const struct fi_gaudi_range *range);
+
+	/* Forgets an adopted range by its first address. -FI_EBUSY: a memory region still covers it. */
+	int (*release_range)(struct fid_domain *domain, uint64_t addr);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FI_EXT_GAUDI_H */
