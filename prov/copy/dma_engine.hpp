@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "base/result.hpp"
+#include "copy/host_pages.hpp"
+#include "copy/pinned_region.hpp"
+#include "device/device.hpp"
+
+namespace gaudi::copy {
+
+/// Both sides of a copy are device addresses: of HBM, or of host memory in a pinned_region.
+enum class direction { host_to_device, device_to_host, device_to_device };
+
+/// Names a copy in flight. The default one names a copy that is done already.
+struct ticket {
+  std::uint64_t id = 0;
+};
+
+/// The device's copy engine: asynchronous, by command submission with user command buffers on its
+/// PDMA queues (device API reference 5.3). Thread safe; no allocation per copy. Copies are not
+/// ordered among each other. Make one per device (for_device), as the driver's limit of submissions
+/// in flight is per device.
+class dma_engine {
+ public:
+  /// The device's engine, shared with whoever else has it now. -FI_ENOMEM, -FI_EBUSY: device in
+  /// reset.
+  static base::result<std::shared_ptr<dma_engine>> for_device(
+      const std::shared_ptr<device::device>& owner);
+
+  dma_engine(const dma_engine&) = delete;
+  dma_engine& operator=(const dma_engine&) = delete;
+  /// Waits for what is in flight, since the hardware still reads its command buffers.
+  ~dma_engine();
+
+  /// Starts a copy of `len` bytes (0 is done at once). Both ranges stay as they are until poll or
+  /// wait reports the end. -FI_EAGAIN: as many copies as the engine takes are in flight, poll some;
+  /// -FI_EINVAL: more than one command buffer can describe (over 160 GiB); -FI_ENODEV or -FI_EIO:
+  /// the device is lost or in reset, for good as far as this engine goes.
+  base::result<ticket> submit(std::uint64_t dst_device_va, std::uint64_t src_device_va,
+                              std::uint64_t len, direction dir);
+
+  /// 0: done; -FI_EAGAIN: not yet, the ticket stays valid; else it failed: -FI_EIO aborted or timed
+  /// out, -FI_ENODEV device removed. -FI_EINVAL: not a ticket in flight. One ioctl, none once the
+  /// engine is dead: then every pending ticket fails.
+  int poll(ticket which) { return wait_us(which, 0); }
+
+  /// As poll, but waits up to `timeout_ms` (-1: for ever) and then says -FI_ETIMEDOUT, the ticket
+  /// staying valid.
+  int wait(ticket which, int timeout_ms);
+
+  [[nodiscard]] const std::shared_ptr<device::device>& owner() const noexcept { return owner_; }
+
+ private:
+  static constexpr unsigned max_slots = 64;
+  static constexpr std::size_t slot_bytes = 2048;
+  static constexpr unsigned max_packets = slot_bytes / sizeof(hl::lin_dma);
+
+  /// One command buffer. Belongs to whoever has the ticket; free ones are chained.
+  struct slot {
+    std::uint64_t seq = 0;
+    std::atomic<std::uint32_t> generation{1};  // odd: free, even: in flight
+    unsigned next_free = 0;
+  };
+  struct passkey {};
+
+ public:
+  /// For for_device, the only maker.
+  dma_engine(passkey, std::shared_ptr<device::device> owner, host_pages memory,
+             pinned_region commands);
+
+ private:
+  static base::result<std::shared_ptr<dma_engine>> make(std::shared_ptr<device::device> owner);
+
+  int wait_us(ticket which, std::uint64_t timeout_us);
+  [[nodiscard]] std::uint32_t queue_for(direction dir) noexcept;
+  unsigned write_packets(unsigned slot_index, std::uint64_t dst, std::uint64_t src,
+                         std::uint64_t len);
+  unsigned take_slot();
+  void give_slot(unsigned index);
+  int failed(int code);
+
+  const std::shared_ptr<device::device> owner_;
+  const host_pages memory_;
+  const pinned_region commands_;
+  std::atomic<unsigned> turn_{0};
+  std::atomic<int> dead_{0};  // 0, or the error of every later call
+  std::mutex mutex_;          // guards the chain of free slots
+  unsigned first_free_ = 0;
+  std::array<slot, max_slots> slots_;
+};
+
+}  // namespace gaudi::copy

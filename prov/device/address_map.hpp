@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.hpp"
+#include "device/location.hpp"
+
+namespace gaudi::device {
+
+/// Allocations by address: one writer at a time (the caller sees to it), any number of readers, who
+/// take no lock and never allocate. A sorted array under a sequence lock: a reader that meets a
+/// change looks again. Arrays that were outgrown live until the map does, since a reader may still
+/// be in one; they double, so together they take no more than the current one.
+class address_map {
+ public:
+  address_map();
+  address_map(const address_map&) = delete;
+  address_map& operator=(const address_map&) = delete;
+
+  /// Writer. False: it overlaps a known allocation. `entry.offset` is not kept.
+  /// Throws std::bad_alloc, with the map as it was.
+  bool insert(const location& entry);
+  /// Writer. False: no allocation begins at `base`.
+  bool erase(std::uint64_t base) noexcept;
+
+  /// Any thread. The allocation that holds [addr, addr + len). -FI_EINVAL: zero length, or the
+  /// range runs past the end of the allocation; -FI_ENOENT: `addr` is in none.
+  [[nodiscard]] base::result<location> find(std::uint64_t addr, std::uint64_t len) const noexcept;
+
+ private:
+  // Words are atomic because readers look while the writer moves them; the sequence tells whether
+  // what they saw belongs together.
+  struct entry {
+    std::atomic<std::uint64_t> base, len, map_base, map_len, generation, adopted;
+  };
+  using array = std::unique_ptr<entry[]>;
+
+  static void store(entry& to, const location& from) noexcept;
+  [[nodiscard]] static location load(const entry& from) noexcept;
+  [[nodiscard]] std::size_t upper_bound(const entry* entries, std::size_t count,
+                                        std::uint64_t addr) const noexcept;
+  void reserve(std::size_t count);
+  void begin_change() noexcept;
+  void end_change() noexcept;
+
+  std::atomic<std::uint64_t> sequence_{0};  // odd while the writer is at work
+  std::atomic<entry*> entries_{nullptr};
+  std::atomic<std::size_t> count_{0};
+  std::size_t capacity_ = 0;   // writer only
+  std::vector<array> arrays_;  // writer only; the last one is current
+};
+
+}  // namespace gaudi::device

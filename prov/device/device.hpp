@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/result.hpp"
+#include "device/address_map.hpp"
+#include "device/generation.hpp"
+#include "device/location.hpp"
+#include "device/mapping.hpp"
+#include "device/selector.hpp"
+#include "device/suballocator.hpp"
+#include "hl/thunk.hpp"
+
+namespace gaudi::device {
+
+/// What is fixed about an open device; compare struct fi_gaudi_device_attr.
+struct device_attributes {
+  int generation = 0;  ///< enum fi_gaudi_generation
+  std::string name;    ///< "Gaudi2", or the stand-in's "simulated Gaudi2"
+  std::string bus_id;  ///< "0000:19:00.0"
+  int index = -1;      ///< as FI_GAUDI_DEVICE takes it; -1 when not known
+  std::uint32_t module_id = 0;
+  bool simulated = false;
+  bool owned = false;          ///< opened here; false: adopted from the application
+  std::uint64_t hbm_size = 0;  ///< bytes for user allocations
+};
+
+class allocation_pin;
+
+/// An open Gaudi and its memory. All members may be called from any thread; find() takes no lock.
+/// Addresses are device addresses: nothing here or above may dereference one. Lives until the last
+/// shared_ptr goes (domains, regions, copies in flight hold one), since the driver wants
+/// registration, dma-buf, mapping, allocation and descriptor released in this order (device API
+/// reference 2.5).
+class device : public std::enable_shared_from_this<device> {
+ public:
+  /// How long open() tries again while the device is in reset, which a Gaudi2 is for seconds after
+  /// its last user closed it.
+  static constexpr std::chrono::milliseconds default_reset_timeout{15000};
+
+  /// Opens a device for this process alone, or gives the one that the process has open already if
+  /// `which` names it. After one warning that names the device and the remedy: -FI_EBUSY another
+  /// process has it; -FI_EAGAIN still in reset after `reset_timeout`; -FI_ENODEV no such device;
+  /// -FI_EOPNOTSUPP a generation not driven by this provider; or the driver's error.
+  static base::result<std::shared_ptr<device>> open(
+      std::shared_ptr<const hl::thunk> thunk, const selector& which,
+      std::chrono::milliseconds reset_timeout = default_reset_timeout);
+
+  /// Uses a device that the application opened. `fd` stays the application's and must stay open
+  /// while the device lives. -FI_EINVAL: not a Gaudi's descriptor; -FI_EOPNOTSUPP as for open.
+  static base::result<std::shared_ptr<device>> adopt(std::shared_ptr<const hl::thunk> thunk,
+                                                     int fd);
+
+  /// How many Gaudis the machine has, found by their control nodes, so that none is opened
+  /// exclusively.
+  static base::result<unsigned> count(const hl::thunk& thunk);
+
+  device(const device&) = delete;
+  device& operator=(const device&) = delete;
+
+  [[nodiscard]] const device_attributes& attributes() const noexcept { return attributes_; }
+  [[nodiscard]] const generation_traits& generation() const noexcept { return generation_; }
+  [[nodiscard]] const hl::thunk& thunk() const noexcept { return *thunk_; }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+
+  /// Bytes of HBM that allocate() could still give, in the whole (one ioctl).
+  [[nodiscard]] base::result<std::uint64_t> hbm_free() const;
+
+  /// `len` bytes (> 0), aligned to 4 KiB, contents undefined. -FI_EINVAL: zero; -FI_ENOMEM: HBM
+  /// is full; -FI_EBUSY: device in reset.
+  base::result<std::uint64_t> allocate(std::uint64_t len);
+  /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed.
+  base::result<void> free(std::uint64_t addr);
+
+  /// Makes known a range of the application's, inside a mapping that begins at `map_base`.
+  /// -FI_EINVAL: not device addresses, or outside the mapping; -FI_EEXIST: overlaps a known range.
+  base::result<void> adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
+                                 std::uint64_t map_len);
+  /// Forgets an adopted range by its first address. -FI_EINVAL: not one; -FI_EBUSY: pinned.
+  base::result<void> release_range(std::uint64_t addr);
+
+  /// Where [addr, addr + len) is. -FI_ENOENT: not in memory known here; -FI_EINVAL: zero length, or
+  /// past the end of the allocation.
+  [[nodiscard]] base::result<location> find(std::uint64_t addr, std::uint64_t len) const noexcept {
+    return map_.find(addr, len);
+  }
+
+  /// Keeps the allocation or range that holds `addr` from being freed while the pin lives: what a
+  /// memory region holds. -FI_ENOENT: `addr` is in none.
+  base::result<allocation_pin> pin(std::uint64_t addr);
+
+  /// A dma-buf that holds [addr, addr + len): the whole mapping, exported once and duplicated for
+  /// the caller. Errors of find(), and -FI_EOPNOTSUPP: this driver or library cannot export (Gaudi2
+  /// on a 6.1 kernel), said once by a warning.
+  base::result<dmabuf> export_dmabuf(std::uint64_t addr, std::uint64_t len);
+
+ private:
+  friend class allocation_pin;
+  struct record {
+    std::uint64_t len;
+    std::uint64_t map_base;
+    bool adopted;
+    unsigned pins = 0;
+  };
+  struct borrowed_mapping {
+    mapping map;
+    unsigned ranges;
+  };
+  struct passkey {};
+
+  base::result<std::uint64_t> allocate_locked(std::uint64_t len);
+  base::result<void> grow(std::uint64_t len);
+  base::result<void> forget(std::uint64_t addr, bool adopted);
+  void shrink(std::uint64_t region);
+  base::result<void> publish(std::uint64_t addr, const record& added, std::uint64_t map_len);
+  mapping& borrow(std::uint64_t map_base, std::uint64_t map_len);
+  void unpin(std::uint64_t base) noexcept;
+
+ public:
+  /// For open and adopt, the only makers.
+  device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd,
+         const generation_traits& traits, device_attributes facts, std::uint64_t page_size);
+
+ private:
+  static base::result<std::shared_ptr<device>> make(std::shared_ptr<const hl::thunk> thunk,
+                                                    hl::device_fd fd);
+
+  const std::shared_ptr<const hl::thunk> thunk_;
+  const hl::device_fd fd_;  // before the mappings: they end first
+  const generation_traits& generation_;
+  const device_attributes attributes_;
+  const std::uint64_t page_size_;
+
+  mutable std::mutex mutex_;                            // guards all below but reading map_
+  std::map<std::uint64_t, mapping> regions_;            // driver allocations, by base
+  std::map<std::uint64_t, borrowed_mapping> borrowed_;  // mappings of adopted ranges, by base
+  suballocator blocks_;
+  std::map<std::uint64_t, record> records_;  // allocations and ranges, by base
+  address_map map_;
+};
+
+/// Holds an allocation: while it lives, free and release_range say -FI_EBUSY. Also holds the
+/// device.
+class allocation_pin {
+ public:
+  allocation_pin(allocation_pin&&) noexcept = default;
+  allocation_pin& operator=(allocation_pin&& other) noexcept;
+  ~allocation_pin();
+
+  [[nodiscard]] std::uint64_t base() const noexcept { return base_; }
+
+ private:
+  friend class device;
+  allocation_pin(std::shared_ptr<device> owner, std::uint64_t base)
+      : owner_(std::move(owner)), base_(base) {}
+
+  std::shared_ptr<device> owner_;  // null when moved from
+  std::uint64_t base_;
+};
+
+}  // namespace gaudi::device

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "device/generation.hpp"
+
+namespace gaudi::device {
+namespace {
+
+constexpr generation_traits gaudi1{.number = 1,
+                                   .name = "Gaudi",
+                                   .supported = false,
+                                   .host_to_device = {},
+                                   .device_to_host = {},
+                                   .device_to_device = {},
+                                   .max_in_flight = 0};
+
+// PDMA_0's streams are queues 0-3 and PDMA_1's 4-7. 48 of the driver's 64 submissions leave room
+// for an application that submits on the same descriptor.
+constexpr generation_traits gaudi2{.number = 2,
+                                   .name = "Gaudi2",
+                                   .supported = true,
+                                   .host_to_device = {0, 1, 2, 3},
+                                   .device_to_host = {4, 5, 6, 7},
+                                   .device_to_device = {0, 4, 1, 5},
+                                   .max_in_flight = 48};
+
+constexpr generation_traits gaudi3{.number = 3,
+                                   .name = "Gaudi3",
+                                   .supported = false,
+                                   .host_to_device = {},
+                                   .device_to_host = {},
+                                   .device_to_device = {},
+                                   .max_in_flight = 0};
+
+}  // namespace
+
+const generation_traits* generation_of(std::uint32_t pci_device_id) noexcept {
+  switch (pci_device_id) {
+    case 0x1000:
+    case 0x1001:
+    case 0x1010:
+    case 0x1011:
+    case 0xff02:  // the vendor's simulator
+      return &gaudi1;
+    case 0x1020:
+    case 0xff07:
+      return &gaudi2;
+    case 0x1060:
+    case 0x1061:
+    case 0x1062:
+    case 0xff0b:
+      return &gaudi3;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace gaudi::device

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace gaudi::device {
+
+/// Everything that differs from one Gaudi generation to the next (device API
+/// reference 1.2, 2.1, 5.2, 5.3), in one place. Objects are constants of static storage duration.
+struct generation_traits {
+  int number;        ///< 1, 2 or 3: enum fi_gaudi_generation
+  const char* name;  ///< "Gaudi2"
+  bool supported;    ///< this provider can drive it
+  /// Hardware queues for copies by direction, taken in turn so that independent copies overlap.
+  std::array<std::uint32_t, 4> host_to_device;
+  std::array<std::uint32_t, 4> device_to_host;
+  std::array<std::uint32_t, 4> device_to_device;
+  /// Command submissions that the driver holds at a time; one more makes the library spin.
+  unsigned max_in_flight;
+};
+
+/// The generation of a PCI device id, or null for what is not a Gaudi.
+const generation_traits* generation_of(std::uint32_t pci_device_id) noexcept;
+
+/// True for an address in a Gaudi2's or Gaudi3's memory. Those ranges are non-canonical on the CPU,
+/// so no host pointer is ever among them; Gaudi1's addresses cannot be told and give false.
+constexpr bool is_device_address(std::uint64_t address) noexcept {
+  constexpr std::uint64_t gaudi2_first = 0x1001000000000000, gaudi2_end = 0x1002000000000000;
+  constexpr std::uint64_t gaudi3_first = 0x0201000000000000, gaudi3_end = 0x0202000000000000;
+  return (address >= gaudi2_first && address < gaudi2_end) ||
+         (address >= gaudi3_first && address < gaudi3_end);
+}
+
+}  // namespace gaudi::device

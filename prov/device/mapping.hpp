@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/result.hpp"
+#include "base/scoped_fd.hpp"
+#include "hl/thunk.hpp"
+
+namespace gaudi::device {
+
+/// One mapping of device memory, exported as a dma-buf at most once: the driver allocation that
+/// ours are cut from, or a range of the application's. Not thread safe. Movable.
+class mapping {
+ public:
+  /// Allocates at least `len` bytes (the driver rounds up to `page_size`) and maps them; owned:
+  /// undone at the end. -FI_ENOMEM: HBM is full; -FI_EBUSY: device in reset.
+  static base::result<mapping> allocate(std::shared_ptr<const hl::thunk> thunk, int fd,
+                                        std::uint64_t len, std::uint64_t page_size);
+  /// A mapping that the application made and undoes.
+  static mapping borrow(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
+                        std::uint64_t len);
+
+  mapping(mapping&& other) noexcept;
+  mapping& operator=(mapping&&) = delete;
+  /// Releases whatever is left, in the driver's order: dma-buf, mapping, allocation.
+  ~mapping();
+
+  [[nodiscard]] std::uint64_t base() const noexcept { return base_; }
+  [[nodiscard]] std::uint64_t len() const noexcept { return len_; }
+
+  /// A descriptor of the whole mapping's dma-buf: a duplicate of the one made by the first call.
+  /// -FI_EOPNOTSUPP: the driver cannot export; -FI_EMFILE and the like.
+  base::result<base::scoped_fd> export_dmabuf();
+  /// Unmaps and frees. Fails with the mapping intact (-FI_EINVAL) while someone else holds the
+  /// dma-buf.
+  base::result<void> release();
+
+ private:
+  mapping(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t handle, std::uint64_t base,
+          std::uint64_t len);
+
+  std::shared_ptr<const hl::thunk> thunk_;
+  int fd_;
+  std::uint64_t handle_;  // 0: nothing to undo
+  std::uint64_t base_;
+  std::uint64_t len_;
+  base::scoped_fd dmabuf_;
+};
+
+}  // namespace gaudi::device
