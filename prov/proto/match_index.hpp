@@ -113,6 +113,11 @@ class match_index {
     if (queue::remove(item)) --keys_;
   }
 
+  /// Follows the number of different keys queued at once, never the number of items that passed.
+  [[nodiscard]] std::size_t bucket_count() const noexcept {
+    return std::size_t{1} << (64 - shift_);
+  }
+
   /// The oldest item of `key`, or null.
   [[nodiscard]] Item* find(match_key key) const noexcept {
     Item* head = slot(key);
@@ -128,8 +133,8 @@ class match_index {
     return KeyOf(head) == key;
   }
 
-  /// Multiply-shift: the product's top bits choose the bucket. Folding first lets
-  /// tags that differ only in their upper half (a communicator's number, say) spread as well.
+  /// Multiply-shift: the product's top bits choose the bucket. Folding first spreads tags that
+  /// differ in their middle bits only (a communicator's number, say).
   static uint64_t mix(const match_key& key) noexcept {
     uint64_t x = key.tag ^ (key.source * 0xd6e8feb86659fd93U);
     x ^= x >> 32;
@@ -139,7 +144,7 @@ class match_index {
   Item*& slot(const match_key& key) const noexcept { return slots_[mix(key) >> shift_]; }
 
   bool grow() noexcept {
-    const std::size_t old_count = std::size_t{1} << (64 - shift_);
+    const std::size_t old_count = bucket_count();
     grow_at_ *= 2;  // Also when memory is short: tried again only after as many keys more.
     try {
       std::vector<Item*> bigger(old_count * 2);
