@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/params.hpp"
+
+#include <rdma/fi_errno.h>
+#include <rdma/providers/fi_prov.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "base/log.hpp"
+
+namespace gaudi::base {
+namespace {
+
+std::string variable_name(const param_spec& spec) {
+  std::string name = "FI_GAUDI_";
+  for (const char* c = spec.name; *c != '\0'; ++c) {
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
+  }
+  return name;
+}
+
+std::optional<unsigned> suffix_shift(std::string_view suffix) {
+  if (suffix.empty()) return 0;
+  if (suffix == "K" || suffix == "k") return 10;
+  if (suffix == "M" || suffix == "m") return 20;
+  if (suffix == "G" || suffix == "g") return 30;
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (ec != std::errc{}) return std::nullopt;
+  const auto shift = suffix_shift(text.substr(static_cast<std::size_t>(end - text.data())));
+  if (!shift || value > (UINT64_MAX >> *shift)) return std::nullopt;
+  return value << *shift;
+}
+
+std::optional<core_choice> parse_core(std::string_view text) {
+  if (text == "auto") return core_choice::automatic;
+  if (text == "verbs") return core_choice::verbs;
+  if (text == "tcp") return core_choice::tcp;
+  return std::nullopt;
+}
+
+/// Reads one parameter after the other and remembers whether one was bad.
+class reader {
+ public:
+  explicit reader(const params::lookup& text_of) : text_of_(text_of) {}
+
+  [[nodiscard]] std::string text(param id) const {
+    const auto& spec = spec_of(id);
+    const char* given = text_of_(spec.name);
+    return given ? given : spec.default_text;
+  }
+
+  [[nodiscard]] std::uint64_t number(param id) {
+    const auto& spec = spec_of(id);
+    const auto value = parse_number(text(id));
+    if (value && *value >= spec.min && *value <= spec.max) return *value;
+    refuse(id, "a number from " + std::to_string(spec.min) + " to " + std::to_string(spec.max) +
+                   ", suffixes K, M and G allowed");
+    return spec.min;
+  }
+
+  [[nodiscard]] core_choice core() {
+    if (const auto choice = parse_core(text(param::core))) return *choice;
+    refuse(param::core, "auto, verbs or tcp");
+    return core_choice::automatic;
+  }
+
+  [[nodiscard]] bool good() const { return good_; }
+
+ private:
+  static const param_spec& spec_of(param id) { return param_table[static_cast<std::size_t>(id)]; }
+
+  void refuse(param id, const std::string& allowed) {
+    good_ = false;
+    GAUDI_WARN(CORE, "%s=\"%s\" is not valid: give %s; the provider is not usable until then\n",
+               variable_name(spec_of(id)).c_str(), text(id).c_str(), allowed.c_str());
+  }
+
+  const params::lookup& text_of_;
+  bool good_ = true;
+};
+
+/// libfabric reads the environment and, from 2.x, its configuration file. The provider's parameters
+/// are defined as strings because libfabric's own number parsing accepts any text as 0.
+const char* text_from_libfabric(const char* name) {
+  char* text = nullptr;
+  return fi_param_get_str(&provider(), name, &text) == FI_SUCCESS ? text : nullptr;
+}
+
+}  // namespace
+
+result<params> params::parse(const lookup& text_of) {
+  reader in(text_of);
+  params p;
+  p.core = in.core();
+  p.hlthunk = in.text(param::hlthunk);
+  p.device = in.text(param::device);
+  p.eager_size = in.number(param::eager_size);
+  p.staging_chunk = in.number(param::staging_chunk);
+  p.staging_depth = in.number(param::staging_depth);
+  p.rx_buffers = in.number(param::rx_buffers);
+  p.unexpected_limit = in.number(param::unexpected_limit);
+  p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));
+  if (!in.good()) return error{-FI_EINVAL};
+  return p;
+}
+
+const result<params>& params::parsed() {
+  static const result<params> once = parse(text_from_libfabric);
+  return once;
+}
+
+const params& params::get() {
+  static const result<params> defaults = parse([](const char*) { return nullptr; });
+  return parsed() ? *parsed() : *defaults;
+}
+
+void define_params() {
+  for (const auto& spec : param_table) {
+    fi_param_define(&provider(), spec.name, FI_PARAM_STRING, "%s (default: %s)", spec.help,
+                    *spec.default_text ? spec.default_text : "empty");
+  }
+}
+
+}  // namespace gaudi::base

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace gaudi::base {
+
+/// Which libfabric provider carries the bytes (FI_GAUDI_CORE).
+enum class core_choice { automatic, verbs, tcp };
+
+/// One FI_GAUDI_* parameter as the user sees it. A number is a decimal count with an optional
+/// suffix K, M or G (powers of 1024) and must lie in [min, max]; a text has max == 0.
+struct param_spec {
+  const char* name;          ///< as libfabric takes it: "eager_size" is FI_GAUDI_EAGER_SIZE
+  const char* default_text;  ///< "" for an optional text
+  std::uint64_t min;
+  std::uint64_t max;
+  const char* help;  ///< one line, shown by `fi_info -g gaudi`
+};
+
+/// Order of `param_table`.
+enum class param : std::size_t {
+  core,
+  hlthunk,
+  device,
+  eager_size,
+  staging_chunk,
+  staging_depth,
+  rx_buffers,
+  unexpected_limit,
+  device_timeout,
+  count_,
+};
+
+/// Every parameter of the provider: the one place that names, defaults and limits come from.
+inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)> param_table{{
+    {"core", "auto", 0, 0,
+     "libfabric provider that carries the data: auto (verbs where an RDMA device exists, else "
+     "tcp), "
+     "verbs or tcp"},
+    {"hlthunk", "", 0, 0,
+     "path of libhl-thunk.so; empty: the installed library, by its soname and then in the vendor's "
+     "folder"},
+    {"device", "", 0, 0,
+     "Gaudi to open: device index (0), module id (module:3) or PCI address (0000:19:00.0); "
+     "empty: the first free one"},
+    {"eager_size", "16384", 64, 1048576,
+     "largest message in bytes that is sent at once; larger ones use a rendezvous"},
+    {"staging_chunk", "524288", 4096, 67108864,
+     "bytes copied between device and host memory at a time when data is staged"},
+    {"staging_depth", "8", 2, 256, "staging chunks of one transfer that may be in flight"},
+    {"rx_buffers", "256", 8, 65536, "receive buffers that an endpoint shares among all its peers"},
+    {"unexpected_limit", "67108864", 65536, 1ULL << 40,
+     "bytes of messages without a matching receive that an endpoint keeps before it stops its "
+     "senders"},
+    {"device_timeout", "15", 0, 3600, "seconds to wait for a device that is in reset"},
+}};
+
+/// The parsed parameters. Immutable once parsed, so any thread may read them.
+struct params {
+  core_choice core = core_choice::automatic;
+  std::string hlthunk;
+  std::string device;
+  std::size_t eager_size = 0;        ///< bytes
+  std::size_t staging_chunk = 0;     ///< bytes
+  std::size_t staging_depth = 0;     ///< chunks
+  std::size_t rx_buffers = 0;        ///< buffers per endpoint
+  std::size_t unexpected_limit = 0;  ///< bytes per endpoint
+  std::chrono::seconds device_timeout{0};
+
+  /// Text that the user gave for a parameter's name, or nullptr for the default.
+  using lookup = std::function<const char*(const char* name)>;
+
+  /// Parses all parameters. A text that does not parse or is out of range gives one warning that
+  /// names variable, text and allowed values, and -FI_EINVAL.
+  static result<params> parse(const lookup& text_of);
+
+  /// The process's parameters, parsed (and warned about) once, on first use. fi_getinfo refuses to
+  /// list anything while they are invalid.
+  static const result<params>& parsed();
+
+  /// The process's parameters; the defaults where they are invalid, which only code that runs
+  /// without a successful fi_getinfo can see.
+  static const params& get();
+};
+
+/// Registers every parameter with libfabric for base::provider(), so that `fi_info -g gaudi` lists
+/// it with default and explanation. Once, from fi_prov_ini.
+void define_params();
+
+}  // namespace gaudi::base

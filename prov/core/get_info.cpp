@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "core/get_info.hpp"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+#include "base/log.hpp"
+
+namespace gaudi::core {
+namespace {
+
+/// The newest interface whose structures the provider knows how to pad and read; from 1.20 on verbs
+/// takes dma-buf registrations.
+constexpr std::uint32_t newest_version = FI_VERSION(1, 20);
+
+thread_local bool nested = false;
+
+class nested_scope {
+ public:
+  nested_scope() noexcept { nested = true; }
+  ~nested_scope() { nested = false; }
+  nested_scope(const nested_scope&) = delete;
+  nested_scope& operator=(const nested_scope&) = delete;
+};
+
+/// fi_freeinfo frees strings and addresses with free().
+char* owned_string(const std::string& text) {
+  return text.empty() ? nullptr : ::strdup(text.c_str());
+}
+
+void set_address(void*& addr, std::size_t& length, std::span<const std::byte> from) {
+  if (from.empty()) return;
+  addr = std::malloc(from.size());
+  if (!addr) return;
+  std::memcpy(addr, from.data(), from.size());
+  length = from.size();
+}
+
+unique_info hints_for(const query& q, const char* provider) {
+  unique_info hints(fi_allocinfo());
+  if (!hints) return hints;
+  hints->caps = FI_MSG | FI_RMA;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2 | FI_RX_CQ_DATA;
+  hints->addr_format = q.addr_format;
+  set_address(hints->src_addr, hints->src_addrlen, q.src_addr);
+  set_address(hints->dest_addr, hints->dest_addrlen, q.dest_addr);
+  hints->ep_attr->type = FI_EP_MSG;
+  // The provider's own domain lock serialises all calls on a core domain.
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+  hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->name = owned_string(q.domain_name);
+  hints->fabric_attr->name = owned_string(q.fabric_name);
+  // Never without a name: with `include_hidden` and no name libfabric would ask this provider
+  // again.
+  hints->fabric_attr->prov_name = ::strdup(provider);
+  return hints->fabric_attr->prov_name ? std::move(hints) : unique_info();
+}
+
+/// mlx5 may put a small payload into the completion, for the CPU to copy to its place: a fault
+/// where that place is device memory. A value that the user set is left alone.
+void forbid_scatter_to_cqe() {
+  static std::once_flag once;
+  std::call_once(once, [] { ::setenv("MLX5_SCATTER_TO_CQE", "0", 0); });
+}
+
+base::result<unique_info> ask(const query& q, const char* provider) {
+  if (std::strcmp(provider, "verbs") == 0) forbid_scatter_to_cqe();
+  const unique_info hints = hints_for(q, provider);
+  if (!hints) return base::error{-FI_ENOMEM};
+
+  const nested_scope scope;
+  fi_info* found = nullptr;
+  const std::uint64_t flags =
+      only_core_providers | include_hidden | (q.flags & (FI_SOURCE | FI_NUMERICHOST));
+  const int ret = fi_getinfo(std::min(fi_version(), newest_version), q.node, q.service, flags,
+                             hints.get(), &found);
+  if (ret) return base::error{ret};
+  return unique_info(found);
+}
+
+base::result<unique_info> ask_chosen(const query& q, const char* provider) {
+  auto found = ask(q, provider);
+  // A question about any interface has an answer wherever the core provider works at all.
+  const bool unrestricted = !q.node && !q.service && q.src_addr.empty() && q.dest_addr.empty() &&
+                            q.addr_format == FI_FORMAT_UNSPEC && q.fabric_name.empty() &&
+                            q.domain_name.empty();
+  static std::atomic_flag warned;
+  if (!found && unrestricted && !warned.test_and_set()) {
+    GAUDI_WARN(
+        CORE,
+        "FI_GAUDI_CORE=%s, but libfabric's %s provider offers no FI_EP_MSG endpoint (%s): see "
+        "`FI_PROVIDER=%s fi_info`, or set FI_GAUDI_CORE=auto\n",
+        provider, provider, fi_strerror(-found.code()), provider);
+  }
+  return found;
+}
+
+}  // namespace
+
+base::result<unique_info> get_info(const query& q) {
+  switch (q.core) {
+    case base::core_choice::verbs:
+      return ask_chosen(q, "verbs");
+    case base::core_choice::tcp:
+      return ask_chosen(q, "tcp");
+    case base::core_choice::automatic:
+      break;
+  }
+  if (q.rdma_present) {
+    auto found = ask(q, "verbs");
+    if (found) return found;
+  }
+  return ask(q, "tcp");
+}
+
+bool inside_get_info() noexcept {
+  return nested;
+}
+
+}  // namespace gaudi::core

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/eq.hpp"
+
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "base/log.hpp"
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+/// When the application leaves the size open.
+constexpr std::size_t default_capacity = 256;
+
+bool is_error(const fi_eq_err_entry& e) {
+  return e.err != 0;
+}
+
+}  // namespace
+
+fi_ops event_queue::fid_ops_{.size = sizeof(fi_ops),
+                             .close = close,
+                             .bind = not_supported,
+                             .control = control,
+                             .ops_open = not_supported,
+                             .tostr = not_supported,
+                             .ops_set = not_supported};
+fi_ops_eq event_queue::eq_ops_{.size = sizeof(fi_ops_eq),
+                               .read = read,
+                               .readerr = read_error,
+                               .write = write,
+                               .sread = wait_and_read,
+                               .strerror = error_text};
+
+event_queue::event_queue(children& parent, const fi_eq_attr& attr, base::scoped_fd wait_fd,
+                         void* user_context) noexcept
+    : fid_eq{.fid = {.fclass = FI_CLASS_EQ, .context = user_context, .ops = &fid_ops_},
+             .ops = &eq_ops_},
+      parent_(parent),
+      capacity_(attr.size ? attr.size : default_capacity),
+      flags_(attr.flags),
+      wait_obj_(attr.wait_obj),
+      wait_fd_(std::move(wait_fd)) {}
+
+int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept {
+  const fi_eq_attr wanted = attr ? *attr : fi_eq_attr{};
+  base::scoped_fd wait_fd;
+  switch (wanted.wait_obj) {
+    case FI_WAIT_NONE:
+      break;
+    case FI_WAIT_UNSPEC:
+    case FI_WAIT_FD:
+      wait_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      if (!wait_fd) return -errno;
+      break;
+    default:
+      GAUDI_INFO(EQ, "event queues have the wait objects NONE, UNSPEC and FD, not %d\n",
+                 wanted.wait_obj);
+      return -FI_ENOSYS;
+  }
+  auto* opened = new (std::nothrow) event_queue(parent, wanted, std::move(wait_fd), context);
+  if (!opened) return -FI_ENOMEM;
+  *out = opened;
+  return 0;
+}
+
+int event_queue::close(fid_t f) noexcept {
+  std::unique_ptr<event_queue> self(&of(f));
+  if (!self->bound_.any()) return 0;
+  GAUDI_INFO(EQ, "event queue stays open: close what is bound to it first\n");
+  static_cast<void>(self.release());
+  return -FI_EBUSY;
+}
+
+int event_queue::control(fid_t f, int command, void* arg) noexcept {
+  event_queue& self = of(f);
+  switch (command) {
+    case FI_GETWAIT:
+      if (self.wait_obj_ != FI_WAIT_FD) return -FI_ENODATA;
+      *static_cast<int*>(arg) = self.wait_fd_.get();
+      return 0;
+    case FI_GETWAITOBJ:
+      *static_cast<fi_wait_obj*>(arg) = self.wait_obj_;
+      return 0;
+    case control_try_wait: {
+      const std::lock_guard hold(self.mutex_);
+      return self.items_.empty() ? 0 : -FI_EAGAIN;
+    }
+    default:
+      return -FI_ENOSYS;
+  }
+}
+
+int event_queue::post(std::uint32_t event, std::span<const std::byte> entry) noexcept {
+  try {
+    return append({.event = event, .entry = {entry.begin(), entry.end()}});
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+}
+
+int event_queue::post_error(const fi_eq_err_entry& entry) noexcept {
+  fi_eq_err_entry own = entry;
+  own.err_data = nullptr;
+  own.err_data_size = 0;
+  return append({.entry = {}, .error = own});
+}
+
+int event_queue::append(item&& it) noexcept {
+  const std::lock_guard hold(mutex_);
+  if (overrun_) return -FI_EOVERRUN;
+  try {
+    if (items_.size() < capacity_) {
+      items_.push_back(std::move(it));
+    } else {
+      overrun_ = true;
+      GAUDI_WARN(EQ,
+                 "event queue overrun: its %zu entries are full and an event is lost; open it "
+                 "larger or read it more often\n",
+                 capacity_);
+      items_.push_back({.entry = {},
+                        .error = {.fid = &fid,
+                                  .context = nullptr,
+                                  .data = 0,
+                                  .err = FI_EOVERRUN,
+                                  .prov_errno = FI_EOVERRUN,
+                                  .err_data = nullptr,
+                                  .err_data_size = 0}});
+    }
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+  mark_readable();
+  return overrun_ ? -FI_EOVERRUN : 0;
+}
+
+void event_queue::pop() noexcept {
+  // The overrun error is the last that such a queue has to say, and it says it for ever.
+  if (overrun_ && items_.size() == 1) return;
+  items_.pop_front();
+  if (items_.empty()) clear_readable();
+}
+
+void event_queue::mark_readable() noexcept {
+  if (wait_fd_) ::eventfd_write(wait_fd_.get(), 1);
+}
+
+void event_queue::clear_readable() noexcept {
+  eventfd_t count = 0;
+  if (wait_fd_) ::eventfd_read(wait_fd_.get(), &count);
+}
+
+ssize_t event_queue::read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
+                          std::uint64_t flags) noexcept {
+  event_queue& self = of(eq);
+  const std::lock_guard hold(self.mutex_);
+  if (self.items_.empty()) return -FI_EAGAIN;
+  const item& front = self.items_.front();
+  if (is_error(front.error)) return -FI_EAVAIL;
+  const std::size_t size = front.entry.size();
+  if (len < size) return -FI_ETOOSMALL;
+  *event = front.event;
+  std::memcpy(buf, front.entry.data(), size);
+  if (!(flags & FI_PEEK)) self.pop();
+  return static_cast<ssize_t>(size);
+}
+
+ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t flags) noexcept {
+  event_queue& self = of(eq);
+  const std::lock_guard hold(self.mutex_);
+  if (self.items_.empty() || !is_error(self.items_.front().error)) return -FI_EAGAIN;
+  *buf = self.items_.front().error;
+  if (!(flags & FI_PEEK)) self.pop();
+  return sizeof(*buf);
+}
+
+ssize_t event_queue::write(fid_eq* eq, std::uint32_t event, const void* buf, std::size_t len,
+                           std::uint64_t) noexcept {
+  event_queue& self = of(eq);
+  if (!(self.flags_ & FI_WRITE)) return -FI_EINVAL;
+  const int ret = self.post(event, std::span(static_cast<const std::byte*>(buf), len));
+  return ret ? ret : static_cast<ssize_t>(len);
+}
+
+ssize_t event_queue::wait_and_read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
+                                   int timeout, std::uint64_t flags) noexcept {
+  event_queue& self = of(eq);
+  if (self.wait_obj_ == FI_WAIT_NONE) return -FI_EINVAL;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout);
+  for (;;) {
+    const ssize_t ret = read(eq, event, buf, len, flags);
+    if (ret != -FI_EAGAIN) return ret;
+    // Another reader may have been faster, so the time that is left is what counts.
+    int left = -1;
+    if (timeout >= 0) {
+      const auto rest = deadline - std::chrono::steady_clock::now();
+      left = static_cast<int>(
+          std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(rest).count()));
+    }
+    if (!self.wait_readable(left)) return -FI_EAGAIN;
+  }
+}
+
+/// False after `timeout` ms (negative: never) or when a signal came.
+bool event_queue::wait_readable(int timeout) const noexcept {
+  pollfd readable{.fd = wait_fd_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&readable, 1, timeout) > 0;
+}
+
+const char* event_queue::error_text(fid_eq*, int prov_errno, const void*, char* buf,
+                                    std::size_t len) noexcept {
+  const char* text = fi_strerror(prov_errno);
+  if (!buf || len == 0) return text;
+  std::snprintf(buf, len, "%s", text);
+  return buf;
+}
+
+}  // namespace gaudi::fi

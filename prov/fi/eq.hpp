@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "base/scoped_fd.hpp"
+#include "fi/children.hpp"
+
+namespace gaudi::fi {
+
+/// fid_eq of the provider, see fi_eq(3). Holds at least as many events as its attributes ask; one
+/// more puts it into the overrun state for good: no event is accepted any more, and after the last
+/// one it reports FI_EOVERRUN as an error. Wait objects: none, unspecified and file descriptor. All
+/// calls are thread safe.
+class event_queue final : public fid_eq {
+ public:
+  /// fi_eq_open. `parent` counts the open queues of the fabric.
+  static int open(children& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept;
+  static event_queue& of(fid_t f) noexcept {
+    return *static_cast<event_queue*>(reinterpret_cast<fid_eq*>(f));
+  }
+  static event_queue& of(fid_eq* eq) noexcept { return *static_cast<event_queue*>(eq); }
+
+  /// Appends an event whose entry (fi_eq_entry, fi_eq_cm_entry with data, ...) is `entry`. 0 or
+  /// -FI_EOVERRUN, -FI_ENOMEM.
+  int post(std::uint32_t event, std::span<const std::byte> entry) noexcept;
+  /// Appends an error, which readers see as -FI_EAVAIL. Provider data (err_data) is not carried.
+  int post_error(const fi_eq_err_entry& entry) noexcept;
+
+  /// Objects bound to this queue: each holds a children::ref, and the queue stays open for them.
+  children& bound() noexcept { return bound_; }
+
+ private:
+  struct item {
+    std::uint32_t event = 0;
+    std::vector<std::byte> entry;  ///< empty for an error
+    fi_eq_err_entry error{};       ///< .err is 0 unless this is an error
+  };
+
+  event_queue(children& parent, const fi_eq_attr& attr, base::scoped_fd wait_fd,
+              void* context) noexcept;
+
+  // The entries of fi_ops and fi_ops_eq.
+  static int close(fid_t f) noexcept;
+  static int control(fid_t f, int command, void* arg) noexcept;
+  static ssize_t read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
+                      std::uint64_t flags) noexcept;
+  static ssize_t read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t flags) noexcept;
+  static ssize_t write(fid_eq* eq, std::uint32_t event, const void* buf, std::size_t len,
+                       std::uint64_t flags) noexcept;
+  static ssize_t wait_and_read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
+                               int timeout, std::uint64_t flags) noexcept;
+  static const char* error_text(fid_eq* eq, int prov_errno, const void* err_data, char* buf,
+                                std::size_t len) noexcept;
+  static fi_ops fid_ops_;
+  static fi_ops_eq eq_ops_;
+
+  int append(item&& it) noexcept;
+  void pop() noexcept;
+  void mark_readable() noexcept;
+  void clear_readable() noexcept;
+  bool wait_readable(int timeout) const noexcept;
+
+  children::ref parent_;
+  children bound_;
+  const std::size_t capacity_;
+  const std::uint64_t flags_;
+  const fi_wait_obj wait_obj_;
+  /// An eventfd that is readable while the queue is not empty; empty for FI_WAIT_NONE.
+  const base::scoped_fd wait_fd_;
+  std::mutex mutex_;
+  std::deque<item> items_;
+  bool overrun_ = false;
+};
+
+}  // namespace gaudi::fi

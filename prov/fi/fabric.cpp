@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/fabric.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <memory>
+#include <new>
+#include <span>
+
+#include "base/log.hpp"
+#include "fi/domain.hpp"
+#include "fi/eq.hpp"
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+int close_fabric(fid* f) noexcept {
+  std::unique_ptr<fabric> self(&fabric::of(reinterpret_cast<fid_fabric*>(f)));
+  if (self->open_children().any()) {
+    GAUDI_INFO(FABRIC, "fabric stays open: close its domains and event queues first\n");
+    static_cast<void>(self.release());
+    return -FI_EBUSY;
+  }
+  return 0;
+}
+
+int open_domain(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept {
+  return domain_open(f, info, out, context);
+}
+
+int open_domain_with_flags(fid_fabric* f, fi_info* info, fid_domain** out, std::uint64_t flags,
+                           void* context) noexcept {
+  if (flags != 0) return -FI_ENOSYS;
+  return domain_open(f, info, out, context);
+}
+
+int open_event_queue(fid_fabric* f, fi_eq_attr* attr, fid_eq** out, void* context) noexcept {
+  return event_queue::open(fabric::of(f).open_children(), attr, out, context);
+}
+
+int try_wait(fid_fabric*, fid** fids, int count) noexcept {
+  for (fid* f : std::span(fids, static_cast<std::size_t>(count < 0 ? 0 : count))) {
+    if (const int ret = f->ops->control(f, control_try_wait, nullptr)) return ret;
+  }
+  return 0;
+}
+
+fi_ops fid_ops = only_close(close_fabric);
+fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
+                         .domain = open_domain,
+                         .passive_ep = not_supported,
+                         .eq_open = open_event_queue,
+                         .wait_open = not_supported,
+                         .trywait = try_wait,
+                         .domain2 = open_domain_with_flags};
+
+}  // namespace
+
+fabric::fabric(std::uint32_t version, void* user_context) noexcept
+    : fid_fabric{.fid = {.fclass = FI_CLASS_FABRIC, .context = user_context, .ops = &fid_ops},
+                 .ops = &fabric_ops,
+                 .api_version = version} {}
+
+int fabric_open(fi_fabric_attr* attr, fid_fabric** out, void* context) noexcept {
+  auto* opened = new (std::nothrow) fabric(attr ? attr->api_version : 0, context);
+  if (!opened) return -FI_ENOMEM;
+  *out = opened;
+  return 0;
+}
+
+}  // namespace gaudi::fi

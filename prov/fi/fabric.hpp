@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include "fi/children.hpp"
+
+namespace gaudi::fi {
+
+/// fid_fabric of the provider. Created by fabric_open, destroyed by fi_close, which is -FI_EBUSY
+/// while domains or event queues are open. Any thread.
+class fabric final : public fid_fabric {
+ public:
+  fabric(std::uint32_t version, void* context) noexcept;
+
+  static fabric& of(fid_fabric* f) noexcept { return *static_cast<fabric*>(f); }
+
+  /// Open domains and event queues: each holds a children::ref.
+  children& open_children() noexcept { return children_; }
+
+ private:
+  children children_;
+};
+
+/// fi_provider.fabric, see fi_fabric(3).
+int fabric_open(fi_fabric_attr* attr, fid_fabric** out, void* context) noexcept;
+
+}  // namespace gaudi::fi

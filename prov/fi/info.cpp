@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/info.hpp"
+
+#include <rdma/fi_errno.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "base/log.hpp"
+#include "base/params.hpp"
+#include "core/get_info.hpp"
+#include "fi/info_offer.hpp"
+#include "topo/rdma_devices.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+/// A domain is named after the core's: "gaudi-" + "eth0".
+constexpr std::string_view domain_prefix = "gaudi-";
+
+/// What one call of fi_getinfo asks.
+struct request {
+  std::uint32_t version;
+  const fi_info* hints;  ///< may be null
+  const base::params& params;
+};
+
+std::span<const std::byte> bytes_of(const void* data, std::size_t length) {
+  return data ? std::span(static_cast<const std::byte*>(data), length)
+              : std::span<const std::byte>();
+}
+
+/// The core's domain name under one of ours; empty when it is none.
+std::string_view core_domain_name(std::string_view name) {
+  if (!name.starts_with(domain_prefix)) return {};
+  return name.substr(domain_prefix.size());
+}
+
+void replace(char*& text, const std::string& value) {
+  std::free(text);
+  text = ::strdup(value.c_str());
+}
+
+void fill_tx(fi_tx_attr& tx, const fi_info* hints, std::uint64_t caps) {
+  const fi_tx_attr* asked = hints ? hints->tx_attr : nullptr;
+  tx = {};
+  tx.caps = caps & offer::tx_caps;
+  if (asked && asked->caps) tx.caps = offer::granted_caps(asked->caps, false) & tx.caps;
+  tx.op_flags = asked ? asked->op_flags : 0;
+  tx.msg_order = offer::msg_order;
+  tx.comp_order = FI_ORDER_NONE;
+  tx.inject_size = offer::inject_size;
+  tx.size = offer::queue_size;
+  tx.iov_limit = offer::iov_limit;
+  tx.rma_iov_limit = (caps & FI_RMA) ? offer::rma_iov_limit : 0;
+}
+
+void fill_rx(fi_rx_attr& rx, const request& r, std::uint64_t caps) {
+  const fi_rx_attr* asked = r.hints ? r.hints->rx_attr : nullptr;
+  rx = {};
+  rx.caps = caps & offer::rx_caps;
+  if (asked && asked->caps) rx.caps = offer::granted_caps(asked->caps, false) & rx.caps;
+  rx.op_flags = asked ? asked->op_flags : 0;
+  rx.msg_order = offer::msg_order;
+  rx.comp_order = FI_ORDER_NONE;
+  rx.total_buffered_recv = r.params.unexpected_limit;
+  rx.size = offer::queue_size;
+  rx.iov_limit = offer::iov_limit;
+}
+
+void fill_ep(fi_ep_attr& ep, const fi_info* hints) {
+  const fi_ep_attr* asked = hints ? hints->ep_attr : nullptr;
+  ep = {};
+  ep.type = FI_EP_RDM;
+  ep.protocol = offer::protocol;
+  ep.protocol_version = offer::protocol_version;
+  ep.max_msg_size = offer::max_msg_size;
+  ep.mem_tag_format =
+      asked && asked->mem_tag_format ? asked->mem_tag_format : offer::mem_tag_format;
+  ep.tx_ctx_cnt = 1;
+  ep.rx_ctx_cnt = 1;
+}
+
+/// Field by field: the object has the size of the running library's structure, which may be larger
+/// than the one this file was compiled with.
+void fill_domain(fi_domain_attr& domain, const fi_info* hints, int mr_mode) {
+  const fi_domain_attr* asked = hints ? hints->domain_attr : nullptr;
+  replace(domain.name, std::string(domain_prefix) + (domain.name ? domain.name : ""));
+  domain.threading = asked && asked->threading ? asked->threading : FI_THREAD_SAFE;
+  domain.control_progress = FI_PROGRESS_MANUAL;
+  domain.data_progress = FI_PROGRESS_MANUAL;
+  domain.resource_mgmt = FI_RM_ENABLED;
+  domain.av_type = asked ? asked->av_type : FI_AV_UNSPEC;
+  domain.mr_mode = mr_mode;
+  domain.mr_key_size = offer::mr_key_size;
+  domain.cq_data_size = offer::cq_data_size;
+  domain.cq_cnt = offer::object_count;
+  domain.ep_cnt = offer::object_count;
+  domain.tx_ctx_cnt = offer::object_count;
+  domain.rx_ctx_cnt = offer::object_count;
+  domain.max_ep_tx_ctx = 1;
+  domain.max_ep_rx_ctx = 1;
+  domain.max_ep_stx_ctx = 0;
+  domain.max_ep_srx_ctx = 0;
+  domain.cntr_cnt = 0;
+  domain.mr_iov_limit = offer::mr_iov_limit;
+  domain.caps = offer::domain_caps;
+  domain.mode = 0;
+  domain.max_err_data = 0;
+  domain.mr_cnt = offer::mr_count;
+}
+
+/// Our entry over the core's, null when memory is short. `hmem` must have been checked.
+core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr_mode) {
+  core::unique_info info(fi_dupinfo(&core));
+  if (!info) return info;
+  info->caps = offer::granted_caps(r.hints ? r.hints->caps : 0, hmem);
+  info->mode = 0;
+  info->handle = nullptr;
+  fill_tx(*info->tx_attr, r.hints, info->caps);
+  fill_rx(*info->rx_attr, r, info->caps);
+  fill_ep(*info->ep_attr, r.hints);
+  fill_domain(*info->domain_attr, r.hints, mr_mode);
+  // libfabric writes the provider's name itself, and takes one that is set for a layer above us.
+  std::free(info->fabric_attr->prov_name);
+  info->fabric_attr->prov_name = nullptr;
+  info->fabric_attr->prov_version = base::provider().version;
+  info->fabric_attr->api_version = r.version;
+  return info;
+}
+
+/// One of our entries for each of the core's, put behind `tail`. Returns the new tail.
+base::result<fi_info**> append(fi_info** tail, const fi_info& core, const request& r, bool hmem,
+                               int mr_mode) {
+  for (const fi_info* c = &core; c; c = c->next) {
+    auto info = build(*c, r, hmem, mr_mode);
+    if (!info) return base::error{-FI_ENOMEM};
+    *tail = info.release();
+    tail = &(*tail)->next;
+  }
+  return tail;
+}
+
+bool asks_hmem(const fi_info* hints) {
+  return hints &&
+         ((hints->caps & FI_HMEM) || (hints->tx_attr && (hints->tx_attr->caps & FI_HMEM)) ||
+          (hints->rx_attr && (hints->rx_attr->caps & FI_HMEM)));
+}
+
+/// Entries with FI_HMEM follow the plain ones only where the application leaves the choice to us.
+bool leaves_hmem_open(const fi_info* hints) {
+  if (!hints) return true;
+  return hints->caps == 0 && hints->domain_attr && (hints->domain_attr->mr_mode & FI_MR_HMEM);
+}
+
+void warn_no_device() {
+  static std::atomic_flag warned;
+  if (warned.test_and_set()) return;
+  GAUDI_WARN(
+      CORE,
+      "FI_HMEM was asked for, but no Gaudi is present: libhl-thunk is not found (set "
+      "FI_GAUDI_HLTHUNK) or lists no device (see `hl-smi`, and that the habanalabs driver is "
+      "loaded); leave FI_HMEM out of the hints to use host memory only\n");
+}
+
+/// The answer for one core list: plain entries, FI_HMEM entries, or both.
+base::result<core::unique_info> answer(const fi_info& core, const request& r) {
+  const bool only_hmem = asks_hmem(r.hints);
+  if (only_hmem && !device_present()) {
+    warn_no_device();
+    return base::error{-FI_ENODATA};
+  }
+  fi_info* head = nullptr;
+  fi_info** tail = &head;
+  core::unique_info list;
+  int failure = -FI_ENODATA;
+  for (const bool hmem : {false, true}) {
+    if (hmem ? !only_hmem && !(leaves_hmem_open(r.hints) && device_present()) : only_hmem) continue;
+    const auto mode = offer::granted_mr_mode(r.version, r.hints, hmem);
+    if (!mode) continue;
+    const auto next = append(tail, core, r, hmem, *mode);
+    if (!next) {
+      failure = next.code();
+      break;
+    }
+    tail = *next;
+    failure = 0;
+  }
+  list.reset(head);
+  if (failure) return base::error{failure};
+  return list;
+}
+
+core::query query_for(const fi_info* hints, const base::params& params) {
+  core::query q;
+  q.core = params.core;
+  q.rdma_present = !topo::rdma_devices().empty();
+  if (!hints) return q;
+  q.addr_format = hints->addr_format;
+  q.src_addr = bytes_of(hints->src_addr, hints->src_addrlen);
+  q.dest_addr = bytes_of(hints->dest_addr, hints->dest_addrlen);
+  if (hints->fabric_attr && hints->fabric_attr->name) q.fabric_name = hints->fabric_attr->name;
+  if (hints->domain_attr && hints->domain_attr->name) {
+    q.domain_name = core_domain_name(hints->domain_attr->name);
+  }
+  return q;
+}
+
+bool known_format(std::uint32_t format) {
+  return format == FI_FORMAT_UNSPEC || format == FI_SOCKADDR || format == FI_SOCKADDR_IN ||
+         format == FI_SOCKADDR_IN6;
+}
+
+/// Hints about names and addresses, before the core is asked.
+bool could_match(const fi_info* hints) {
+  if (!hints) return true;
+  if (!known_format(hints->addr_format)) return false;
+  if (hints->fabric_attr && hints->fabric_attr->prov_version > base::provider().version)
+    return false;
+  if (!hints->domain_attr || !hints->domain_attr->name) return true;
+  return !core_domain_name(hints->domain_attr->name).empty();
+}
+
+base::result<core::unique_info> provider_attributes() {
+  core::unique_info info(fi_allocinfo());
+  if (!info) return base::error{-FI_ENOMEM};
+  info->fabric_attr->prov_version = base::provider().version;
+  return info;
+}
+
+base::result<core::unique_info> list(const request& r, const char* node, const char* service,
+                                     std::uint64_t flags) {
+  if (!could_match(r.hints)) return base::error{-FI_ENODATA};
+  if (r.hints) {
+    const auto fits = offer::check(*r.hints, r.params.unexpected_limit);
+    if (!fits) return fits.failure();
+  }
+  auto q = query_for(r.hints, r.params);
+  q.node = node;
+  q.service = service;
+  q.flags = flags;
+  const auto core = core::get_info(q);
+  if (!core) return core.failure();
+  return answer(**core, r);
+}
+
+}  // namespace
+
+int getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
+            const fi_info* hints, fi_info** info) noexcept {
+  // Util providers look for something to layer over; ofi_rxm would come first in the list and copy
+  // device memory with the CPU.
+  if (core::inside_get_info() || (flags & core::only_core_providers)) return -FI_ENODATA;
+  const auto& params = base::params::parsed();
+  if (!params) return params.code();
+  auto found = (flags & FI_PROV_ATTR_ONLY) ? provider_attributes()
+                                           : list({version, hints, *params}, node, service, flags);
+  if (!found) return found.code();
+  *info = (*found).release();
+  return 0;
+}
+
+base::result<core::unique_info> core_info_for(const fi_info& info) {
+  auto q = query_for(&info, base::params::get());
+  if (q.domain_name.empty()) return base::error{-FI_ENODATA};
+  auto found = core::get_info(q);
+  if (!found) return found;
+  fi_freeinfo(std::exchange((*found)->next, nullptr));
+  return found;
+}
+
+}  // namespace gaudi::fi

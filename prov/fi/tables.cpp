@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+
+fi_ops_atomic no_atomics{.size = sizeof(fi_ops_atomic),
+                         .write = not_supported,
+                         .writev = not_supported,
+                         .writemsg = not_supported,
+                         .inject = not_supported,
+                         .readwrite = not_supported,
+                         .readwritev = not_supported,
+                         .readwritemsg = not_supported,
+                         .compwrite = not_supported,
+                         .compwritev = not_supported,
+                         .compwritemsg = not_supported,
+                         .writevalid = not_supported,
+                         .readwritevalid = not_supported,
+                         .compwritevalid = not_supported};
+
+fi_ops_collective no_collectives{.size = sizeof(fi_ops_collective),
+                                 .barrier = not_supported,
+                                 .broadcast = not_supported,
+                                 .alltoall = not_supported,
+                                 .allreduce = not_supported,
+                                 .allgather = not_supported,
+                                 .reduce_scatter = not_supported,
+                                 .reduce = not_supported,
+                                 .scatter = not_supported,
+                                 .gather = not_supported,
+                                 .msg = not_supported,
+                                 .barrier2 = not_supported};
+
+}  // namespace gaudi::fi
