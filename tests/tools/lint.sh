@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# One linter over the tree, as a ctest test. Usage: lint.sh format|tidy|shell SOURCE-FOLDER BUILD-FOLDER
+# Exits with 77 (skipped) where the tool is missing, unless CI=true: there it must not be.
+set -euo pipefail
+
+source_dir=$2
+build_dir=$3
+
+need() { # TOOL
+  command -v "$1" >/dev/null && return
+  echo "$1 is not installed; util/run-tests.sh installs it"
+  [[ ${CI:-} == true ]] && exit 1
+  exit 77
+}
+
+check_format() {
+  need clang-format-14
+  find "$source_dir"/{prov,include,util,tests} -regex '.*\.[ch]\(pp\)?' -print0 |
+    xargs -0 -r clang-format-14 --dry-run --Werror
+}
+
+# Tests are left out: they take most of the time, and their names follow GoogleTest's habits.
+check_tidy() {
+  need run-clang-tidy-14
+  need clang-tidy-14
+  local status=0
+  run-clang-tidy-14 -p "$build_dir" -quiet -j "$(nproc)" -header-filter "^$source_dir/(prov|include|util)/" \
+    -extra-arg=-Wno-unknown-warning-option "^$source_dir/(prov|util)/" >"$build_dir/clang-tidy.log" 2>&1 || status=1
+  # Without the command lines and the count of what was found in other people's headers.
+  grep -vE '^clang-tidy-14 |warnings? generated|^Suppressed ' "$build_dir/clang-tidy.log" || true
+  return $status
+}
+
+check_shell() {
+  need shellcheck
+  find "$source_dir"/{util,tests,.ci} \( -name '*.sh' -o -name run \) -type f -print0 | xargs -0 shellcheck -x
+}
+
+"check_$1"

@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Builds and runs the tests; ctest's own closing lines end the output.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build
+# shellcheck source=util/packages.sh
+source "$root/util/packages.sh"
+
+usage() {
+  cat <<'END'
+Usage: util/run-tests.sh [--all | --quick | --asan | --tsan] [--help]
+
+Installs the Debian packages that are missing (needs root or sudo only then), builds, and runs tests:
+  --all    the default: every test of the release build (build/), the linters, and the unit and
+           integration tests under ASan+UBSan (build/asan) and TSan (build/tsan)
+  --quick  the inner loop: the release build's tests labelled "quick"; under 90 s once built
+  --asan   unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
+  --tsan   unit and integration tests built with ThreadSanitizer
+
+Tests that cannot run here are listed as skipped, with the reason, before ctest's closing lines;
+with CI=true in the environment they fail instead. Gaudis are simulated: no test needs a device.
+
+Exit status: 0 all tests passed, 1 some failed or something could not be built, 2 bad option.
+END
+}
+
+step() { printf '\n== %s\n' "$*"; }
+
+# Configures and builds one preset. CMake's chatter stays in a log unless it fails.
+build_preset() { # PRESET FOLDER
+  step "build: $1"
+  mkdir -p "$2"
+  cmake -S "$root" --preset "$1" >"$2/configure.log" 2>&1 || {
+    tail -n 25 "$2/configure.log" >&2
+    echo "error: CMake could not configure $1; the whole output is in $2/configure.log" >&2
+    return 1
+  }
+  cmake --build "$2"
+}
+
+# The tests that want it say themselves that they were skipped, or fail where CI=true.
+get_libfabric_2() {
+  step "libfabric 2.1"
+  if "$root/util/get-libfabric-2.sh" --deps "$build/deps"; then
+    export GAUDI_LIBFABRIC2=$build/deps/libfabric-2.1
+  else
+    echo "the tests on libfabric 2.1 cannot run (see above)" >&2
+  fi
+}
+
+# One ctest run over several build folders, so that there is one count and one verdict.
+join_builds() { # FOLDER...
+  joined=$build/joined
+  mkdir -p "$joined"
+  printf 'subdirs("%s")\n' "$@" >"$joined/CTestTestfile.cmake"
+}
+
+# The reason that each skipped test of a ctest run gave: its last line of output with text in it.
+skip_reasons() { # LAST_TEST_LOG
+  awk '
+    /^[0-9]+\/[0-9]+ Test: / { name = $0; sub(/^[^:]*: /, "", name); reason = "no reason given"; body = 0 }
+    /^-{20,}$/ { body = 1; next }
+    /^<end of output>/ { body = 0 }
+    body && NF { if (!/^\[|^Running main|^Note:/) reason = $0 }
+    /^Test Skipped\./ || /^Test time .*Skipped/ { print "  " name ": " reason }
+  ' "$1"
+}
+
+# Runs ctest; where tests were skipped, says why and repeats ctest's closing lines after it.
+run_ctest() { # FOLDER CTEST-OPTION...
+  local folder=$1 log=$1/ctest.log status=0
+  shift
+  step "tests"
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(nproc)" "$@" 2>&1 | tee "$log" || status=1
+  if grep -q 'did not run:' "$log"; then
+    step "skipped, and why"
+    skip_reasons "$folder/Testing/Temporary/LastTest.log"
+    echo
+    sed -n '/% tests passed, /,$p' "$log"
+  fi
+  return $status
+}
+
+sanitizer_options() {
+  local tools=$root/tests/tools
+  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1
+  export LSAN_OPTIONS=suppressions=$tools/lsan.supp:print_suppressions=0
+  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
+  export TSAN_OPTIONS=suppressions=$tools/tsan.supp:second_deadlock_stack=1
+}
+
+mode=all
+while (($#)); do
+  case $1 in
+    --all | --quick | --asan | --tsan) mode=${1#--} ;;
+    --help | -h) usage; exit 0 ;;
+    *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+step "packages"
+install_missing_packages "${build_packages[@]}" "${test_packages[@]}"
+sanitizer_options
+
+case $mode in
+  quick)
+    build_preset release "$build"
+    run_ctest "$build" -L quick
+    ;;
+  asan | tsan)
+    build_preset "$mode" "$build/$mode"
+    run_ctest "$build/$mode" -L 'unit|integration'
+    ;;
+  all)
+    get_libfabric_2
+    for preset in release asan tsan; do
+      build_preset "$preset" "$build/${preset#release}"
+    done
+    join_builds "$build" "$build/asan" "$build/tsan"
+    run_ctest "$joined"
+    ;;
+esac
