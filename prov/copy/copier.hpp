@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/result.hpp"
 #include "copy/bounce_pool.hpp"
@@ -20,25 +21,25 @@ class operation;
 /// chunks. Thread safe.
 class copier : public std::enable_shared_from_this<copier> {
  public:
-  /// Host ranges from this length on are pinned for the copy, shorter ones pass through chunks.
-  /// Pinning costs about as much as copying some hundred KiB.
-  static constexpr std::uint64_t pin_threshold = 1 << 20;
+  /// Host ranges from this length on are pinned for the copy, shorter ones pass through chunks:
+  /// pinning a page costs more than copying it once, but a long range is copied twice otherwise.
+  static constexpr std::uint64_t pin_threshold = 4 << 20;
 
   /// The device's copier, shared with whoever else has it now. Errors of dma_engine::for_device.
   static base::result<std::shared_ptr<copier>> for_device(
       const std::shared_ptr<device::device>& owner);
 
   /// Starts a copy of `len` bytes (0 is allowed). Host addresses are the process's own, device
-  /// addresses lie inside one allocation or known range of the device: else -FI_EINVAL. Both ranges
-  /// stay as they are until the operation has ended; device ranges are pinned meanwhile.
-  /// -FI_ENOMEM; errors of dma_engine::submit but -FI_EAGAIN, which is waited out.
+  /// addresses lie inside one allocation or known range of the device: else -FI_EINVAL. The host
+  /// range stays as it is until the operation has ended; device allocations are pinned meanwhile.
+  /// -FI_ENOMEM. Whatever goes wrong later is told by the operation.
   base::result<std::unique_ptr<operation>> start(std::uint64_t dst, std::uint64_t src,
                                                  std::uint64_t len, direction dir);
 
-  /// The same, and waits for the end.
+  /// The same, and waits for the end. Errors of start and operation::wait.
   base::result<void> copy(std::uint64_t dst, std::uint64_t src, std::uint64_t len, direction dir);
 
-  [[nodiscard]] dma_engine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] const std::shared_ptr<dma_engine>& engine() const noexcept { return engine_; }
 
  private:
   friend class operation;
@@ -49,51 +50,66 @@ class copier : public std::enable_shared_from_this<copier> {
   copier(passkey, std::shared_ptr<dma_engine> engine);
 
  private:
-  bounce_pool::chunk* acquire();
-  void release(bounce_pool::chunk* returned);
+  void step_all();
+  base::result<ticket> submit(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+                              direction dir) {
+    return engine_->start(dst, src, len, dir, 0);
+  }
 
   const std::shared_ptr<dma_engine> engine_;
-  std::mutex mutex_;  // guards chunks_
+  std::mutex mutex_;  // guards all below and the state of every operation
   bounce_pool chunks_;
+  std::vector<operation*> active_;  // not ended yet
 };
 
-/// One asynchronous copy, advanced by poll or wait. Used by one thread at a time. Destroying it
-/// before its end waits for the engine, as the hardware still uses the ranges.
+/// One asynchronous copy, advanced by its poll and wait, and by those of others that want for
+/// chunks or engine slots, so that any order of waiting comes to an end. Destroying it before its
+/// end waits for the engine, as the hardware still uses the ranges. poll and wait are for one
+/// thread at a time.
 class operation {
+  struct passkey {};
+
  public:
+  /// For copier::start, the only maker.
+  operation(passkey, std::shared_ptr<copier> owner, std::uint64_t dst, std::uint64_t src,
+            std::uint64_t len, direction dir);
   operation(const operation&) = delete;
   operation& operator=(const operation&) = delete;
   ~operation();
 
-  /// 0: done, and again at each later call; -FI_EAGAIN: not yet; else it failed, for good.
+  /// 0: done, and again at each later call; -FI_EAGAIN: not yet; else it failed, for good: errors
+  /// of dma_engine::poll and submit.
   int poll();
   /// As poll, but waits up to `timeout_ms` (-1: for ever) and then says -FI_ETIMEDOUT.
   int wait(int timeout_ms);
 
  private:
   friend class copier;
-  static constexpr unsigned depth = 4;  // chunks on their way at a time
+  static constexpr unsigned depth = 4;  // parts on their way at a time
 
-  /// A part of the copy that is with the engine. Without a chunk, the host memory itself is pinned.
+  /// A piece of the copy that is with the engine. Without a chunk, no host copy is needed.
   struct part {
     ticket copy;
     bounce_pool::chunk* chunk = nullptr;
     std::uint64_t offset = 0;
     std::uint64_t len = 0;
     bool busy = false;
+    bool awaited = false;  // a thread blocks on its ticket: nobody else may poll it
   };
 
-  operation(std::shared_ptr<copier> owner, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
-            direction dir);
+  // The copier's mutex is held in all of these.
   base::result<void> prepare();
-  base::result<void> pin_device_range(std::uint64_t addr);
-  void pin_host_range();
-  int step(int timeout_ms);
-  int fill(part& idle);
-  int finish(part& ended, int timeout_ms);
-  int submit(part& next);
-  void drain();
+  base::result<void> hold(unsigned side, std::uint64_t addr);
+  int step();
+  bool feed(part& idle);
+  bool submit(part& next);
+  void take_result(part& ended, int rc);
+  void release_all();
+  part* oldest_busy();
+
+  /// Host memory's address: source or destination. Not for device to device.
   [[nodiscard]] std::byte* host() const noexcept;
+  void block(int timeout_ms);
 
   const std::shared_ptr<copier> owner_;
   const std::uint64_t dst_;
@@ -104,6 +120,7 @@ class operation {
   std::optional<pinned_region> pinned_;
   std::uint64_t next_ = 0;  // first byte that no part has taken yet
   int status_ = 0;          // the first failure
+  bool ended_ = false;
   std::array<part, depth> parts_;
 };
 

@@ -41,30 +41,37 @@ class dma_engine {
   /// Starts a copy of `len` bytes (0 is done at once). Both ranges stay as they are until poll or
   /// wait reports the end. -FI_EAGAIN: as many copies as the engine takes are in flight, poll some;
   /// -FI_EINVAL: more than one command buffer can describe (over 160 GiB); -FI_ENODEV or -FI_EIO:
-  /// the device is lost or in reset, for good as far as this engine goes.
+  /// the device is lost or was reset, for good as far as this engine goes.
   base::result<ticket> submit(std::uint64_t dst_device_va, std::uint64_t src_device_va,
-                              std::uint64_t len, direction dir);
+                              std::uint64_t len, direction dir) {
+    return start(dst_device_va, src_device_va, len, dir, reserved_slots);
+  }
 
   /// 0: done; -FI_EAGAIN: not yet, the ticket stays valid; else it failed: -FI_EIO aborted or timed
-  /// out, -FI_ENODEV device removed. -FI_EINVAL: not a ticket in flight. One ioctl, none once the
-  /// engine is dead: then every pending ticket fails.
-  int poll(ticket which) { return wait_us(which, 0); }
+  /// out, -FI_ENODEV device removed. -FI_EINVAL: not a ticket in flight. One ioctl, and none once
+  /// the engine is dead: then every pending ticket fails. One thread at a time for one ticket.
+  int poll(ticket which) noexcept { return wait_us(which, 0); }
 
   /// As poll, but waits up to `timeout_ms` (-1: for ever) and then says -FI_ETIMEDOUT, the ticket
   /// staying valid.
-  int wait(ticket which, int timeout_ms);
+  int wait(ticket which, int timeout_ms) noexcept;
 
   [[nodiscard]] const std::shared_ptr<device::device>& owner() const noexcept { return owner_; }
 
  private:
+  friend class copier;
+  // Kept for the copier, whose caller waits inside one call: it must get on even when everything
+  // else in flight belongs to a thread that polls only after that call.
+  static constexpr unsigned reserved_slots = 8;
   static constexpr unsigned max_slots = 64;
   static constexpr std::size_t slot_bytes = 2048;
-  static constexpr unsigned max_packets = slot_bytes / sizeof(hl::lin_dma);
+  static constexpr std::uint64_t packet_limit = std::uint64_t{1} << 31;
+  static constexpr std::uint64_t max_packets = slot_bytes / sizeof(hl::lin_dma);
 
   /// One command buffer. Belongs to whoever has the ticket; free ones are chained.
   struct slot {
     std::uint64_t seq = 0;
-    std::atomic<std::uint32_t> generation{1};  // odd: free, even: in flight
+    std::atomic<std::uint64_t> turn{1};  // even: in flight; counts up at each take and give
     unsigned next_free = 0;
   };
   struct passkey {};
@@ -75,23 +82,31 @@ class dma_engine {
              pinned_region commands);
 
  private:
-  static base::result<std::shared_ptr<dma_engine>> make(std::shared_ptr<device::device> owner);
+  static base::result<std::shared_ptr<dma_engine>> make(
+      const std::shared_ptr<device::device>& owner);
 
-  int wait_us(ticket which, std::uint64_t timeout_us);
+  /// submit, leaving at least `leave` slots to others.
+  base::result<ticket> start(std::uint64_t dst, std::uint64_t src, std::uint64_t len, direction dir,
+                             unsigned leave);
+  int wait_us(ticket which, std::uint64_t timeout_us) noexcept;
   [[nodiscard]] std::uint32_t queue_for(direction dir) noexcept;
-  unsigned write_packets(unsigned slot_index, std::uint64_t dst, std::uint64_t src,
-                         std::uint64_t len);
-  unsigned take_slot();
-  void give_slot(unsigned index);
-  int failed(int code);
+  std::uint32_t write_packets(unsigned index, std::uint64_t dst, std::uint64_t src,
+                              std::uint64_t len) noexcept;
+  /// slot_count_ if no slot may be taken.
+  unsigned take_slot(unsigned leave) noexcept;
+  void give_slot(unsigned index) noexcept;
+  /// Notes that the device is lost and says so once; gives the error that calls report from now on.
+  int die(int code) noexcept;
 
   const std::shared_ptr<device::device> owner_;
   const host_pages memory_;
   const pinned_region commands_;
-  std::atomic<unsigned> turn_{0};
+  const unsigned slot_count_;
+  std::atomic<unsigned> next_queue_{0};
   std::atomic<int> dead_{0};  // 0, or the error of every later call
   std::mutex mutex_;          // guards the chain of free slots
   unsigned first_free_ = 0;
+  unsigned free_count_;
   std::array<slot, max_slots> slots_;
 };
 

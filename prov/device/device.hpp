@@ -79,7 +79,7 @@ class device : public std::enable_shared_from_this<device> {
   base::result<void> free(std::uint64_t addr);
 
   /// Makes known a range of the application's, inside a mapping that begins at `map_base`.
-  /// -FI_EINVAL: not device addresses, or outside the mapping; -FI_EEXIST: overlaps a known range.
+  /// -FI_EINVAL: not device addresses, or outside the mapping; -EEXIST: overlaps a known range.
   base::result<void> adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
                                  std::uint64_t map_len);
   /// Forgets an adopted range by its first address. -FI_EINVAL: not one; -FI_EBUSY: pinned.
@@ -110,16 +110,21 @@ class device : public std::enable_shared_from_this<device> {
   };
   struct borrowed_mapping {
     mapping map;
-    unsigned ranges;
+    unsigned ranges = 0;
   };
+  using regions = std::map<std::uint64_t, mapping>;
   struct passkey {};
 
-  base::result<std::uint64_t> allocate_locked(std::uint64_t len);
+  // The caller holds mutex_ in all of these.
   base::result<void> grow(std::uint64_t len);
-  base::result<void> forget(std::uint64_t addr, bool adopted);
-  void shrink(std::uint64_t region);
-  base::result<void> publish(std::uint64_t addr, const record& added, std::uint64_t map_len);
-  mapping& borrow(std::uint64_t map_base, std::uint64_t map_len);
+  base::result<void> add_region(base::result<mapping> got);
+  base::result<void> publish(const location& added);
+  base::result<void> forget(std::uint64_t addr, bool adopted) noexcept;
+  regions::iterator smallest_empty_region() noexcept;
+  bool release_empty_regions(regions::iterator spare) noexcept;
+  [[nodiscard]] bool overlaps_region(std::uint64_t base, std::uint64_t len) const noexcept;
+  mapping& mapping_at(std::uint64_t map_base) noexcept;
+
   void unpin(std::uint64_t base) noexcept;
 
  public:
@@ -138,11 +143,12 @@ class device : public std::enable_shared_from_this<device> {
   const std::uint64_t page_size_;
 
   mutable std::mutex mutex_;                            // guards all below but reading map_
-  std::map<std::uint64_t, mapping> regions_;            // driver allocations, by base
+  regions regions_;                                     // driver allocations, by base
   std::map<std::uint64_t, borrowed_mapping> borrowed_;  // mappings of adopted ranges, by base
   suballocator blocks_;
   std::map<std::uint64_t, record> records_;  // allocations and ranges, by base
   address_map map_;
+  bool warned_no_export_ = false;
 };
 
 /// Holds an allocation: while it lives, free and release_range say -FI_EBUSY. Also holds the

@@ -73,7 +73,9 @@ result<void> mapping::release() {
   dmabuf_.reset();
   if (handle_ == 0) return {};
   if (const auto rc = thunk_->unmap(fd_, base_); !rc) return rc;
-  return thunk_->free(fd_, std::exchange(handle_, 0));
+  if (const auto rc = thunk_->free(fd_, std::exchange(handle_, 0)); !rc)
+    GAUDI_WARN(MR, "cannot free device memory: %s\n", fi_strerror(-rc.code()));
+  return {};
 }
 
 }  // namespace gaudi::device

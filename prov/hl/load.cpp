@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/log.hpp"
+#include "hl/or_no_memory.hpp"
 #include "hl/thunk.hpp"
 
 namespace gaudi::hl {
@@ -76,9 +77,7 @@ std::string description(void* library) {
   return text != nullptr ? text : "";
 }
 
-}  // namespace
-
-result<std::shared_ptr<const thunk>> thunk::load(const std::string& path) {
+result<std::shared_ptr<const thunk>> load_library(const std::string& path) {
   // A library that was named is the only one tried: falling back to another would hide the mistake.
   const std::vector<std::string> names =
       path.empty()
@@ -105,6 +104,12 @@ result<std::shared_ptr<const thunk>> thunk::load(const std::string& path) {
   std::string simulated = description(library);
   if (!simulated.empty()) GAUDI_INFO(CORE, "libhl-thunk is a stand-in: %s\n", simulated.c_str());
   return std::make_shared<const thunk>(table, std::move(simulated));
+}
+
+}  // namespace
+
+result<std::shared_ptr<const thunk>> thunk::load(const std::string& path) {
+  return or_no_memory([&] { return load_library(path); });
 }
 
 }  // namespace gaudi::hl

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "copy/dma_engine.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.hpp"
+#include "copy/per_device.hpp"
+
+namespace gaudi::copy {
+namespace {
+
+using base::error;
+using base::result;
+
+// A ticket is turn << index_bits | slot index; turns of copies in flight are even and not 0.
+constexpr unsigned index_bits = 8;
+
+constexpr std::uint64_t wait_slice_us = 1'000'000;
+// The driver gives a submission up after 30 s by default; what is not over by then never will be.
+constexpr unsigned destruction_slices = 60;
+
+/// Errors after which the context is gone: in reset, aborted, timed out, removed (reference 2.6).
+bool is_fatal(int code) {
+  return code == -FI_EBUSY || code == -FI_EPERM || code == -FI_EIO || code == -FI_ETIMEDOUT ||
+         code == -FI_ENODEV;
+}
+
+}  // namespace
+
+result<std::shared_ptr<dma_engine>> dma_engine::for_device(
+    const std::shared_ptr<device::device>& owner) {
+  static per_device<dma_engine> engines;
+  return engines.get(owner, [&] { return make(owner); });
+}
+
+result<std::shared_ptr<dma_engine>> dma_engine::make(const std::shared_ptr<device::device>& owner) {
+  auto memory = host_pages::allocate(max_slots * slot_bytes);
+  if (!memory) return memory.failure();
+  auto commands = pinned_region::map(owner, memory->data(), memory->len());
+  if (!commands) return commands.failure();
+  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(memory), *std::move(commands));
+}
+
+dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner, host_pages memory,
+                       pinned_region commands)
+    : owner_(std::move(owner)),
+      memory_(std::move(memory)),
+      commands_(std::move(commands)),
+      slot_count_(std::min(owner_->generation().max_in_flight, max_slots)),
+      free_count_(slot_count_) {
+  for (unsigned i = 0; i < slot_count_; ++i) slots_[i].next_free = i + 1;
+}
+
+dma_engine::~dma_engine() {
+  for (unsigned i = 0; i < slot_count_; ++i) {
+    const std::uint64_t turn = slots_[i].turn.load(std::memory_order_acquire);
+    if ((turn & 1) != 0) continue;
+    const ticket pending{turn << index_bits | i};
+    for (unsigned slice = 0; slice < destruction_slices; ++slice)
+      if (wait_us(pending, wait_slice_us) != -FI_EAGAIN) break;
+  }
+}
+
+unsigned dma_engine::take_slot(unsigned leave) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (free_count_ <= leave) return slot_count_;
+  --free_count_;
+  return std::exchange(first_free_, slots_[first_free_].next_free);
+}
+
+void dma_engine::give_slot(unsigned index) noexcept {
+  const std::lock_guard lock(mutex_);
+  slots_[index].next_free = std::exchange(first_free_, index);
+  ++free_count_;
+}
+
+std::uint32_t dma_engine::queue_for(direction dir) noexcept {
+  const auto& traits = owner_->generation();
+  const auto& queues = dir == direction::host_to_device   ? traits.host_to_device
+                       : dir == direction::device_to_host ? traits.device_to_host
+                                                          : traits.device_to_device;
+  return queues[next_queue_.fetch_add(1, std::memory_order_relaxed) % queues.size()];
+}
+
+std::uint32_t dma_engine::write_packets(unsigned index, std::uint64_t dst, std::uint64_t src,
+                                        std::uint64_t len) noexcept {
+  auto* packet = reinterpret_cast<hl::lin_dma*>(commands_.host() + index * slot_bytes);
+  std::uint32_t bytes = 0;
+  for (; len > 0; bytes += sizeof *packet, ++packet) {
+    const std::uint64_t size = std::min(len, packet_limit);
+    *packet = {.size = static_cast<std::uint32_t>(size),
+               .ctl = hl::lin_dma_ctl_gaudi2,
+               .src = src,
+               .dst = dst};
+    src += size;
+    dst += size;
+    len -= size;
+  }
+  return bytes;
+}
+
+result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+                                 direction dir, unsigned leave) {
+  if (len == 0) return ticket{};
+  if (len > max_packets * packet_limit) return error{-FI_EINVAL};
+  if (const int dead = dead_.load(std::memory_order_acquire); dead != 0) return error{dead};
+  const unsigned index = take_slot(leave);
+  if (index == slot_count_) return error{-FI_EAGAIN};
+
+  const hl::cs_chunk chunk{.cb_handle = commands_.device_va() + index * slot_bytes,
+                           .queue_index = queue_for(dir),
+                           .cb_size = write_packets(index, dst, src, len),
+                           .flags = hl::chunk_user_cb};
+  const auto seq = owner_->thunk().submit(owner_->fd(), chunk);
+  if (!seq) {
+    give_slot(index);
+    return error{is_fatal(seq.code()) ? die(seq.code()) : seq.code()};
+  }
+  slot& taken = slots_[index];
+  taken.seq = *seq;
+  const std::uint64_t turn = taken.turn.load(std::memory_order_relaxed) + 1;
+  taken.turn.store(turn, std::memory_order_release);
+  return ticket{turn << index_bits | index};
+}
+
+int dma_engine::wait_us(ticket which, std::uint64_t timeout_us) noexcept {
+  if (which.id == 0) return 0;
+  const auto index = static_cast<unsigned>(which.id & ((1U << index_bits) - 1));
+  const std::uint64_t turn = which.id >> index_bits;
+  if (index >= slot_count_ || slots_[index].turn.load(std::memory_order_acquire) != turn)
+    return -FI_EINVAL;
+
+  int rc = dead_.load(std::memory_order_acquire);
+  if (rc == 0) {
+    const auto status = owner_->thunk().wait(owner_->fd(), slots_[index].seq, timeout_us);
+    if (status && *status == hl::cs_status::busy) return -FI_EAGAIN;
+    if (!status) rc = die(status.code());
+  }
+  slots_[index].turn.store(turn + 1, std::memory_order_release);
+  give_slot(index);
+  return rc;
+}
+
+int dma_engine::wait(ticket which, int timeout_ms) noexcept {
+  if (timeout_ms >= 0) {
+    const int rc = wait_us(which, static_cast<std::uint64_t>(timeout_ms) * 1000);
+    return rc == -FI_EAGAIN ? -FI_ETIMEDOUT : rc;
+  }
+  int rc = -FI_EAGAIN;
+  while (rc == -FI_EAGAIN) rc = wait_us(which, wait_slice_us);
+  return rc;
+}
+
+int dma_engine::die(int code) noexcept {
+  const int lasting = code == -FI_ENODEV ? code : -FI_EIO;
+  int alive = 0;
+  if (dead_.compare_exchange_strong(alive, lasting, std::memory_order_acq_rel))
+    GAUDI_WARN(
+        CORE,
+        "a copy on device %s failed (%s): the device was reset or removed and all copies in flight "
+        "on it fail. Close the domain and open it again; see the kernel's log for the cause.\n",
+        owner_->attributes().bus_id.c_str(), fi_strerror(-code));
+  return dead_.load(std::memory_order_acquire);
+}
+
+}  // namespace gaudi::copy

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "copy/copier.hpp"
+
+namespace gaudi::copy {
+namespace {
+
+using base::error;
+using base::result;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Waits in pieces, so that an operation starved by others looks again for what they gave back.
+constexpr int longest_block_ms = 100;
+constexpr std::chrono::microseconds starved_pause{50};
+
+}  // namespace
+
+operation::operation(passkey, std::shared_ptr<copier> owner, std::uint64_t dst, std::uint64_t src,
+                     std::uint64_t len, direction dir)
+    : owner_(std::move(owner)), dst_(dst), src_(src), len_(len), dir_(dir) {}
+
+operation::~operation() {
+  {
+    const std::lock_guard lock(owner_->mutex_);
+    if (status_ == 0 && !ended_) status_ = -FI_ECANCELED;  // starts no further part
+  }
+  wait(-1);
+}
+
+std::byte* operation::host() const noexcept {
+  const std::uint64_t address = dir_ == direction::host_to_device ? src_ : dst_;
+  return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(address));
+}
+
+result<void> operation::hold(unsigned side, std::uint64_t addr) {
+  auto& owner = *owner_->engine()->owner();
+  if (!owner.find(addr, len_)) return error{-FI_EINVAL};
+  auto pin = owner.pin(addr);
+  if (!pin) return error{-FI_EINVAL};
+  held_[side].emplace(*std::move(pin));
+  return {};
+}
+
+result<void> operation::prepare() {
+  if (len_ == 0) return {};
+  if (dir_ != direction::host_to_device)
+    if (const auto rc = hold(0, src_); !rc) return rc;
+  if (dir_ != direction::device_to_host)
+    if (const auto rc = hold(1, dst_); !rc) return rc;
+  if (dir_ == direction::device_to_device) return {};
+
+  const auto address = reinterpret_cast<std::uintptr_t>(host());
+  if (address == 0 || device::is_device_address(address)) return error{-FI_EINVAL};
+  if (len_ < copier::pin_threshold) return {};
+  // Memory that cannot be pinned, such as a read-only file mapping, goes through chunks.
+  auto pin = pinned_region::map(owner_->engine()->owner(), host(), len_);
+  if (pin) pinned_.emplace(*std::move(pin));
+  return {};
+}
+
+bool operation::submit(part& next) {
+  const bool from_host = dir_ == direction::host_to_device;
+  std::uint64_t dst = dst_ + next.offset;
+  std::uint64_t src = src_ + next.offset;
+  if (dir_ != direction::device_to_device) {
+    const std::uint64_t staged =
+        next.chunk != nullptr ? next.chunk->device_va : pinned_->device_va() + next.offset;
+    (from_host ? src : dst) = staged;
+  }
+  const auto copy = owner_->submit(dst, src, next.len, dir_);
+  if (!copy) {
+    if (copy.code() != -FI_EAGAIN) status_ = copy.code();
+    return false;
+  }
+  next.copy = *copy;
+  next.busy = true;
+  next_ += next.len;
+  return true;
+}
+
+bool operation::feed(part& idle) {
+  idle.offset = next_;
+  idle.len = len_ - next_;
+  if (dir_ == direction::device_to_device || pinned_) return submit(idle);
+
+  if (idle.chunk == nullptr) idle.chunk = owner_->chunks_.acquire();
+  if (idle.chunk == nullptr) return false;
+  idle.len = std::min<std::uint64_t>(idle.len, idle.chunk->size);
+  if (dir_ == direction::host_to_device)
+    std::memcpy(idle.chunk->host, host() + idle.offset, idle.len);
+  return submit(idle);
+}
+
+void operation::take_result(part& ended, int rc) {
+  ended.busy = false;
+  if (rc == 0 && status_ == 0 && ended.chunk != nullptr && dir_ == direction::device_to_host)
+    std::memcpy(host() + ended.offset, ended.chunk->host, ended.len);
+  if (rc != 0 && status_ == 0) status_ = rc;
+}
+
+void operation::release_all() {
+  for (part& each : parts_)
+    if (each.chunk != nullptr) owner_->chunks_.release(std::exchange(each.chunk, nullptr));
+  pinned_.reset();
+  held_[0].reset();
+  held_[1].reset();
+  std::erase(owner_->active_, this);
+  ended_ = true;
+}
+
+/// Advances as far as it goes without waiting: 0 ended, -FI_EAGAIN parts are in flight,
+/// -FI_EBUSY nothing is, for want of a chunk or an engine slot.
+int operation::step() {
+  if (ended_) return 0;
+  bool busy = false;
+  for (part& each : parts_) {
+    if (each.busy && !each.awaited) {
+      const int rc = owner_->engine()->poll(each.copy);
+      if (rc != -FI_EAGAIN) take_result(each, rc);
+    }
+    if (!each.busy && status_ == 0 && next_ < len_) feed(each);
+    busy |= each.busy;
+  }
+  if (busy) return -FI_EAGAIN;
+  if (status_ == 0 && next_ < len_) return -FI_EBUSY;
+  release_all();
+  return 0;
+}
+
+int operation::poll() {
+  const std::lock_guard lock(owner_->mutex_);
+  const int rc = step();
+  if (rc == -FI_EBUSY) owner_->step_all();
+  return ended_ ? status_ : -FI_EAGAIN;
+}
+
+operation::part* operation::oldest_busy() {
+  part* oldest = nullptr;
+  for (part& each : parts_)
+    if (each.busy && (oldest == nullptr || each.offset < oldest->offset)) oldest = &each;
+  return oldest;
+}
+
+void operation::block(int timeout_ms) {
+  part* awaited = nullptr;
+  {
+    const std::lock_guard lock(owner_->mutex_);
+    awaited = oldest_busy();
+    if (awaited != nullptr) awaited->awaited = true;
+  }
+  if (awaited == nullptr) {
+    std::this_thread::sleep_for(starved_pause);
+    return;
+  }
+  const int rc = owner_->engine()->wait(awaited->copy, std::min(timeout_ms, longest_block_ms));
+  const std::lock_guard lock(owner_->mutex_);
+  awaited->awaited = false;
+  if (rc != -FI_ETIMEDOUT) take_result(*awaited, rc);
+}
+
+int operation::wait(int timeout_ms) {
+  const auto deadline = steady_clock::now() + milliseconds{timeout_ms};
+  for (;;) {
+    const int rc = poll();
+    if (rc != -FI_EAGAIN) return rc;
+    const auto now = steady_clock::now();
+    if (timeout_ms >= 0 && now >= deadline) return -FI_ETIMEDOUT;
+    block(timeout_ms < 0
+              ? longest_block_ms
+              : static_cast<int>(std::chrono::ceil<milliseconds>(deadline - now).count()));
+  }
+}
+
+}  // namespace gaudi::copy

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "device/device.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <iterator>
+#include <utility>
+
+#include "base/log.hpp"
+#include "hl/or_no_memory.hpp"
+
+namespace gaudi::device {
+namespace {
+
+using base::error;
+using base::result;
+
+/// Numbers allocations over all devices of the process.
+std::uint64_t next_generation() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool holds(std::uint64_t base, std::uint64_t len, std::uint64_t addr) noexcept {
+  return addr - base < len;
+}
+
+}  // namespace
+
+device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd,
+               const generation_traits& traits, device_attributes facts, std::uint64_t page_size)
+    : thunk_(std::move(thunk)),
+      fd_(std::move(fd)),
+      generation_(traits),
+      attributes_(std::move(facts)),
+      page_size_(page_size) {}
+
+result<std::uint64_t> device::hbm_free() const {
+  const auto usage = thunk_->memory_usage(fd_.get());
+  if (!usage) return usage.failure();
+  const std::lock_guard lock(mutex_);
+  return usage->free_bytes + blocks_.free_bytes();
+}
+
+result<void> device::grow(std::uint64_t len) {
+  const auto obtain = [&] { return mapping::allocate(thunk_, fd_.get(), len, page_size_); };
+  auto got = obtain();
+  if (!got && got.code() == -FI_ENOMEM && release_empty_regions(regions_.end()))
+    return add_region(obtain());
+  return add_region(std::move(got));
+}
+
+result<void> device::add_region(result<mapping> got) {
+  if (!got) return got.failure();
+  const std::uint64_t base = got->base();
+  const std::uint64_t size = got->len();
+  const auto at = regions_.emplace(base, *std::move(got)).first;
+  try {
+    blocks_.add_region(base, size);
+  } catch (...) {
+    regions_.erase(at);
+    throw;
+  }
+  return {};
+}
+
+result<void> device::publish(const location& added) {
+  const auto at =
+      records_.emplace(added.base, record{added.len, added.map_base, added.adopted}).first;
+  try {
+    if (map_.insert(added)) return {};
+  } catch (...) {
+    records_.erase(at);
+    throw;
+  }
+  records_.erase(at);
+  return error{-EEXIST};
+}
+
+result<std::uint64_t> device::allocate(std::uint64_t len) {
+  if (len == 0) return error{-FI_EINVAL};
+  if (len > attributes_.hbm_size) return error{-FI_ENOMEM};
+  const std::lock_guard lock(mutex_);
+  return hl::or_no_memory([&]() -> result<std::uint64_t> {
+    auto block = blocks_.allocate(len);
+    if (!block) {
+      if (const auto rc = grow(len); !rc) return rc.failure();
+      block = blocks_.allocate(len);
+    }
+    if (!block) return error{-FI_ENOMEM};
+    try {
+      const auto rc = publish({.base = block->base,
+                               .len = len,
+                               .map_base = block->region,
+                               .map_len = regions_.at(block->region).len(),
+                               .generation = next_generation()});
+      if (rc) return block->base;
+      blocks_.free(block->base);
+      return rc.failure();
+    } catch (...) {
+      blocks_.free(block->base);
+      throw;
+    }
+  });
+}
+
+device::regions::iterator device::smallest_empty_region() noexcept {
+  auto smallest = regions_.end();
+  for (auto at = regions_.begin(); at != regions_.end(); ++at)
+    if (blocks_.is_empty(at->first) &&
+        (smallest == regions_.end() || at->second.len() < smallest->second.len()))
+      smallest = at;
+  return smallest;
+}
+
+bool device::release_empty_regions(regions::iterator spare) noexcept {
+  bool released = false;
+  for (auto at = regions_.begin(); at != regions_.end();) {
+    // A region whose dma-buf someone still holds cannot go; it stays in use and is tried again
+    // later.
+    if (at == spare || !blocks_.is_empty(at->first) || !at->second.release()) {
+      ++at;
+      continue;
+    }
+    blocks_.remove_region(at->first);
+    at = regions_.erase(at);
+    released = true;
+  }
+  return released;
+}
+
+result<void> device::forget(std::uint64_t addr, bool adopted) noexcept {
+  const auto at = records_.find(addr);
+  if (at == records_.end() || at->second.adopted != adopted) return error{-FI_EINVAL};
+  if (at->second.pins != 0) return error{-FI_EBUSY};
+  map_.erase(addr);
+  records_.erase(at);
+  return {};
+}
+
+result<void> device::free(std::uint64_t addr) {
+  const std::lock_guard lock(mutex_);
+  if (const auto rc = forget(addr, false); !rc) return rc;
+  blocks_.free(addr);
+  // One spare saves the next allocation a driver call and a page that must be mapped and exported
+  // anew.
+  release_empty_regions(smallest_empty_region());
+  return {};
+}
+
+result<void> device::adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
+                                 std::uint64_t map_len) {
+  if (len == 0 || len > map_len || addr < map_base || addr - map_base > map_len - len ||
+      !is_device_address(map_base) || !is_device_address(map_base + (map_len - 1)))
+    return error{-FI_EINVAL};
+  map_len = suballocator::round_up(map_len);  // as the driver does
+  const std::lock_guard lock(mutex_);
+  if (overlaps_region(map_base, map_len)) return error{-EEXIST};
+  return hl::or_no_memory([&]() -> result<void> {
+    const auto at =
+        borrowed_
+            .try_emplace(map_base,
+                         borrowed_mapping{mapping::borrow(thunk_, fd_.get(), map_base, map_len)})
+            .first;
+    if (at->second.map.len() != map_len) return error{-FI_EINVAL};
+    const auto drop_unused = [&] {
+      if (at->second.ranges == 0) borrowed_.erase(at);
+    };
+    try {
+      const auto rc = publish({.base = addr,
+                               .len = len,
+                               .map_base = map_base,
+                               .map_len = map_len,
+                               .generation = next_generation(),
+                               .adopted = true});
+      if (rc) ++at->second.ranges;
+      drop_unused();
+      return rc;
+    } catch (...) {
+      drop_unused();
+      throw;
+    }
+  });
+}
+
+bool device::overlaps_region(std::uint64_t base, std::uint64_t len) const noexcept {
+  auto after = regions_.upper_bound(base);
+  if (after != regions_.end() && after->first - base < len) return true;
+  return after != regions_.begin() &&
+         holds(std::prev(after)->first, std::prev(after)->second.len(), base);
+}
+
+result<void> device::release_range(std::uint64_t addr) {
+  const std::lock_guard lock(mutex_);
+  const auto known = records_.find(addr);
+  const std::uint64_t map_base = known != records_.end() ? known->second.map_base : 0;
+  if (const auto rc = forget(addr, true); !rc) return rc;
+  const auto at = borrowed_.find(map_base);
+  if (--at->second.ranges == 0) borrowed_.erase(at);
+  return {};
+}
+
+result<allocation_pin> device::pin(std::uint64_t addr) {
+  const std::lock_guard lock(mutex_);
+  auto at = records_.upper_bound(addr);
+  if (at == records_.begin()) return error{-FI_ENOENT};
+  --at;
+  if (!holds(at->first, at->second.len, addr)) return error{-FI_ENOENT};
+  ++at->second.pins;
+  return allocation_pin(shared_from_this(), at->first);
+}
+
+void device::unpin(std::uint64_t base) noexcept {
+  const std::lock_guard lock(mutex_);
+  --records_.find(base)->second.pins;
+}
+
+mapping& device::mapping_at(std::uint64_t map_base) noexcept {
+  const auto own = regions_.find(map_base);
+  return own != regions_.end() ? own->second : borrowed_.find(map_base)->second.map;
+}
+
+result<dmabuf> device::export_dmabuf(std::uint64_t addr, std::uint64_t len) {
+  const std::lock_guard lock(mutex_);
+  const auto at = find(addr, len);
+  if (!at) return at.failure();
+  auto fd = mapping_at(at->map_base).export_dmabuf();
+  if (!fd) {
+    if (fd.code() == -FI_EOPNOTSUPP && !std::exchange(warned_no_export_, true))
+      GAUDI_WARN(
+          MR,
+          "%s cannot be exported as dma-buf by this driver, so its data is staged through host "
+          "memory. A habanalabs driver newer than Linux 6.1's exports.\n",
+          attributes_.bus_id.c_str());
+    return fd.failure();
+  }
+  return dmabuf{
+      .fd = *std::move(fd), .offset = addr - at->map_base, .len = len, .base_addr = at->map_base};
+}
+
+allocation_pin& allocation_pin::operator=(allocation_pin&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(base_, other.base_);
+  return *this;
+}
+
+allocation_pin::~allocation_pin() {
+  if (owner_) owner_->unpin(base_);
+}
+
+}  // namespace gaudi::device

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "base/log.hpp"
+#include "device/device.hpp"
+#include "device/sysfs.hpp"
+#include "hl/or_no_memory.hpp"
+
+namespace gaudi::device {
+namespace {
+
+using base::error;
+using base::result;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+/// The devices open in this process, by PCI address: the driver lets each be opened once.
+struct registry {
+  std::mutex mutex;  // held while one is opened, so that a second opener finds it
+  std::map<std::string, std::weak_ptr<device>> devices;
+
+  std::shared_ptr<device> find(const std::string& bus_id) {
+    const auto at = devices.find(bus_id);
+    return at == devices.end() ? nullptr : at->second.lock();
+  }
+};
+
+registry& opened() {
+  static registry all;
+  return all;
+}
+
+/// The real machine's names only count for a real library.
+std::optional<sysfs> machine(const hl::thunk& thunk) {
+  return thunk.simulated().empty() ? std::optional<sysfs>(sysfs()) : std::nullopt;
+}
+
+result<std::string> bus_id_of_control(const hl::thunk& thunk, const result<int>& control) {
+  if (!control) return control.failure();
+  auto id = thunk.bus_id(*control);
+  thunk.close(*control);
+  return id;
+}
+
+result<std::string> find_module(const hl::thunk& thunk, std::uint32_t module_id) {
+  const auto direct = thunk.open_control_by_module_id(module_id);
+  if (direct || direct.code() != -FI_ENOSYS) return bus_id_of_control(thunk, direct);
+  // A library without that function: look at each device.
+  const auto count = thunk.device_count();
+  if (!count) return count.failure();
+  for (int index = 0; index < static_cast<int>(*count); ++index) {
+    const auto control = thunk.open_control(index);
+    if (!control) continue;
+    const auto info = thunk.hardware(*control);
+    auto id = bus_id_of_control(thunk, control);
+    if (info && info->module_id == module_id) return id;
+  }
+  return error{-FI_ENODEV};
+}
+
+/// The PCI address of what was asked for; empty: the first free one.
+struct bus_id_lookup {
+  const hl::thunk& thunk;
+
+  result<std::string> operator()(const selector::first_free&) const { return std::string(); }
+  result<std::string> operator()(const selector::by_bus_id& which) const { return which.value; }
+  result<std::string> operator()(const selector::by_index& which) const {
+    const auto names = machine(thunk);
+    if (auto id = names ? names->bus_id_of_index(which.value) : std::nullopt) return *id;
+    return bus_id_of_control(thunk, thunk.open_control(which.value));
+  }
+  result<std::string> operator()(const selector::by_module& which) const {
+    const auto names = machine(thunk);
+    if (auto id = names ? names->bus_id_of_module(which.value) : std::nullopt) return *id;
+    return find_module(thunk, which.value);
+  }
+};
+
+/// open(2) says EAGAIN while the device is in reset, and the library does not try again.
+result<int> open_when_ready(const hl::thunk& thunk, const std::string& bus_id,
+                            milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  const char* which = bus_id.empty() ? nullptr : bus_id.c_str();
+  auto fd = thunk.open(which);
+  if (!fd && fd.code() == -FI_EAGAIN)
+    GAUDI_INFO(CORE, "Gaudi is in reset; trying again for up to %lld ms\n",
+               static_cast<long long>(timeout.count()));
+  for (milliseconds pause{10}; !fd && fd.code() == -FI_EAGAIN && steady_clock::now() < deadline;
+       pause = std::min(pause * 2, milliseconds{500})) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+    std::this_thread::sleep_for(std::min(pause, left));
+    fd = thunk.open(which);
+  }
+  return fd;
+}
+
+/// The one warning for a device that could not be had, and the code that callers document.
+error refuse(const std::string& which, int code, milliseconds timeout) {
+  switch (code) {
+    case -FI_EBUSY:
+      GAUDI_WARN(CORE,
+                 "%s is in use by another process: end that one or choose another device with "
+                 "FI_GAUDI_DEVICE.\n",
+                 which.c_str());
+      return error{code};
+    case -FI_EAGAIN:
+      GAUDI_WARN(
+          CORE,
+          "%s is still in reset after %lld ms: try again later; if it stays so, see the kernel's "
+          "log.\n",
+          which.c_str(), static_cast<long long>(timeout.count()));
+      return error{code};
+    case -FI_ENODEV:
+    case -FI_ENOENT:
+    case -FI_EINVAL:  // a bus id that the library does not know
+    case -FI_EBADF:   // a module id that no control node has
+    case -ENXIO:
+      GAUDI_WARN(
+          CORE,
+          "%s is not a Gaudi of this machine: correct FI_GAUDI_DEVICE, or load the habanalabs "
+          "driver.\n",
+          which.c_str());
+      return error{-FI_ENODEV};
+    case -EPERM:
+    case -FI_EACCES:
+      GAUDI_WARN(
+          CORE,
+          "%s may not be opened: it has malfunctioned and needs a reset, or this user has no "
+          "right to its node under /dev.\n",
+          which.c_str());
+      return error{code};
+    default:
+      GAUDI_WARN(CORE, "%s does not open: %s; see the kernel's log.\n", which.c_str(),
+                 fi_strerror(-code));
+      return error{code};
+  }
+}
+
+std::string bus_id_of_fd(const hl::thunk& thunk, int fd) {
+  const auto names = machine(thunk);
+  if (auto id = names ? names->bus_id_of_fd(fd) : std::nullopt) return *id;
+  auto id = thunk.bus_id(fd);
+  return id ? *std::move(id) : "(PCI address unknown)";
+}
+
+int index_of(const hl::thunk& thunk, const std::string& bus_id) {
+  const auto names = machine(thunk);
+  if (const auto index = names ? names->index_of_bus_id(bus_id) : std::nullopt) return *index;
+  const auto index = thunk.device_index(bus_id);
+  return index ? *index : -1;
+}
+
+/// Refuses the generations that are recognised but not driven.
+result<const generation_traits*> drivable(const hl::thunk& thunk, int fd,
+                                          const std::string& bus_id) {
+  const auto id = thunk.device_id(fd);
+  const generation_traits* traits = id ? generation_of(*id) : nullptr;
+  if (traits == nullptr) {
+    GAUDI_WARN(CORE, "device %s is not a Gaudi (PCI device id 0x%04x).\n", bus_id.c_str(),
+               id ? *id : 0);
+    return error{-FI_EINVAL};
+  }
+  if (!traits->supported) {
+    GAUDI_WARN(CORE, "device %s is a %s, which this version cannot drive: choose a Gaudi2.\n",
+               bus_id.c_str(), traits->name);
+    return error{-FI_EOPNOTSUPP};
+  }
+  return traits;
+}
+
+}  // namespace
+
+result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> thunk,
+                                             hl::device_fd fd) {
+  const std::string bus_id = bus_id_of_fd(*thunk, fd.get());
+  const auto traits = drivable(*thunk, fd.get(), bus_id);
+  if (!traits) return traits.failure();
+  const auto info = thunk->hardware(fd.get());
+  if (!info) return refuse("device " + bus_id, info.code(), {});
+  device_attributes facts{.generation = (*traits)->number,
+                          .name = thunk->simulated().empty() ? (*traits)->name : thunk->simulated(),
+                          .bus_id = bus_id,
+                          .index = index_of(*thunk, bus_id),
+                          .module_id = info->module_id,
+                          .simulated = !thunk->simulated().empty(),
+                          .owned = fd.is_owned(),
+                          .hbm_size = info->dram_size};
+  GAUDI_INFO(CORE, "using %s at %s, %llu MiB of HBM, %s\n", facts.name.c_str(), bus_id.c_str(),
+             static_cast<unsigned long long>(facts.hbm_size >> 20),
+             facts.owned ? "opened here" : "the application's");
+  auto made = std::make_shared<device>(passkey{}, std::move(thunk), std::move(fd), **traits,
+                                       std::move(facts), info->dram_page_size);
+  opened().devices[bus_id] = made;
+  return made;
+}
+
+result<std::shared_ptr<device>> device::open(std::shared_ptr<const hl::thunk> thunk,
+                                             const selector& which, milliseconds reset_timeout) {
+  return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
+    const std::lock_guard lock(opened().mutex);
+    const auto bus_id = std::visit(bus_id_lookup{*thunk}, which.choice);
+    if (!bus_id) return refuse(which.describe(), bus_id.code(), reset_timeout);
+    if (auto known = opened().find(*bus_id)) return known;
+    const auto fd = open_when_ready(*thunk, *bus_id, reset_timeout);
+    if (!fd) return refuse(which.describe(), fd.code(), reset_timeout);
+    return make(thunk, hl::device_fd::owned(thunk, *fd));
+  });
+}
+
+result<std::shared_ptr<device>> device::adopt(std::shared_ptr<const hl::thunk> thunk, int fd) {
+  return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
+    const std::lock_guard lock(opened().mutex);
+    if (auto known = opened().find(bus_id_of_fd(*thunk, fd))) return known;
+    return make(thunk, hl::device_fd::borrowed(fd));
+  });
+}
+
+result<unsigned> device::count(const hl::thunk& thunk) {
+  return thunk.device_count();
+}
+
+}  // namespace gaudi::device

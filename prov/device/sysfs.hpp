@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gaudi::device {
+
+/// PCI addresses of Gaudis as the kernel names them. Asked before libhl-thunk, whose own lookup
+/// takes an odd-numbered card for its neighbour on newer kernels (device API reference 1.7). Knows
+/// the class folders of all drivers: accel (6.2 and later) and habanalabs (before).
+class sysfs {
+ public:
+  /// `root` is where sysfs is mounted; another folder in tests.
+  explicit sysfs(std::string root = "/sys") : root_(std::move(root)) {}
+
+  /// Nothing: there is no such device, or it is no Gaudi. "0000:19:00.0" otherwise.
+  [[nodiscard]] std::optional<std::string> bus_id_of_index(int index) const;
+  [[nodiscard]] std::optional<std::string> bus_id_of_module(std::uint32_t module_id) const;
+  /// Of an open device node. Nothing: not a device node with a PCI function (the stand-in's are
+  /// not).
+  [[nodiscard]] std::optional<std::string> bus_id_of_fd(int fd) const;
+  [[nodiscard]] std::optional<int> index_of_bus_id(const std::string& bus_id) const;
+
+ private:
+  [[nodiscard]] std::optional<std::string> node_folder(int index) const;
+
+  std::string root_;
+};
+
+}  // namespace gaudi::device
