@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "endpoint.hpp"
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "failure.hpp"
+
+namespace gaudi::perf {
+namespace {
+
+// Polls that find nothing before the processor is offered to others, and before the peer is looked
+// at.
+constexpr std::uint32_t polls_before_yield = 64;
+constexpr std::uint32_t polls_per_look = 4096;
+
+info_ptr get_info(const endpoint_request& request) {
+  const info_ptr hints(fi_allocinfo());
+  if (!hints) throw failure("fi_allocinfo: out of memory");
+  hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+  hints->mode = FI_CONTEXT | FI_CONTEXT2;
+  hints->ep_attr->type = FI_EP_RDM;
+  hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  hints->domain_attr->threading = FI_THREAD_DOMAIN;
+  hints->fabric_attr->prov_name = strdup(request.provider.c_str());  // fi_freeinfo frees it
+  if (request.device) {
+    hints->caps |= FI_HMEM;
+    hints->domain_attr->mr_mode |= FI_MR_HMEM;
+  }
+  const bool bound = !request.source.empty();
+  fi_info* list = nullptr;
+  const int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
+                             bound ? request.source.c_str() : nullptr, nullptr,
+                             bound ? FI_SOURCE : 0, hints.get(), &list);
+  if (ret == -FI_ENODATA)
+    throw failure(fmt::format(
+        "provider '{}' offers no reliable endpoint{}. Is FI_PROVIDER_PATH the folder of its "
+        "library{}? FI_LOG_LEVEL=warn tells more.",
+        request.provider, request.device ? " for device memory" : "",
+        request.device ? ", and does FI_GAUDI_DEVICE name a free Gaudi" : ""));
+  require(ret, "fi_getinfo");
+  return info_ptr(list);
+}
+
+}  // namespace
+
+endpoint::endpoint(const endpoint_request& request) : timeout_(request.timeout) {
+  open(request);
+}
+
+void endpoint::open(const endpoint_request& request) {
+  info_ = get_info(request);
+
+  fid_fabric* fabric = nullptr;
+  require(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric");
+  fabric_.reset(fabric);
+
+  fid_domain* domain = nullptr;
+  require(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain");
+  domain_.reset(domain);
+
+  fi_cq_attr cq_attr{};
+  cq_attr.format = FI_CQ_FORMAT_MSG;
+  cq_attr.size = info_->tx_attr->size + info_->rx_attr->size;
+  fid_cq* cq = nullptr;
+  require(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open");
+  cq_.reset(cq);
+
+  fi_av_attr av_attr{};
+  av_attr.type = info_->domain_attr->av_type;
+  av_attr.count = 1;
+  fid_av* av = nullptr;
+  require(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
+  av_.reset(av);
+
+  fid_ep* ep = nullptr;
+  require(fi_endpoint(domain, info_.get(), &ep, nullptr), "fi_endpoint");
+  ep_.reset(ep);
+  require(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+  require(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+  require(fi_enable(ep), "fi_enable");
+}
+
+std::vector<std::uint8_t> endpoint::name() const {
+  std::vector<std::uint8_t> name(256);
+  std::size_t length = name.size();
+  require(fi_getname(&ep_->fid, name.data(), &length), "fi_getname");
+  name.resize(length);
+  return name;
+}
+
+void endpoint::set_peer(const std::vector<std::uint8_t>& name) {
+  const int added = fi_av_insert(av_.get(), name.data(), 1, &peer_, 0, nullptr);
+  require(added, "fi_av_insert");
+  if (added != 1) throw failure("fi_av_insert: the peer's address is not usable here");
+}
+
+fi_gaudi_ops& endpoint::device_ops() {
+  if (ops_ == nullptr) {
+    void* ops = nullptr;
+    require(fi_open_ops(&domain_->fid, FI_GAUDI_DOMAIN_OPS, 0, &ops, nullptr),
+            "fi_open_ops(" FI_GAUDI_DOMAIN_OPS ")");
+    ops_ = static_cast<fi_gaudi_ops*>(ops);
+  }
+  return *ops_;
+}
+
+template <class Post>
+void endpoint::start(ticket& done, std::string_view call, Post post) {
+  done.busy_ = true;
+  ssize_t ret = -FI_EAGAIN;
+  wait_until(
+      [&] {
+        ret = post();
+        return ret != -FI_EAGAIN;
+      },
+      call);
+  require(ret, call);
+}
+
+void endpoint::send(local_memory from, std::size_t size, ticket& done) {
+  start(done, "fi_send",
+        [&] { return fi_send(ep_.get(), from.address, size, from.desc, peer_, &done); });
+}
+
+void endpoint::receive(local_memory to, std::size_t size, ticket& done) {
+  start(done, "fi_recv",
+        [&] { return fi_recv(ep_.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, &done); });
+}
+
+void endpoint::tagged_send(local_memory from, std::size_t size, std::uint64_t tag, ticket& done) {
+  start(done, "fi_tsend",
+        [&] { return fi_tsend(ep_.get(), from.address, size, from.desc, peer_, tag, &done); });
+}
+
+void endpoint::tagged_receive(local_memory to, std::size_t size, std::uint64_t tag, ticket& done) {
+  start(done, "fi_trecv", [&] {
+    return fi_trecv(ep_.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, tag, 0, &done);
+  });
+}
+
+void endpoint::write(local_memory from, std::size_t size, remote_memory to, ticket& done) {
+  const iovec local{from.address, size};
+  const fi_rma_iov remote{to.address, size, to.key};
+  fi_msg_rma message{};
+  message.msg_iov = &local;
+  message.desc = &from.desc;
+  message.iov_count = 1;
+  message.addr = peer_;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = &done;
+  start(done, "fi_writemsg",
+        [&] { return fi_writemsg(ep_.get(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION); });
+}
+
+void endpoint::read(local_memory to, std::size_t size, remote_memory from, ticket& done) {
+  start(done, "fi_read", [&] {
+    return fi_read(ep_.get(), to.address, size, to.desc, peer_, from.address, from.key, &done);
+  });
+}
+
+bool endpoint::progress() {
+  std::array<fi_cq_msg_entry, 16> entries;
+  const ssize_t count = fi_cq_read(cq_.get(), entries.data(), entries.size());
+  if (count == -FI_EAGAIN) return false;
+  if (count == -FI_EAVAIL) report_error();
+  require(count, "fi_cq_read");
+  for (ssize_t i = 0; i < count; ++i) {
+    auto& done = *static_cast<ticket*>(entries[static_cast<std::size_t>(i)].op_context);
+    done.length_ = entries[static_cast<std::size_t>(i)].len;
+    done.busy_ = false;
+  }
+  return count > 0;
+}
+
+void endpoint::report_error() {
+  // Newer libraries write a longer entry than the one this program was compiled with.
+  union {
+    fi_cq_err_entry entry;
+    std::array<std::byte, 256> room;
+  } error{};
+  require(fi_cq_readerr(cq_.get(), &error.entry, 0), "fi_cq_readerr");
+  std::array<char, 256> text{};
+  const char* reason = fi_cq_strerror(cq_.get(), error.entry.prov_errno, error.entry.err_data,
+                                      text.data(), text.size());
+  throw failure(fmt::format("an operation failed: {} ({})", fi_strerror(error.entry.err),
+                            reason != nullptr ? reason : "no more is known"));
+}
+
+void endpoint::wait_step(wait_clock& waited, std::string_view what) {
+  if (progress()) {
+    waited = {};
+    return;
+  }
+  if (++waited.idle < polls_before_yield) return;
+  std::this_thread::yield();
+  if (waited.idle % polls_per_look != 0) return;
+  const auto now = clock::now();
+  if (waited.end == clock::time_point{}) waited.end = now + timeout_;
+  if (now > waited.end)
+    throw failure(fmt::format("no progress for {} s in {}", timeout_.count(), what));
+  if (peer_gone_ && peer_gone_()) throw failure(fmt::format("the peer is gone, in {}", what));
+}
+
+}  // namespace gaudi::perf

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_ext_gaudi.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gaudi::perf {
+
+template <class T>
+struct fid_close {
+  void operator()(T* object) const { fi_close(&object->fid); }
+};
+template <class T>
+using fid_ptr = std::unique_ptr<T, fid_close<T>>;
+
+struct info_delete {
+  void operator()(fi_info* info) const { fi_freeinfo(info); }
+};
+using info_ptr = std::unique_ptr<fi_info, info_delete>;
+
+/// One operation in flight. Its address is the operation's context, so it stays where it is until
+/// busy() is false.
+class ticket {
+ public:
+  bool busy() const { return busy_; }
+
+  /// Bytes that arrived, for a finished receive.
+  std::size_t length() const { return length_; }
+
+ private:
+  friend class endpoint;
+  fi_context2 context_{};  // first: the provider's scratch space where it asks for FI_CONTEXT
+  bool busy_ = false;
+  std::size_t length_ = 0;
+};
+
+/// Local memory of an operation.
+struct local_memory {
+  void* address;
+  void* desc;
+};
+
+/// Memory of the peer as RMA addresses it.
+struct remote_memory {
+  std::uint64_t address;
+  std::uint64_t key;
+};
+
+struct endpoint_request {
+  std::string provider;
+  bool device = false;
+  std::string source;  ///< address of this host to bind to; empty: the provider's choice
+  std::chrono::seconds timeout{60};
+};
+
+/// An RDM endpoint with one completion queue and one peer. One thread. Everything fails with a
+/// failure; no wait is longer than the time-out without progress.
+class endpoint {
+ public:
+  explicit endpoint(const endpoint_request& request);
+
+  std::vector<std::uint8_t> name() const;
+  void set_peer(const std::vector<std::uint8_t>& name);
+
+  const fi_info& info() const { return *info_; }
+  fid_domain* domain() const { return domain_.get(); }
+
+  /// The provider's operations on device memory; a failure where the provider has none.
+  fi_gaudi_ops& device_ops();
+
+  /// Asked now and then during long waits; true ends the wait with a failure.
+  void set_peer_gone(std::function<bool()> probe) { peer_gone_ = std::move(probe); }
+
+  void send(local_memory from, std::size_t size, ticket& done);
+  void receive(local_memory to, std::size_t size, ticket& done);
+  void tagged_send(local_memory from, std::size_t size, std::uint64_t tag, ticket& done);
+  void tagged_receive(local_memory to, std::size_t size, std::uint64_t tag, ticket& done);
+
+  /// Finishes when the bytes are visible at the target (FI_DELIVERY_COMPLETE).
+  void write(local_memory from, std::size_t size, remote_memory to, ticket& done);
+  void read(local_memory to, std::size_t size, remote_memory from, ticket& done);
+
+  /// Polls once; true when an operation finished.
+  bool progress();
+
+  template <class Predicate>
+  void wait_until(Predicate done, std::string_view what) {
+    wait_clock waited;
+    while (!done()) wait_step(waited, what);
+  }
+  void wait(const ticket& t, std::string_view what) {
+    wait_until([&t] { return !t.busy(); }, what);
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  struct wait_clock {
+    clock::time_point end{};
+    std::uint32_t idle = 0;
+  };
+
+  void open(const endpoint_request& request);
+  void wait_step(wait_clock& waited, std::string_view what);
+  [[noreturn]] void report_error();
+  template <class Post>
+  void start(ticket& done, std::string_view call, Post post);
+
+  std::chrono::seconds timeout_;
+  std::function<bool()> peer_gone_;
+  fi_gaudi_ops* ops_ = nullptr;
+  fi_addr_t peer_ = FI_ADDR_UNSPEC;
+
+  // In the order of opening; the destructor closes them in reverse.
+  info_ptr info_;
+  fid_ptr<fid_fabric> fabric_;
+  fid_ptr<fid_domain> domain_;
+  fid_ptr<fid_cq> cq_;
+  fid_ptr<fid_av> av_;
+  fid_ptr<fid_ep> ep_;
+};
+
+}  // namespace gaudi::perf

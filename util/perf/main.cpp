@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "failure.hpp"
+#include "report.hpp"
+#include "session.hpp"
+#include "tour.hpp"
+
+namespace gaudi::perf {
+namespace {
+
+std::size_t capacity_for(const plan& p) {
+  std::size_t capacity = 0;
+  for (const std::size_t size : p.sizes) capacity = std::max(capacity, size * slots_for(p, size));
+  return capacity;
+}
+
+oob_channel meet(const options& chosen) {
+  if (!chosen.server.empty())
+    return oob_channel::connect(chosen.server, chosen.port, chosen.timeout);
+  if (!chosen.json) {
+    fmt::print("waiting for a client on port {}\n", chosen.port);
+    std::fflush(stdout);
+  }
+  return oob_channel::accept(chosen.port, chosen.timeout);
+}
+
+void run(options chosen) {
+  if (chosen.device) setenv("FI_GAUDI_DEVICE", chosen.device->c_str(), 1);
+  const bool client = !chosen.server.empty();
+  oob_channel oob = meet(chosen);
+  if (client)
+    oob.send(chosen.work);
+  else
+    chosen.work = oob.receive().get<plan>();
+
+  endpoint ep({.provider = chosen.provider,
+               .device = chosen.memory == memory_kind::device,
+               .source = oob.local_address(),
+               .timeout = chosen.timeout});
+  connect(ep, oob);
+  const side own = describe(ep, chosen.memory);
+  const side peer = oob.exchange(own).get<side>();
+
+  session work(ep, oob, client);
+  work.use_memory(chosen.memory, capacity_for(chosen.work));
+  std::vector<measurement> results;
+  for (const std::size_t size : chosen.work.sizes)
+    results.push_back(work.run(step_for(chosen.work, size)));
+
+  // The client's figures are shown on both sides.
+  if (client)
+    oob.send(results);
+  else
+    results = oob.receive().get<std::vector<measurement>>();
+  oob.barrier();
+  (chosen.json ? print_json : print_table)(chosen.work, client ? own : peer, client ? peer : own,
+                                           results);
+}
+
+}  // namespace
+}  // namespace gaudi::perf
+
+int main(int argc, char** argv) {
+  gaudi::perf::options chosen;
+  if (const auto code = gaudi::perf::parse(argc, argv, chosen)) return *code;
+  try {
+    if (chosen.tour) return gaudi::perf::run_tour(chosen);
+    gaudi::perf::run(chosen);
+    return EXIT_SUCCESS;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "gaudi_perf: {}\n", error.what());
+    return EXIT_FAILURE;
+  }
+}

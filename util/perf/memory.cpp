@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "memory.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "failure.hpp"
+
+namespace gaudi::perf {
+namespace {
+
+// Bytes that are generated and copied at a time: inside the processor's cache, and a multiple of
+// the pattern's word.
+constexpr std::size_t scratch_size = 1 << 20;
+
+constexpr std::uint64_t all_access =
+    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+// Keys are ours to choose where the provider does not; each region needs one of its own.
+std::uint64_t next_key() {
+  static std::uint64_t key = 0x6701;
+  return key++;
+}
+
+std::uint64_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
+
+}  // namespace
+
+device_memory::device_memory(endpoint& ep, std::size_t size) : ep_(ep) {
+  require(ep.device_ops().alloc(ep.domain(), size, &address_),
+          fmt::format("allocating {} bytes of device memory", size));
+}
+
+device_memory::~device_memory() {
+  ep_.device_ops().free(ep_.domain(), address_);
+}
+
+buffer::buffer(endpoint& ep, memory_kind kind, std::size_t size) : ep_(ep) {
+  if (kind == memory_kind::device) {
+    device_ = std::make_unique<device_memory>(ep, size);
+    base_ = device_->address();
+    scratch_.resize(std::min(size, scratch_size));
+    for (std::size_t done = 0; done < size; done += scratch_.size())
+      copy_to_device(done, std::span(scratch_).first(std::min(scratch_.size(), size - done)));
+  } else {
+    host_.resize(size);
+    base_ = address_of(host_.data());
+  }
+  register_memory(kind, size);
+}
+
+void buffer::register_memory(memory_kind kind, std::size_t size) {
+  const iovec range{reinterpret_cast<void*>(base_), size};
+  // Newer libraries read a longer structure than the one this program was compiled with.
+  union {
+    fi_mr_attr attr;
+    std::array<std::byte, 256> room;
+  } request{};
+  request.attr.mr_iov = &range;
+  request.attr.iov_count = 1;
+  request.attr.access = all_access;
+  request.attr.requested_key = next_key();
+  request.attr.iface = kind == memory_kind::device ? FI_HMEM_SYNAPSEAI : FI_HMEM_SYSTEM;
+  fid_mr* mr = nullptr;
+  require(fi_mr_regattr(ep_.domain(), &request.attr, 0, &mr),
+          fmt::format("registering {} bytes of {} memory", size, name_of(kind)));
+  mr_.reset(mr);
+}
+
+local_memory buffer::local(std::size_t offset) const {
+  return {reinterpret_cast<void*>(base_ + offset), fi_mr_desc(mr_.get())};
+}
+
+remote_memory buffer::remote() const {
+  const bool by_address = (ep_.info().domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0;
+  return {by_address ? base_ : 0, fi_mr_key(mr_.get())};
+}
+
+void buffer::fill(const pattern& bytes, std::size_t offset, std::size_t size) {
+  if (!device_) {
+    bytes.fill(std::span(host_).subspan(offset, size), 0);
+    return;
+  }
+  for (std::size_t done = 0; done < size; done += scratch_.size()) {
+    const auto part = std::span(scratch_).first(std::min(scratch_.size(), size - done));
+    bytes.fill(part, done);
+    copy_to_device(offset + done, part);
+  }
+}
+
+std::optional<std::size_t> buffer::find_difference(const pattern& bytes, std::size_t offset,
+                                                   std::size_t size) const {
+  if (!device_) return bytes.find_difference(std::span(host_).subspan(offset, size), 0);
+  for (std::size_t done = 0; done < size; done += scratch_.size()) {
+    const auto part = std::span(scratch_).first(std::min(scratch_.size(), size - done));
+    copy_from_device(offset + done, part);
+    if (const auto where = bytes.find_difference(part, done)) return where;
+  }
+  return std::nullopt;
+}
+
+void buffer::copy_to_device(std::size_t offset, std::span<const std::byte> from) const {
+  require(ep_.device_ops().copy(ep_.domain(), base_ + offset, address_of(from.data()), from.size(),
+                                FI_GAUDI_HOST_TO_DEVICE),
+          "copying to the device");
+}
+
+void buffer::copy_from_device(std::size_t offset, std::span<std::byte> to) const {
+  require(ep_.device_ops().copy(ep_.domain(), address_of(to.data()), base_ + offset, to.size(),
+                                FI_GAUDI_DEVICE_TO_HOST),
+          "copying from the device");
+}
+
+}  // namespace gaudi::perf

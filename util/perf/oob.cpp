@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "oob.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "failure.hpp"
+
+namespace gaudi::perf {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// More than any document of ours; a larger length means that something else is speaking.
+constexpr std::uint32_t longest_document = 16U << 20;
+
+struct addrinfo_delete {
+  void operator()(addrinfo* list) const { freeaddrinfo(list); }
+};
+using addrinfo_ptr = std::unique_ptr<addrinfo, addrinfo_delete>;
+
+[[noreturn]] void fail(const std::string& what) {
+  throw failure(fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+addrinfo_ptr resolve(const char* host, std::uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int error = getaddrinfo(host, std::to_string(port).c_str(), &hints, &list); error != 0)
+    throw failure(fmt::format("{}: {}", host, gai_strerror(error)));
+  return addrinfo_ptr(list);
+}
+
+descriptor try_connect(const addrinfo* list) {
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    descriptor socket(::socket(entry->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (socket.get() >= 0 && ::connect(socket.get(), entry->ai_addr, entry->ai_addrlen) == 0)
+      return socket;
+  }
+  return descriptor();
+}
+
+// One IPv6 socket takes IPv4 clients too; a kernel without IPv6 gets an IPv4 socket.
+descriptor listen_on(std::uint16_t port) {
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6;
+  any6.sin6_port = htons(port);
+  sockaddr_in any4{};
+  any4.sin_family = AF_INET;
+  any4.sin_port = htons(port);
+
+  const int on = 1;
+  const int off = 0;
+  descriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool v6 = socket.get() >= 0;
+  if (!v6) socket = descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (v6) setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  const auto* address =
+      v6 ? reinterpret_cast<sockaddr*>(&any6) : reinterpret_cast<sockaddr*>(&any4);
+  const socklen_t length = v6 ? sizeof any6 : sizeof any4;
+  if (bind(socket.get(), address, length) != 0 || listen(socket.get(), 1) != 0)
+    fail(fmt::format("cannot listen on port {} (another server? choose one with --port)", port));
+  return socket;
+}
+
+}  // namespace
+
+descriptor& descriptor::operator=(descriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+descriptor::~descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int descriptor::release() {
+  return std::exchange(fd_, -1);
+}
+
+oob_channel::oob_channel(descriptor socket, std::chrono::seconds timeout)
+    : socket_(std::move(socket)), timeout_(timeout) {
+  const int on = 1;
+  setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // fails on a local socket
+}
+
+oob_channel oob_channel::accept(std::uint16_t port, std::chrono::seconds timeout) {
+  const descriptor listener = listen_on(port);
+  descriptor client(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (client.get() < 0) fail("accept");
+  return {std::move(client), timeout};
+}
+
+oob_channel oob_channel::connect(const std::string& host, std::uint16_t port,
+                                 std::chrono::seconds timeout) {
+  const auto end = clock::now() + timeout;
+  const addrinfo_ptr list = resolve(host.c_str(), port);
+  for (;;) {
+    if (descriptor socket = try_connect(list.get()); socket.get() >= 0)
+      return {std::move(socket), timeout};
+    if (clock::now() > end) fail(fmt::format("no server at {} port {}", host, port));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+void oob_channel::send(const nlohmann::json& value) {
+  const std::string text = value.dump();
+  const auto length = htonl(static_cast<std::uint32_t>(text.size()));
+  send_bytes(std::as_bytes(std::span(&length, 1)));
+  send_bytes(std::as_bytes(std::span(text)));
+}
+
+nlohmann::json oob_channel::receive() {
+  std::uint32_t length = 0;
+  receive_bytes(std::as_writable_bytes(std::span(&length, 1)));
+  length = ntohl(length);
+  if (length > longest_document) throw failure("the peer does not speak gaudi_perf's protocol");
+  std::string text(length, '\0');
+  receive_bytes(std::as_writable_bytes(std::span(text)));
+  auto value = nlohmann::json::parse(text, nullptr, false);
+  if (value.is_discarded()) throw failure("the peer does not speak gaudi_perf's protocol");
+  return value;
+}
+
+nlohmann::json oob_channel::exchange(const nlohmann::json& value) {
+  send(value);
+  return receive();
+}
+
+void oob_channel::barrier() {
+  std::byte token{0x62};
+  send_bytes(std::span(&token, 1));
+  receive_bytes(std::span(&token, 1));
+  if (token != std::byte{0x62}) throw failure("the two sides are out of step");
+}
+
+bool oob_channel::peer_gone() const {
+  pollfd entry{socket_.get(), POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+std::string oob_channel::local_address() const {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  char text[NI_MAXHOST] = "";
+  if (getsockname(socket_.get(), generic, &length) != 0 || address.ss_family == AF_UNIX ||
+      getnameinfo(generic, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+    return {};
+  std::string name = text;
+  if (name.rfind("::ffff:", 0) == 0) name.erase(0, 7);
+  return name == "::1" || name.rfind("127.", 0) == 0 ? std::string() : name;
+}
+
+void oob_channel::send_bytes(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent =
+        ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(sent));
+    } else if (errno == EAGAIN || errno == EINTR) {
+      wait_for(POLLOUT);
+    } else {
+      fail("the peer closed the connection");
+    }
+  }
+}
+
+void oob_channel::receive_bytes(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (got > 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(got));
+    } else if (got == 0) {
+      throw failure("the peer closed the connection");
+    } else if (errno == EAGAIN || errno == EINTR) {
+      wait_for(POLLIN);
+    } else {
+      fail("the peer closed the connection");
+    }
+  }
+}
+
+void oob_channel::wait_for(short events) {
+  const auto end = clock::now() + timeout_;
+  const int slice_ms = idle_work_ ? 0 : 100;
+  for (;;) {
+    pollfd entry{socket_.get(), events, 0};
+    if (::poll(&entry, 1, slice_ms) > 0) return;
+    if (idle_work_) idle_work_();
+    if (clock::now() > end)
+      throw failure(fmt::format("the peer was silent for {} s", timeout_.count()));
+    if (idle_work_) std::this_thread::yield();
+  }
+}
+
+}  // namespace gaudi::perf

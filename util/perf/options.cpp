@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "failure.hpp"
+
+namespace gaudi::perf {
+namespace {
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = 1024 * kib;
+constexpr std::size_t largest_of_all = 64 * mib;
+
+// Bytes that one measurement moves, and that the slots of one buffer may fill, unless told
+// otherwise.
+constexpr std::size_t default_volume = 512 * mib;
+constexpr std::size_t slot_memory = 128 * mib;
+constexpr std::size_t most_slots = 256;
+
+const std::map<std::string, operation> operations{{"send", operation::send},
+                                                  {"tagged", operation::tagged},
+                                                  {"write", operation::write},
+                                                  {"read", operation::read}};
+
+std::vector<std::size_t> all_sizes() {
+  std::vector<std::size_t> sizes;
+  for (std::size_t size = 1; size <= largest_of_all; size *= 2) sizes.push_back(size);
+  return sizes;
+}
+
+void parse_memory(const std::string& text, options& out) {
+  if (text == "host") return;
+  if (text.rfind("device", 0) != 0 || (text.size() > 6 && (text[6] != ':' || text.size() == 7)))
+    throw CLI::ValidationError("--memory", "expects host, device or device:N, not '" + text + "'");
+  out.memory = memory_kind::device;
+  if (text.size() > 7) out.device = text.substr(7);
+}
+
+}  // namespace
+
+const char* name_of(operation op) {
+  static constexpr std::array names{"send", "tagged", "write", "read"};
+  return names.at(static_cast<std::size_t>(op));
+}
+
+const char* name_of(memory_kind kind) {
+  return kind == memory_kind::host ? "host" : "device";
+}
+
+std::uint64_t iterations_for(const plan& p, std::size_t size) {
+  if (p.iterations != 0) return p.iterations;
+  return std::clamp<std::uint64_t>(default_volume / size, 8, 1000);
+}
+
+std::uint64_t warmup_for(const plan& p, std::size_t size) {
+  if (p.warmup != 0) return p.warmup;
+  return std::clamp<std::uint64_t>(iterations_for(p, size) / 10, 1, 100);
+}
+
+std::size_t slots_for(const plan& p, std::size_t size) {
+  const std::size_t wanted = p.check ? std::max<std::size_t>(p.window, most_slots) : p.window;
+  return std::max<std::size_t>(2, std::min(wanted, slot_memory / size));
+}
+
+void to_json(nlohmann::json& j, const plan& p) {
+  j = {{"op", name_of(p.op)}, {"sizes", p.sizes},   {"iterations", p.iterations},
+       {"warmup", p.warmup},  {"window", p.window}, {"bidirectional", p.bidirectional},
+       {"check", p.check}};
+}
+
+void from_json(const nlohmann::json& j, plan& p) {
+  p.op = operations.at(j.at("op").get<std::string>());
+  j.at("sizes").get_to(p.sizes);
+  j.at("iterations").get_to(p.iterations);
+  j.at("warmup").get_to(p.warmup);
+  j.at("window").get_to(p.window);
+  j.at("bidirectional").get_to(p.bidirectional);
+  j.at("check").get_to(p.check);
+  if (p.window == 0 || p.sizes.empty() || std::count(p.sizes.begin(), p.sizes.end(), 0U) != 0)
+    throw failure("the peer asks for a run with no size, a size of 0 or no window");
+}
+
+std::optional<int> parse(int argc, char** argv, options& out) {
+  CLI::App app{
+      "Measures latency and bandwidth of a libfabric provider between two processes, from host or\n"
+      "Gaudi device memory. Start it without an address on one side (the server), with the\n"
+      "server's address on the other. The client's options decide what runs; each side chooses "
+      "its\n"
+      "own --memory."};
+  std::string memory = "host";
+  std::size_t size = 0;
+  bool all = false;
+  std::int64_t timeout = out.timeout.count();
+
+  app.add_option("server-address", out.server, "the server's host name or address");
+  app.add_option("--op", out.work.op, "send, tagged, write or read (default tagged)")
+      ->transform(CLI::CheckedTransformer(operations))
+      ->option_text("OP");
+  app.add_option("--memory", memory,
+                 "host, device or device:N, where N is as FI_GAUDI_DEVICE takes it")
+      ->option_text("KIND");
+  auto* one =
+      app.add_option("--size", size, "bytes per operation, with K or M for KiB or MiB (default 64)")
+          ->transform(CLI::AsSizeValue(false))
+          ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
+          ->option_text("N");
+  app.add_flag("--all", all, "every power of two from 1 B to 64 MiB")->excludes(one);
+  app.add_option("--iters", out.work.iterations,
+                 "operations per size (default: by size, 8 to 1000)")
+      ->option_text("N");
+  app.add_option("--warmup", out.work.warmup, "operations before those (default: a tenth)")
+      ->option_text("N");
+  app.add_option("--window", out.work.window, "operations in flight when streaming (default 16)")
+      ->check(CLI::Range(1, 4096))
+      ->option_text("N");
+  app.add_flag("--bidirectional", out.work.bidirectional, "stream in both directions at once");
+  app.add_flag("--check", out.work.check, "verify every byte of every operation");
+  app.add_flag("--json", out.json, "print one JSON document in place of the table");
+  app.add_option("--port", out.port, "TCP port on which the two sides meet (default 18515)")
+      ->option_text("P");
+  app.add_option("--provider", out.provider, "libfabric provider (default gaudi)")
+      ->option_text("NAME");
+  app.add_option("--timeout", timeout, "seconds without progress before giving up (default 60)")
+      ->check(CLI::Range(1, 86400))
+      ->option_text("S");
+  app.add_flag("--tour", out.tour,
+               "start both sides here and show all operations and memory pairs");
+
+  try {
+    app.parse(argc, argv);
+    parse_memory(memory, out);
+  } catch (const CLI::Error& error) {
+    return app.exit(error);
+  }
+  out.timeout = std::chrono::seconds(timeout);
+  out.work.sizes = all ? all_sizes() : std::vector<std::size_t>{size != 0 ? size : 64};
+  return std::nullopt;
+}
+
+}  // namespace gaudi::perf

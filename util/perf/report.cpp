@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include "failure.hpp"
+
+namespace gaudi::perf {
+namespace {
+
+std::string memory_text(const side& s) {
+  return s.device.empty() ? s.memory : fmt::format("{} ({})", s.memory, s.device);
+}
+
+const char* latency_kind(operation op) {
+  if (op == operation::write) return "time to delivery";
+  return op == operation::read ? "time to completion" : "half round trip";
+}
+
+}  // namespace
+
+void to_json(nlohmann::json& j, const side& s) {
+  j = {{"memory", s.memory}, {"device", s.device}, {"provider", s.provider}, {"domain", s.domain}};
+}
+
+void from_json(const nlohmann::json& j, side& s) {
+  j.at("memory").get_to(s.memory);
+  j.at("device").get_to(s.device);
+  j.at("provider").get_to(s.provider);
+  j.at("domain").get_to(s.domain);
+}
+
+side describe(endpoint& ep, memory_kind memory) {
+  side s{.memory = name_of(memory),
+         .device = {},
+         .provider = ep.info().fabric_attr->prov_name,
+         .domain = ep.info().domain_attr->name};
+  if (memory == memory_kind::device) {
+    fi_gaudi_device_attr attr{};
+    require(ep.device_ops().query_device(ep.domain(), &attr), "opening the Gaudi");
+    s.device = fmt::format("{} {}", attr.name, attr.pci_addr);
+  }
+  return s;
+}
+
+std::string size_text(std::size_t bytes) {
+  constexpr std::size_t kib = 1024;
+  if (bytes >= kib * kib && bytes % (kib * kib) == 0)
+    return fmt::format("{} MiB", bytes / (kib * kib));
+  if (bytes >= kib && bytes % kib == 0) return fmt::format("{} KiB", bytes / kib);
+  return fmt::format("{} B", bytes);
+}
+
+void print_table(const plan& p, const side& client, const side& server,
+                 const std::vector<measurement>& results) {
+  fmt::print("{} over {} ({}){}{}\n", name_of(p.op), client.provider, client.domain,
+             p.bidirectional ? ", bidirectional" : "", p.check ? ", every byte verified" : "");
+  fmt::print("client memory: {}\nserver memory: {}\n", memory_text(client), memory_text(server));
+  fmt::print("latency: {}; bandwidth: {} in flight, MB/s = 10^6 bytes/s\n\n", latency_kind(p.op),
+             p.window);
+  fmt::print("{:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "size", "iterations", "min us",
+             "median us", "p99 us", "MB/s", "ops/s");
+  for (const auto& m : results)
+    fmt::print("{:>10} {:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.1f} {:>10.0f}\n",
+               size_text(m.size), m.iterations, m.latency.min, m.latency.median, m.latency.p99,
+               m.megabytes_per_second, m.messages_per_second);
+}
+
+void print_json(const plan& p, const side& client, const side& server,
+                const std::vector<measurement>& results) {
+  const nlohmann::json document{{"tool", "gaudi_perf"},
+                                {"version", GAUDI_PERF_VERSION},
+                                {"plan", p},
+                                {"client", client},
+                                {"server", server},
+                                {"results", results}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+}  // namespace gaudi::perf

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "endpoint.hpp"
+#include "measure.hpp"
+#include "memory.hpp"
+#include "oob.hpp"
+#include "options.hpp"
+
+namespace gaudi::perf {
+
+/// One measurement of one size.
+struct step {
+  operation op = operation::tagged;
+  std::size_t size = 1;
+  std::uint64_t iterations = 1;
+  std::uint64_t warmup = 1;
+  std::size_t window = 1;
+  std::size_t slots = 2;
+  bool bidirectional = false;
+  bool check = false;
+};
+
+step step_for(const plan& p, std::size_t size);
+
+/// The two sides of a run. Both call the same functions with the same steps; only the client's
+/// results are meant to be read. With check every operation of a measurement carries bytes of its
+/// own, which the receiving side compares; a difference is a failure on the side that finds it.
+class session {
+ public:
+  session(endpoint& ep, oob_channel& oob, bool client);
+
+  /// Takes two buffers of `capacity` bytes (one to send or be read from, one to receive or be
+  /// written to) and tells the peer where they are.
+  void use_memory(memory_kind kind, std::size_t capacity);
+
+  measurement run(const step& s);
+
+ private:
+  struct peer_memory {
+    remote_memory tx;
+    remote_memory rx;
+  };
+
+  // Patterns differ by the direction of the bytes and by the side of the measurement they belong
+  // to.
+  enum class phase : unsigned { latency = 0, stream = 2 };
+  pattern outgoing(const step& s, phase p, std::uint64_t i) const;
+  pattern incoming(const step& s, phase p, std::uint64_t i) const;
+  void verify(const step& s, phase p, std::uint64_t i, const buffer& where, std::size_t slot) const;
+
+  std::vector<double> message_latency(const step& s, std::uint64_t count);
+  std::vector<double> rma_latency(const step& s, std::uint64_t count);
+  double message_stream(const step& s, std::uint64_t count);
+  double rma_stream(const step& s, std::uint64_t count);
+  double message_burst(const step& s, std::uint64_t first, std::uint64_t count);
+  double rma_burst(const step& s, std::uint64_t first, std::uint64_t count);
+  void fill_burst(const step& s, std::uint64_t first, std::uint64_t count);
+  void verify_burst(const step& s, std::uint64_t first, std::uint64_t count) const;
+
+  void post_send(const step& s, std::size_t slot, ticket& done);
+  void post_receive(const step& s, std::size_t slot, ticket& done);
+  void post_rma(const step& s, std::size_t slot, ticket& done);
+  void finish_receive(const step& s, const ticket& done);
+
+  endpoint& ep_;
+  oob_channel& oob_;
+  const bool client_;
+  buffer control_;  // two bytes: an acknowledgement to send, one to receive
+  std::unique_ptr<buffer> tx_;
+  std::unique_ptr<buffer> rx_;
+  peer_memory peer_{};
+};
+
+/// Opens an endpoint, exchanges addresses and keeps both sides polling while they wait.
+void connect(endpoint& ep, oob_channel& oob);
+
+}  // namespace gaudi::perf
