@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "base/log.hpp"
 
@@ -72,6 +73,31 @@ void forbid_scatter_to_cqe() {
   std::call_once(once, [] { ::setenv("MLX5_SCATTER_TO_CQE", "0", 0); });
 }
 
+bool is_named(const char* name, const std::string& wanted) {
+  return wanted.empty() || (name && wanted == name);
+}
+
+bool has_format(std::uint32_t format, std::uint32_t wanted) {
+  return wanted == FI_FORMAT_UNSPEC || wanted == FI_SOCKADDR || format == wanted;
+}
+
+/// What is left of `list` with the names and the format that were asked for: tcp does not look at
+/// all of them.
+unique_info keep_matching(unique_info list, const query& q) {
+  fi_info* kept = nullptr;
+  fi_info** tail = &kept;
+  for (fi_info* rest = list.release(); rest;) {
+    unique_info one(rest);
+    rest = std::exchange(one->next, nullptr);
+    if (!is_named(one->fabric_attr->name, q.fabric_name)) continue;
+    if (!is_named(one->domain_attr->name, q.domain_name)) continue;
+    if (!has_format(one->addr_format, q.addr_format)) continue;
+    *tail = one.release();
+    tail = &(*tail)->next;
+  }
+  return unique_info(kept);
+}
+
 base::result<unique_info> ask(const query& q, const char* provider) {
   if (std::strcmp(provider, "verbs") == 0) forbid_scatter_to_cqe();
   const unique_info hints = hints_for(q, provider);
@@ -84,7 +110,9 @@ base::result<unique_info> ask(const query& q, const char* provider) {
   const int ret = fi_getinfo(std::min(fi_version(), newest_version), q.node, q.service, flags,
                              hints.get(), &found);
   if (ret) return base::error{ret};
-  return unique_info(found);
+  auto matching = keep_matching(unique_info(found), q);
+  if (!matching) return base::error{-FI_ENODATA};
+  return matching;
 }
 
 base::result<unique_info> ask_chosen(const query& q, const char* provider) {

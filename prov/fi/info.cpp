@@ -15,7 +15,7 @@
 #include "base/params.hpp"
 #include "core/get_info.hpp"
 #include "fi/info_offer.hpp"
-#include "topo/rdma_devices.hpp"
+#include "topo/kernel_class.hpp"
 
 namespace gaudi::fi {
 namespace {
@@ -180,7 +180,9 @@ base::result<core::unique_info> answer(const fi_info& core, const request& r) {
   core::unique_info list;
   int failure = -FI_ENODATA;
   for (const bool hmem : {false, true}) {
-    if (hmem ? !only_hmem && !(leaves_hmem_open(r.hints) && device_present()) : only_hmem) continue;
+    if (hmem ? !only_hmem && !(leaves_hmem_open(r.hints) && device_expected() && device_present())
+             : only_hmem)
+      continue;
     const auto mode = offer::granted_mr_mode(r.version, r.hints, hmem);
     if (!mode) continue;
     const auto next = append(tail, core, r, hmem, *mode);

@@ -27,6 +27,10 @@ base::result<core::unique_info> core_info_for(const fi_info& info);
 /// once per process.
 bool device_present();
 
+/// Whether anything hints at a Gaudi: the driver's device nodes, or FI_GAUDI_HLTHUNK. Where nothing
+/// does, an application that did not ask for device memory gets no warning about a missing library.
+bool device_expected();
+
 /// Makes `probe` the answer of device_present from now on, for tests; nullptr restores the real
 /// one.
 void set_device_probe(bool (*probe)()) noexcept;

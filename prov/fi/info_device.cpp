@@ -1,16 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <atomic>
 
+#include "base/params.hpp"
+#include "device/device.hpp"
+#include "device/table.hpp"
 #include "fi/info.hpp"
+#include "topo/kernel_class.hpp"
 
 namespace gaudi::fi {
 namespace {
 
-bool no_device_room() {
-  return false;
+bool count_devices() {
+  static const bool present = [] {
+    const auto library = device::table::instance().library(base::params::get().hlthunk);
+    if (!library) return false;
+    const auto count = device::device::count(**library);
+    return count && *count != 0;
+  }();
+  return present;
 }
 
-std::atomic<bool (*)()> current_probe{no_device_room};
+std::atomic<bool (*)()> current_probe{count_devices};
 
 }  // namespace
 
@@ -18,8 +28,15 @@ bool device_present() {
   return current_probe.load()();
 }
 
+bool device_expected() {
+  if (current_probe.load() != count_devices) return true;
+  // The driver moved from a class of its own to the kernel's accelerator class.
+  return !base::params::get().hlthunk.empty() || !topo::class_devices("accel").empty() ||
+         !topo::class_devices("habanalabs").empty();
+}
+
 void set_device_probe(bool (*probe)()) noexcept {
-  current_probe.store(probe ? probe : no_device_room);
+  current_probe.store(probe ? probe : count_devices);
 }
 
 }  // namespace gaudi::fi

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/av_ops.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+
+#include "base/log.hpp"
+#include "fi/av.hpp"
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+/// Allocation is all that can throw below; nothing may leave the library.
+template <class Call>
+int guarded(Call&& call) noexcept {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    return -FI_ENOMEM;
+  }
+}
+
+int close(fid_t f) noexcept {
+  std::unique_ptr<av> self(&av::of(f));
+  if (!self->bound().any()) return 0;
+  GAUDI_INFO(AV, "address vector stays open: close its endpoints first\n");
+  static_cast<void>(self.release());
+  return -FI_EBUSY;
+}
+
+int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+  if (flags != 0) return -FI_EBADFLAGS;
+  return av::of(f).bind_event_queue(other);
+}
+
+int insert(fid_av* a, const void* addr, std::size_t count, fi_addr_t* fi_addr, std::uint64_t flags,
+           void* context) noexcept {
+  return guarded([&] { return av::of(a).insert(addr, count, fi_addr, flags, context); });
+}
+
+int insertsvc(fid_av* a, const char* node, const char* service, fi_addr_t* fi_addr,
+              std::uint64_t flags, void* context) noexcept {
+  return guarded([&] { return av::of(a).insert_service(node, service, fi_addr, flags, context); });
+}
+
+int insertsym(fid_av* a, const char* node, std::size_t nodecnt, const char* service,
+              std::size_t svccnt, fi_addr_t* fi_addr, std::uint64_t flags, void* context) noexcept {
+  return guarded([&] {
+    return av::of(a).insert_symmetric(node, nodecnt, service, svccnt, fi_addr, flags, context);
+  });
+}
+
+int remove(fid_av* a, fi_addr_t* fi_addr, std::size_t count, std::uint64_t flags) noexcept {
+  if (flags != 0) return -FI_EBADFLAGS;
+  return av::of(a).remove(std::span(fi_addr, count));
+}
+
+int lookup(fid_av* a, fi_addr_t fi_addr, void* addr, std::size_t* length) noexcept {
+  return av::of(a).lookup(fi_addr, addr, length);
+}
+
+const char* straddr(fid_av* a, const void* addr, char* buf, std::size_t* length) noexcept {
+  static_cast<void>(guarded([&] {
+    const auto text = av::of(a).read(addr).to_string();
+    if (buf && *length != 0) std::snprintf(buf, *length, "%s", text.c_str());
+    *length = text.size() + 1;
+    return 0;
+  }));
+  return buf;
+}
+
+}  // namespace
+
+fi_ops av_fid_ops{.size = sizeof(fi_ops),
+                  .close = close,
+                  .bind = bind,
+                  .control = not_supported,
+                  .ops_open = not_supported,
+                  .tostr = not_supported,
+                  .ops_set = not_supported};
+
+fi_ops_av av_ops{.size = sizeof(fi_ops_av),
+                 .insert = insert,
+                 .insertsvc = insertsvc,
+                 .insertsym = insertsym,
+                 .remove = remove,
+                 .lookup = lookup,
+                 .straddr = straddr,
+                 .av_set = not_supported};
+
+}  // namespace gaudi::fi

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/params.hpp"
+
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include <map>
+#include <string>
+
+namespace {
+
+using gaudi::base::core_choice;
+using gaudi::base::params;
+
+gaudi::base::result<params> parse(const std::map<std::string, std::string>& texts) {
+  return params::parse([&](const char* name) -> const char* {
+    const auto it = texts.find(name);
+    return it == texts.end() ? nullptr : it->second.c_str();
+  });
+}
+
+TEST(params, defaults_are_those_of_the_table) {
+  const auto p = parse({});
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->core, core_choice::automatic);
+  EXPECT_EQ(p->hlthunk, "");
+  EXPECT_EQ(p->eager_size, 16384U);
+  EXPECT_EQ(p->staging_chunk, 512U * 1024);
+  EXPECT_EQ(p->staging_depth, 8U);
+  EXPECT_EQ(p->rx_buffers, 256U);
+  EXPECT_EQ(p->unexpected_limit, 64U << 20);
+  EXPECT_EQ(p->device_timeout, std::chrono::seconds(15));
+}
+
+TEST(params, every_entry_of_the_table_is_complete) {
+  for (const auto& spec : gaudi::base::param_table) {
+    ASSERT_NE(spec.name, nullptr);
+    EXPECT_NE(std::string(spec.help), "") << spec.name;
+    EXPECT_EQ(std::string(spec.help).find('\n'), std::string::npos) << spec.name;
+    EXPECT_LE(spec.min, spec.max) << spec.name;
+  }
+}
+
+TEST(params, texts_are_taken_as_they_are) {
+  const auto p = parse({{"core", "tcp"}, {"hlthunk", "/x/y.so"}, {"device", "module:3"}});
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->core, core_choice::tcp);
+  EXPECT_EQ(p->hlthunk, "/x/y.so");
+  EXPECT_EQ(p->device, "module:3");
+}
+
+TEST(params, numbers_take_suffixes) {
+  const auto p = parse({{"eager_size", "8K"}, {"staging_chunk", "2m"}, {"unexpected_limit", "1G"}});
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->eager_size, 8192U);
+  EXPECT_EQ(p->staging_chunk, 2U << 20);
+  EXPECT_EQ(p->unexpected_limit, 1U << 30);
+}
+
+class bad_params : public testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(bad_params, are_refused) {
+  const auto [name, text] = GetParam();
+  EXPECT_EQ(parse({{name, text}}).code(), -FI_EINVAL);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    texts, bad_params,
+    testing::Values(std::pair("core", "TCP"), std::pair("core", ""), std::pair("eager_size", ""),
+                    std::pair("eager_size", "12x"), std::pair("eager_size", "-1"),
+                    std::pair("eager_size", "63"), std::pair("eager_size", "2M"),
+                    std::pair("eager_size", "1 K"),
+                    std::pair("unexpected_limit", "99999999999999999999"),
+                    std::pair("unexpected_limit", "18014398509481984K"),
+                    std::pair("staging_depth", "0x10"), std::pair("device_timeout", "3601")));
+
+TEST(params, the_limits_are_inside) {
+  for (const auto& spec : gaudi::base::param_table) {
+    if (spec.max == 0) continue;
+    EXPECT_TRUE(parse({{spec.name, std::to_string(spec.min)}})) << spec.name;
+    EXPECT_TRUE(parse({{spec.name, std::to_string(spec.max)}})) << spec.name;
+    EXPECT_FALSE(parse({{spec.name, std::to_string(spec.max + 1)}})) << spec.name;
+  }
+}
+
+}  // namespace
