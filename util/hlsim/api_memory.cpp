@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "call.hpp"
+#include "exports.hpp"
+#include "fault.hpp"
+#include "hlsim.hpp"
+#include "memory.hpp"
+
+// Memory calls: reference, sections 2.2, 2.3, 3 and 4.
+
+using namespace hlsim;
+
+namespace {
+
+constexpr uint64_t page = 4096;
+
+bool strikes(const context& c, fault which) {
+  return fault_set::instance().strikes(which, c.state().index);
+}
+
+/// Faults the pages in for writing, as pinning them would; -EFAULT where that cannot be.
+int pin(uint64_t host, uint64_t size) {
+  const uint64_t first = host / page * page;
+  void* const at = reinterpret_cast<void*>(first);  // NOLINT(performance-no-int-to-ptr)
+  const int rc = ::madvise(at, host - first + size, MADV_POPULATE_WRITE);
+  return rc == 0 ? 0 : -EFAULT;
+}
+
+std::vector<uint32_t> pages_of(const device_state& state, uint64_t handle) {
+  std::vector<uint32_t> pages;
+  for (uint64_t n = 0;; ++n) {
+    const uint32_t p = page_of(state, handle, n);
+    if (p == no_page) return pages;
+    pages.push_back(p);
+  }
+}
+
+int export_any(int fd, uint64_t address, uint64_t size, uint64_t offset) {
+  return compute_call(fd, [&](context& c) {
+    if (strikes(c, fault::no_dmabuf)) return -EOPNOTSUPP;
+    if (strikes(c, fault::emfile)) return -EMFILE;
+    const state_lock lock(c.state());
+    return export_range(c.state(), c.hbm(), address, size, offset);
+  });
+}
+
+}  // namespace
+
+/// Both page_size and shared are without effect on a Gaudi2.
+uint64_t hlthunk_device_memory_alloc(int fd, uint64_t size, uint64_t, bool contiguous, bool) {
+  uint64_t handle = 0;
+  compute_call(fd, [&](context& c) {
+    if (strikes(c, fault::enomem)) return -ENOMEM;
+    const state_lock lock(c.state());
+    return allocate(c.state(), size, contiguous, handle);
+  });
+  return handle;
+}
+
+int hlthunk_device_memory_free(int fd, uint64_t handle) {
+  return compute_call(fd, [&](context& c) {
+    const state_lock lock(c.state());
+    const std::vector<uint32_t> pages = pages_of(c.state(), handle);
+    const int rc = free_allocation(c.state(), handle);
+    const uint64_t size = c.state().page_size;
+    for (const uint32_t p : pages)
+      if (rc == 0) c.hbm().discard(p * size, size);
+    return rc;
+  });
+}
+
+uint64_t hlthunk_device_memory_map(int fd, uint64_t handle, uint64_t hint) {
+  uint64_t va = 0;
+  const int rc = compute_call(fd, [&](context& c) {
+    const state_lock lock(c.state());
+    return map_device(c.state(), c.device(), handle, hint, va);
+  });
+  return rc == 0 ? va : 0;
+}
+
+uint64_t hlthunk_host_memory_map(int fd, void* host, uint64_t hint, uint64_t size) {
+  return hlthunk_host_memory_map_flags(fd, host, hint, size, 0);
+}
+
+uint64_t hlthunk_host_memory_map_flags(int fd, void* host, uint64_t hint, uint64_t size,
+                                       uint32_t flags) {
+  uint64_t va = 0;
+  const auto address = reinterpret_cast<uint64_t>(host);
+  const int rc = compute_call(fd, [&](context& c) {
+    if (size == 0 || address + size < address) return -EINVAL;
+    if (strikes(c, fault::enomem)) return -ENOMEM;
+    if (const int pinned = pin(address, size); pinned != 0) return pinned;
+    const bool force = (flags & HL_MEM_FORCE_HINT) != 0;
+    const state_lock lock(c.state());
+    return map_host(c.state(), c.device(), address, size, ::getpid(), hint, force, va);
+  });
+  return rc == 0 ? va : 0;
+}
+
+int hlthunk_memory_unmap(int fd, uint64_t va) {
+  return compute_call(fd, [&](context& c) {
+    const state_lock lock(c.state());
+    return is_exported(c.state(), va) ? -EINVAL : unmap(c.state(), va);
+  });
+}
+
+int hlthunk_device_memory_export_dmabuf_fd(int fd, uint64_t address, uint64_t size, uint32_t) {
+  return export_any(fd, address, size, 0);
+}
+
+int hlthunk_device_mapped_memory_export_dmabuf_fd(int fd, uint64_t address, uint64_t size,
+                                                  uint64_t offset, uint32_t flags) {
+  if (flags != (O_RDWR | O_CLOEXEC)) return -EINVAL;
+  return export_any(fd, address, size, offset);
+}

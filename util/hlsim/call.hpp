@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cerrno>
+
+#include "context.hpp"
+
+namespace hlsim {
+
+/// Runs `work(context&)` for the context behind `fd` and leaves a failure in errno, as the ioctl
+/// wrapper of the real library does. 0 or more, or -errno: EBADF, ENOTTY, and what `work` says.
+template <class Work>
+int info_call(int fd, Work work) {
+  const context_ref c = find_context(fd);
+  const int rc = c ? work(*c) : -errno;
+  if (rc < 0) errno = -rc;
+  return rc;
+}
+
+/// The same for the calls that only a compute node takes, and only while the device works.
+template <class Work>
+int compute_call(int fd, Work work) {
+  return info_call(fd, [&](context& c) {
+    if (c.is_control()) return -ENOTTY;
+    const int rc = c.health();
+    return rc != 0 ? rc : work(c);
+  });
+}
+
+}  // namespace hlsim

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "context.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <string>
+
+#include "cs_table.hpp"
+#include "fault.hpp"
+
+namespace hlsim {
+namespace {
+
+uint64_t generation_of(device_state& state) {
+  const state_lock lock(state);
+  return state.generation;
+}
+
+/// The contexts that this process has met, by the device and inode of their files.
+class registry {
+ public:
+  using key = std::pair<dev_t, ino_t>;
+
+  static registry& instance() {
+    static registry* const r = make();  // lives as long as the worker threads may
+    return *r;
+  }
+
+  context_ref find(int fd) {
+    struct stat s {};
+    if (::fstat(fd, &s) != 0) return nullptr;
+    const std::lock_guard lock(mutex_);
+    const auto found = contexts_.find({s.st_dev, s.st_ino});
+    if (found != contexts_.end() && is_current(*found->second)) return found->second;
+    context_ref made = make_context(fd);
+    if (made) contexts_[{s.st_dev, s.st_ino}] = made;
+    return made;
+  }
+
+  void forget(const context_ref& c) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(contexts_, [&](const auto& entry) { return entry.second == c; });
+  }
+
+ private:
+  static registry* make() {
+    ::pthread_atfork([] { instance().mutex_.lock(), fault_set::instance().before_fork(); },
+                     [] { instance().mutex_.unlock(), fault_set::instance().after_fork(); },
+                     [] { instance().after_fork_in_child(); });
+    return new registry;
+  }
+
+  /// The worker threads did not come along, so the contexts can only be left behind: destroying
+  /// them would join those threads. The child meets its contexts anew.
+  void after_fork_in_child() {
+    left_behind_.push_back(std::exchange(contexts_, {}));
+    fault_set::instance().after_fork();
+    mutex_.unlock();
+  }
+
+  static bool is_current(const context& c) {
+    return c.is_control() || generation_of(c.state()) == c.generation();
+  }
+
+  static context_ref make_context(int fd) {
+    const auto id = std::make_unique<device_state>();
+    if (!read_identity(fd, *id)) {
+      errno = ENOTTY;
+      return nullptr;
+    }
+    // A file description of our own: a mapping of the user's would keep its lock after close(2).
+    const scoped_fd own(::open(id->name, O_RDWR | O_CLOEXEC));
+    state_mapping state(own.get());
+    if (!state) return nullptr;
+    const bool control = id->is_control != 0;
+    hbm_store hbm = hbm_store::attach(*state);
+    return std::make_shared<context>(std::move(state), control, std::move(hbm));
+  }
+
+  std::mutex mutex_;
+  std::map<key, context_ref> contexts_;
+  std::vector<std::map<key, context_ref>> left_behind_;
+};
+
+}  // namespace
+
+context::context(state_mapping state, bool control, hbm_store hbm)
+    : state_(std::move(state)),
+      control_(control),
+      generation_(generation_of(*state_)),
+      hbm_(std::move(hbm)) {}
+
+int context::status() const {
+  fault_set& faults = fault_set::instance();
+  const uint32_t index = state_->index;
+  if (faults.strikes(fault::removal, index)) return -ENODEV;
+  if (faults.strikes(fault::malfunction, index)) return HL_DEVICE_STATUS_MALFUNCTION;
+  if (faults.strikes(fault::in_reset, index)) return HL_DEVICE_STATUS_IN_RESET;
+  const state_lock lock(*state_);
+  return state_->in_reset ? HL_DEVICE_STATUS_IN_RESET : HL_DEVICE_STATUS_OPERATIONAL;
+}
+
+int context::health() const {
+  const int now = status();
+  if (now < 0) return now;
+  return now == HL_DEVICE_STATUS_OPERATIONAL ? 0 : -EBUSY;
+}
+
+uint64_t context::submit(std::span<const command_buffer> buffers) {
+  const std::lock_guard lock(submit_mutex_);
+  const auto healthy = [this] { return health() == 0; };
+  const uint64_t seq = begin_cs(*state_, healthy);
+  if (seq == 0) return 0;
+  if (!engine_)
+    engine_ = std::make_unique<engine>(*state_, device(), hbm_, healthy, [this] {
+      return fault_set::instance().strikes(fault::cs_timeout, state_->index);
+    });
+  engine_->submit(seq, buffers);
+  return seq;
+}
+
+void context::stop_engine() {
+  const std::lock_guard lock(submit_mutex_);
+  engine_.reset();
+}
+
+context_ref find_context(int fd) {
+  return registry::instance().find(fd);
+}
+
+void forget_context(const context_ref& c) {
+  registry::instance().forget(c);
+}
+
+}  // namespace hlsim

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "device_files.hpp"
+#include "engine.hpp"
+#include "hbm.hpp"
+#include "model.hpp"
+
+namespace hlsim {
+
+/// What this process knows of the device behind an fd. Thread-safe.
+class context {
+ public:
+  /// `state` is mapped from a file description of its own. A control node has no HBM store.
+  context(state_mapping state, bool control, hbm_store hbm);
+
+  device_state& state() const noexcept { return *state_; }
+  const model& device() const noexcept { return gaudi2; }
+  const hbm_store& hbm() const noexcept { return hbm_; }
+  [[nodiscard]] bool is_control() const noexcept { return control_; }
+  [[nodiscard]] uint64_t generation() const noexcept { return generation_; }
+
+  /// 0, -ENODEV (removed) or -EBUSY (in reset, malfunction).
+  [[nodiscard]] int health() const;
+  /// enum hl_device_status, or -ENODEV.
+  [[nodiscard]] int status() const;
+
+  /// Gives `buffers` to the queues. The sequence number, 0 when the device failed meanwhile.
+  uint64_t submit(std::span<const command_buffer> buffers);
+  void stop_engine();
+
+ private:
+  const state_mapping state_;
+  const bool control_;
+  const uint64_t generation_;
+  const hbm_store hbm_;
+  std::mutex submit_mutex_;  ///< a queue sees submissions in the order of their numbers
+  std::unique_ptr<engine> engine_;
+};
+
+using context_ref = std::shared_ptr<context>;
+
+/// The context behind a compute or control fd; empty with errno EBADF or ENOTTY. The fd may have
+/// come by fork, SCM_RIGHTS or dup.
+context_ref find_context(int fd);
+
+/// Drops what this process knows of a context that has ended.
+void forget_context(const context_ref& c);
+
+/// Opens the compute node and begins a context. The fd, or -errno as section 2.4 tells.
+int open_device(uint32_t index);
+
+/// Opens the control node. The fd, or -errno.
+int open_control_node(uint32_t index);
+
+/// Closes either. When it was the last reference to the compute node the context ends here. 0 or
+/// -errno.
+int close_device(int fd);
+
+}  // namespace hlsim

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "cs_table.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <iterator>
+
+#include "abi.hpp"
+
+namespace hlsim {
+namespace {
+
+constexpr uint64_t tick_ns = 100'000'000;
+
+cs_slot& slot_of(device_state& state, uint64_t seq) noexcept {
+  return state.cs[seq % cs_slots];
+}
+
+/// A process that died leaves its submissions running for ever; the driver would have aborted them.
+void abort_if_orphan(cs_slot& slot) noexcept {
+  if (slot.progress == cs_progress::running && ::kill(slot.pid, 0) != 0 && errno == ESRCH)
+    slot.progress = cs_progress::aborted;
+}
+
+uint64_t deadline_after(uint64_t timeout_us) noexcept {
+  const uint64_t now = now_ns();
+  return timeout_us > (UINT64_MAX / 2 - now) / 1000 ? UINT64_MAX / 2 : now + timeout_us * 1000;
+}
+
+int outcome(const cs_slot& slot, uint64_t seq, uint32_t& status) noexcept {
+  status = HL_WAIT_CS_STATUS_COMPLETED;
+  if (slot.seq != seq) return 0;  // retired long ago
+  switch (slot.progress) {
+    case cs_progress::running:
+      status = HL_WAIT_CS_STATUS_BUSY;
+      return 0;
+    case cs_progress::timed_out:
+      status = HL_WAIT_CS_STATUS_TIMEDOUT;
+      return -ETIMEDOUT;
+    case cs_progress::aborted:
+      status = HL_WAIT_CS_STATUS_ABORTED;
+      return -EIO;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+uint64_t begin_cs(device_state& state, const std::function<bool()>& may_go_on) {
+  state_lock lock(state);
+  while (slot_of(state, state.next_seq).progress == cs_progress::running) {
+    if (lock.wait_until(now_ns() + tick_ns)) continue;
+    abort_if_orphan(slot_of(state, state.next_seq));
+    if (!may_go_on()) return 0;
+  }
+  const uint64_t seq = state.next_seq++;
+  slot_of(state, seq) = {seq, cs_progress::running, ::getpid()};
+  return seq;
+}
+
+void finish_cs(device_state& state, uint64_t seq, cs_progress result) {
+  state_lock lock(state);
+  if (slot_of(state, seq).seq == seq) slot_of(state, seq).progress = result;
+  lock.wake_all();
+}
+
+int wait_cs(device_state& state, uint64_t seq, uint64_t timeout_us, uint32_t& status) {
+  state_lock lock(state);
+  if (seq == 0 || seq >= state.next_seq) return -EINVAL;
+  cs_slot& slot = slot_of(state, seq);
+  const uint64_t deadline = timeout_us == 0 ? 0 : deadline_after(timeout_us);
+  while (slot.seq == seq && slot.progress == cs_progress::running) {
+    const uint64_t now = now_ns();
+    if (now >= deadline) break;
+    if (!lock.wait_until(std::min(deadline, now + tick_ns))) abort_if_orphan(slot);
+  }
+  return outcome(slot, seq, status);
+}
+
+int wait_any_cs(device_state& state, std::span<const uint64_t> seqs, uint64_t timeout_us,
+                uint32_t& completed) {
+  const uint64_t deadline = timeout_us == 0 ? 0 : deadline_after(timeout_us);
+  state_lock lock(state);
+  while (true) {
+    completed = 0;
+    for (size_t i = 0; i < seqs.size(); ++i) {
+      if (seqs[i] == 0 || seqs[i] >= state.next_seq) return -EINVAL;
+      cs_slot& slot = slot_of(state, seqs[i]);
+      const bool runs = slot.seq == seqs[i] && slot.progress == cs_progress::running;
+      if (!runs) completed |= 1U << i;
+    }
+    const uint64_t now = now_ns();
+    if (completed != 0 || now >= deadline) return 0;
+    if (lock.wait_until(std::min(deadline, now + tick_ns))) continue;
+    for (const uint64_t seq : seqs) abort_if_orphan(slot_of(state, seq));
+  }
+}
+
+bool is_idle(device_state& state) {
+  const state_lock lock(state);
+  return std::none_of(std::begin(state.cs), std::end(state.cs),
+                      [](const cs_slot& s) { return s.progress == cs_progress::running; });
+}
+
+}  // namespace hlsim

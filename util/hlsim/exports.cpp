@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "exports.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "memory.hpp"
+
+namespace hlsim {
+namespace {
+
+constexpr uint64_t alignment = 4096;
+
+// linux/udmabuf.h, in our own words: the header is not on every build machine's kernel.
+struct udmabuf_range {
+  uint32_t memfd;
+  uint32_t flags;
+  uint64_t offset;
+  uint64_t size;
+};
+constexpr uint32_t udmabuf_cloexec = 1;
+constexpr unsigned long udmabuf_create = _IOW('u', 0x42, udmabuf_range);
+
+std::string fifo_path(const device_state& state, uint64_t number) {
+  return std::string(state.name) + ".export" + std::to_string(number);
+}
+
+/// flock on a dma-buf can only be asked for in the kernel's list, as no other open file
+/// description of it can be had. Lines end in "MAJOR:MINOR:INODE START END".
+bool is_udmabuf_alive(uint64_t inode) {
+  std::ifstream locks("/proc/locks");
+  const std::string wanted = ":" + std::to_string(inode) + " ";
+  for (std::string line; std::getline(locks, line);)
+    if (line.find("FLOCK") != std::string::npos && line.find(wanted) != std::string::npos)
+      return true;
+  return false;
+}
+
+bool is_fifo_alive(const device_state& state, uint64_t number) {
+  const std::string path = fifo_path(state, number);
+  const scoped_fd fd(::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!fd) return false;
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return true;
+  ::unlink(path.c_str());
+  return false;
+}
+
+bool is_alive(const device_state& state, const export_record& e) {
+  return e.udmabuf ? is_udmabuf_alive(e.number) : is_fifo_alive(state, e.number);
+}
+
+void forget_if_gone(const device_state& state, export_record& e) {
+  if (e.key != 0 && !is_alive(state, e)) e = {};
+}
+
+export_record* free_slot(device_state& state) {
+  const auto find = [&] {
+    return std::find_if(std::begin(state.exports), std::end(state.exports),
+                        [](const export_record& e) { return e.key == 0; });
+  };
+  if (find() == std::end(state.exports)) has_exports(state);  // forgets those that are gone
+  return find() == std::end(state.exports) ? nullptr : find();
+}
+
+int make_fifo(device_state& state, export_record& e) {
+  e.number = ++state.last_export;
+  const std::string path = fifo_path(state, e.number);
+  ::unlink(path.c_str());
+  if (::mkfifo(path.c_str(), 0600) != 0) return -errno;
+  scoped_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return -errno;
+  return fd.release();
+}
+
+int make_udmabuf(export_record& e, const hbm_store& hbm, uint64_t offset, uint64_t size) {
+  const scoped_fd maker(::open("/dev/udmabuf", O_RDWR | O_CLOEXEC));
+  udmabuf_range range{static_cast<uint32_t>(hbm.fd()), udmabuf_cloexec, offset, size};
+  scoped_fd fd(maker ? ::ioctl(maker.get(), udmabuf_create, &range) : -1);
+  struct stat s {};
+  if (!fd || ::fstat(fd.get(), &s) != 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int rc = -errno;
+    std::fprintf(stderr,
+                 "hlsim: /dev/udmabuf gives no dma-buf of %llu bytes (error %d); raise "
+                 "/sys/module/udmabuf/parameters/size_limit_mb\n",
+                 static_cast<unsigned long long>(size), -rc);
+    return rc;
+  }
+  e.number = s.st_ino;
+  e.udmabuf = 1;
+  return fd.release();
+}
+
+/// udmabuf takes one range of the store: the pages behind the export must be neighbours.
+bool is_one_piece(const device_state& state, const mapping& m, uint64_t offset, uint64_t size) {
+  const uint64_t first = offset / state.page_size;
+  const uint64_t last = (offset + size - 1) / state.page_size;
+  const uint32_t base = page_of(state, m.target, first);
+  for (uint64_t n = first; n <= last; ++n)
+    if (page_of(state, m.target, n) != base + (n - first)) return false;
+  return true;
+}
+
+int make_export(device_state& state, const hbm_store& hbm, const mapping& m, uint64_t offset,
+                uint64_t size, export_record& e) {
+  if (!have_udmabuf()) return make_fifo(state, e);
+  if (!is_one_piece(state, m, offset, size)) return -ENOMEM;
+  const uint64_t at = page_of(state, m.target, offset / state.page_size) * state.page_size +
+                      offset % state.page_size;
+  return make_udmabuf(e, hbm, at, size);
+}
+
+}  // namespace
+
+int export_range(device_state& state, const hbm_store& hbm, uint64_t address, uint64_t size,
+                 uint64_t offset) {
+  const bool aligned = ((address | size | offset) % alignment) == 0;
+  const mapping* const m = find_key(state, address);
+  if (!aligned || size == 0 || !m || m->kind != mapping_kind::hbm) return -EINVAL;
+  if (size > m->size || offset > m->size - size) return -EINVAL;
+  export_record* const slot = free_slot(state);
+  if (!slot) return -ENOMEM;
+  export_record e{};
+  const int fd = make_export(state, hbm, *m, offset, size, e);
+  if (fd < 0) return fd;
+  e.key = address;
+  *slot = e;
+  return fd;
+}
+
+bool is_exported(device_state& state, uint64_t key) {
+  bool alive = false;
+  for (export_record& e : state.exports) {
+    if (e.key != key) continue;
+    forget_if_gone(state, e);
+    alive = alive || e.key != 0;
+  }
+  return alive;
+}
+
+bool has_exports(device_state& state) {
+  bool alive = false;
+  for (export_record& e : state.exports) forget_if_gone(state, e), alive = alive || e.key != 0;
+  return alive;
+}
+
+}  // namespace hlsim

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace hlsim {
+
+/// What can be made to go wrong, see hlsim(7), FAULTS.
+enum class fault { busy, in_reset, malfunction, removal, cs_timeout, enomem, emfile, no_dmabuf };
+
+/// The faults of this process: HLSIM_FAULT, and the file "fault" in the device folder, which may
+/// change while the process runs. Thread-safe.
+class fault_set {
+ public:
+  /// True when `which` strikes device `index` now. A fault with a count ("emfile=3") strikes only
+  /// at the count-th question.
+  bool strikes(fault which, uint32_t index);
+
+  static fault_set& instance();
+
+  /// Around fork, so that the child does not inherit a locked mutex.
+  void before_fork() { mutex_.lock(); }
+  void after_fork() { mutex_.unlock(); }
+
+ private:
+  struct entry {
+    uint64_t at = 0;  ///< 0 = always
+    uint64_t asked = 0;
+  };
+  /// Device index, or any_device, and the fault.
+  using table = std::map<std::pair<uint32_t, fault>, entry>;
+
+  fault_set();
+  void reload_file();
+  static bool strikes(table& faults, fault which, uint32_t index);
+  static table parse(const std::string& text);
+
+  std::mutex mutex_;
+  table from_environment_;
+  table from_file_;
+  int64_t file_stamp_ = 0;
+};
+
+}  // namespace hlsim

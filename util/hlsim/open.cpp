@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "context.hpp"
+#include "exports.hpp"
+#include "fault.hpp"
+#include "settings.hpp"
+
+// The life of a compute context, from open to the last close: reference, sections 2.4 and 2.5. The
+// fd that open gives carries a flock on the device file. Every dup of it, in whichever process,
+// shares the lock, and the kernel drops it with the last of them, however that process ended.
+
+namespace hlsim {
+namespace {
+
+/// What the device's condition says to an open of the compute node: 0 or -errno.
+int refusal(uint32_t index) {
+  fault_set& faults = fault_set::instance();
+  if (faults.strikes(fault::removal, index)) return -ENODEV;
+  if (faults.strikes(fault::in_reset, index)) return -EAGAIN;
+  if (faults.strikes(fault::malfunction, index)) return -EPERM;
+  return faults.strikes(fault::busy, index) ? -EBUSY : 0;
+}
+
+/// -EAGAIN while the reset that follows a release has not ended. A context whose last user died, or
+/// closed by close(2), is found ended only now.
+int wait_of_release(device_state& state) {
+  const uint64_t now = now_ns();
+  if (state.context_active) state.context_active = 0, state.closed_ns = now;
+  const bool over = state.closed_ns == 0 || now - state.closed_ns >= current_settings().release_ns;
+  return over ? 0 : -EAGAIN;
+}
+
+int begin_context(int fd, device_state& state, const model& m) {
+  const state_lock lock(state);
+  if (has_exports(state)) return -EBUSY;
+  if (const int rc = wait_of_release(state); rc != 0) return rc;
+  if (::ftruncate(fd, static_cast<off_t>(state_bytes)) != 0) return -errno;
+  reset_context(state);
+  choose_hbm(state, m);
+  state.context_active = 1;
+  state.opened_ns = now_ns();
+  ++state.open_count;
+  return 0;
+}
+
+/// The context keeps the store open: a memfd lives only as long as somebody does.
+int begin_storage(int fd, device_state& state, const model& m) {
+  const hbm_store store = hbm_store::create(state, m.sram.end - m.sram.first);
+  return store && find_context(fd) ? 0 : -errno;
+}
+
+/// Between contexts the INFO calls tell what the next one will be, by this process's environment.
+void show_configured_sizes(uint32_t index) {
+  const scoped_fd fd(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
+  const state_mapping state(fd.get());
+  if (!state) return;
+  const state_lock lock(*state);
+  choose_hbm(*state, gaudi2);
+}
+
+bool is_locked(const char* path) {
+  const scoped_fd fd(::open(path, O_RDWR | O_CLOEXEC));
+  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
+void end_context(const context_ref& c) {
+  c->stop_engine();
+  forget_context(c);
+  device_state& state = c->state();
+  const state_lock lock(state);
+  state.context_active = 0;
+  state.closed_ns = now_ns();
+  if (!has_exports(state)) c->hbm().discard(0, state.pages * state.page_size);
+}
+
+}  // namespace
+
+int open_device(uint32_t index) {
+  const folder_lock serialised;
+  if (const int rc = refusal(index); rc != 0) return rc;
+  if (const int rc = ensure_device_files(index); rc != 0) return rc;
+  scoped_fd fd(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
+  if (!fd) return -errno;
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return -EBUSY;
+  const scoped_fd own(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
+  const state_mapping state(own.get());
+  if (!state) return -errno;
+  if (const int rc = begin_context(fd.get(), *state, gaudi2); rc != 0) return rc;
+  if (const int rc = begin_storage(fd.get(), *state, gaudi2); rc != 0) return rc;
+  return fd.release();
+}
+
+int open_control_node(uint32_t index) {
+  const folder_lock serialised;
+  fault_set& faults = fault_set::instance();
+  if (faults.strikes(fault::removal, index)) return -ENODEV;
+  if (faults.strikes(fault::malfunction, index)) return -EPERM;
+  if (const int rc = ensure_device_files(index); rc != 0) return rc;
+  if (!is_locked(device_path(index).c_str())) show_configured_sizes(index);
+  const int fd = ::open(control_path(index).c_str(), O_RDWR | O_CLOEXEC);
+  return fd < 0 ? -errno : fd;
+}
+
+int close_device(int fd) {
+  const folder_lock serialised;
+  const context_ref c = find_context(fd);
+  if (::close(fd) != 0) return -errno;
+  if (c && !c->is_control() && !is_locked(c->state().name)) end_context(c);
+  return 0;
+}
+
+}  // namespace hlsim

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "settings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace hlsim {
+namespace {
+
+constexpr uint32_t most_devices = 64;
+
+void complain(const char* name, const char* text) {
+  std::fprintf(stderr, "hlsim: %s=%s cannot be understood; the default is used, see hlsim(7)\n",
+               name, text);
+}
+
+/// A number >= 0 from the environment, or `fallback`.
+double number(const char* name, double fallback) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) return fallback;
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  if (*end == '\0' && value >= 0) return value;
+  complain(name, text);
+  return fallback;
+}
+
+uint64_t size(const char* name) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) return 0;
+  const uint64_t value = parse_size(text);
+  if (value == 0) complain(name, text);
+  return value;
+}
+
+std::string folder() {
+  const char* text = std::getenv("HLSIM_DIR");
+  if (text && *text) return std::filesystem::absolute(text).string();
+  return "/dev/shm/hlsim-" + std::to_string(::getuid());
+}
+
+reorder order() {
+  const char* text = std::getenv("HLSIM_REORDER");
+  if (!text || !*text || std::strcmp(text, "1") == 0) return reorder::sometimes;
+  if (std::strcmp(text, "0") == 0) return reorder::never;
+  if (std::strcmp(text, "all") == 0) return reorder::always;
+  complain("HLSIM_REORDER", text);
+  return reorder::sometimes;
+}
+
+settings read() {
+  settings s;
+  s.folder = folder();
+  s.devices = static_cast<uint32_t>(std::min<double>(number("HLSIM_DEVICES", 2), most_devices));
+  s.hbm = size("HLSIM_HBM");
+  s.page = size("HLSIM_HBM_PAGE");
+  s.h2d = number("HLSIM_H2D_GBPS", 0);
+  s.d2h = number("HLSIM_D2H_GBPS", 0);
+  s.d2d = number("HLSIM_D2D_GBPS", 0);
+  s.latency_ns = static_cast<uint64_t>(number("HLSIM_LATENCY_US", 0) * 1e3);
+  s.release_ns = static_cast<uint64_t>(number("HLSIM_RELEASE_MS", 0) * 1e6);
+  s.order = order();
+  if (const char* text = std::getenv("HLSIM_FAULT")) s.faults = text;
+  return s;
+}
+
+}  // namespace
+
+uint64_t parse_size(const char* text) noexcept {
+  char* end = nullptr;
+  const double value = std::strtod(text, &end);
+  int shift = 0;
+  switch (*end) {
+    case 'k':
+    case 'K':
+      shift = 10;
+      break;
+    case 'm':
+    case 'M':
+      shift = 20;
+      break;
+    case 'g':
+    case 'G':
+      shift = 30;
+      break;
+    default:
+      break;
+  }
+  if (shift != 0) ++end;
+  const double bytes = value * static_cast<double>(uint64_t{1} << shift);
+  return *end == '\0' && bytes >= 1 && bytes < 1e15 ? static_cast<uint64_t>(bytes) : 0;
+}
+
+const settings& current_settings() {
+  static const settings* const s = new settings(read());  // lives as long as the worker threads may
+  return *s;
+}
+
+}  // namespace hlsim

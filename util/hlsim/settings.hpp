@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hlsim {
+
+/// When a submission may be overtaken by a later one on another queue.
+enum class reorder { never, sometimes, always };
+
+/// The environment variables HLSIM_*, see hlsim(7). Read once per process.
+struct settings {
+  std::string folder;  ///< where the device files live
+  uint32_t devices = 2;
+  uint64_t hbm = 0;                  ///< bytes; 0 = as the model has
+  uint64_t page = 0;                 ///< bytes; 0 = as the model has
+  double h2d = 0, d2h = 0, d2d = 0;  ///< bytes per nanosecond; 0 = as fast as the machine copies
+  uint64_t latency_ns = 0;           ///< per submission
+  uint64_t release_ns = 0;           ///< how long open says EAGAIN after the last close
+  reorder order = reorder::sometimes;
+  std::string faults;  ///< HLSIM_FAULT
+};
+
+/// The settings of this process. Thread-safe. A value that does not parse is named on stderr and
+/// the default is used.
+const settings& current_settings();
+
+/// Reads "512M", "95.25G", "4096"; 0 when `text` is not a size.
+uint64_t parse_size(const char* text) noexcept;
+
+}  // namespace hlsim

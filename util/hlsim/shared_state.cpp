@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "shared_state.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+namespace hlsim {
+
+uint64_t now_ns() noexcept {
+  timespec t{};
+  ::clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
+}
+
+state_lock::state_lock(device_state& state) noexcept : state_(state) {
+  if (::pthread_mutex_lock(&state_.mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&state_.mutex);
+}
+
+state_lock::~state_lock() {
+  ::pthread_mutex_unlock(&state_.mutex);
+}
+
+bool state_lock::wait_until(uint64_t deadline_ns) noexcept {
+  const timespec t{static_cast<time_t>(deadline_ns / 1'000'000'000),
+                   static_cast<long>(deadline_ns % 1'000'000'000)};
+  const int rc = ::pthread_cond_timedwait(&state_.cs_changed, &state_.mutex, &t);
+  if (rc == EOWNERDEAD) ::pthread_mutex_consistent(&state_.mutex);
+  return rc != ETIMEDOUT;
+}
+
+void initialise_sync(device_state& state) noexcept {
+  pthread_mutexattr_t m;
+  ::pthread_mutexattr_init(&m);
+  ::pthread_mutexattr_setpshared(&m, PTHREAD_PROCESS_SHARED);
+  ::pthread_mutexattr_setrobust(&m, PTHREAD_MUTEX_ROBUST);
+  ::pthread_mutex_init(&state.mutex, &m);
+  ::pthread_mutexattr_destroy(&m);
+  pthread_condattr_t c;
+  ::pthread_condattr_init(&c);
+  ::pthread_condattr_setpshared(&c, PTHREAD_PROCESS_SHARED);
+  ::pthread_condattr_setclock(&c, CLOCK_MONOTONIC);
+  ::pthread_cond_init(&state.cs_changed, &c);
+  ::pthread_condattr_destroy(&c);
+}
+
+void reset_context(device_state& state) noexcept {
+  ++state.generation;
+  state.in_reset = 0;
+  state.last_handle = state.last_export = 0;
+  state.next_seq = 1;
+  state.cb_end = state_bytes;
+  state.mapping_count = 0;
+  std::memset(state.allocations, 0, sizeof state.allocations);
+  std::memset(state.page_owner, 0xff, sizeof state.page_owner);
+  std::memset(state.exports, 0, sizeof state.exports);
+  std::memset(state.cs, 0, sizeof state.cs);
+}
+
+}  // namespace hlsim

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <pthread.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace hlsim {
+
+// What the driver would know of a device and its one compute context. It lives in the file behind
+// the device fd, mapped by every process that holds the fd, so all of them see the same context.
+// All members except the identity are guarded by the mutex.
+
+inline constexpr uint32_t most_pages = 1024;
+inline constexpr uint32_t most_mappings = 65536;
+inline constexpr uint32_t most_exports = 4096;
+inline constexpr uint32_t cs_slots = 64;
+inline constexpr uint32_t no_page = UINT32_MAX;
+
+/// One device memory allocation: a chain of HBM pages through device_state::next_page.
+struct allocation {
+  uint64_t handle;  ///< 0 = free slot
+  uint32_t first_page;
+  uint32_t pages;
+  uint32_t maps;
+};
+
+enum class mapping_kind : uint32_t { hbm, host };
+
+/// One device VA range. Host ranges name the process whose memory it is.
+struct mapping {
+  uint64_t va;      ///< page-aligned
+  uint64_t size;    ///< bytes, whole pages
+  uint64_t key;     ///< what the caller was given and must pass to unmap: va + in-page offset
+  uint64_t target;  ///< hbm: handle; host: address of the first page
+  mapping_kind kind;
+  int32_t pid;
+};
+
+/// One export; alive for as long as the file's flock is held, see exports.hpp.
+struct export_record {
+  uint64_t key;     ///< mapping::key; 0 = free slot
+  uint64_t number;  ///< of the lock file, or the inode of a udmabuf
+  uint32_t udmabuf;
+};
+
+enum class cs_progress : uint32_t { empty, running, completed, timed_out, aborted };
+
+struct cs_slot {
+  uint64_t seq;
+  cs_progress progress;
+  int32_t pid;  ///< whose worker runs it
+};
+
+struct device_state {
+  uint64_t magic;
+  uint32_t index;
+  uint32_t is_control;  ///< only the identity is valid in a control node's file
+  char name[192];       ///< path of the compute node's file
+  char hbm_path[256];
+
+  pthread_mutex_t mutex;
+  pthread_cond_t cs_changed;
+  uint64_t generation;  ///< counts contexts
+  uint64_t open_count;
+  uint64_t opened_ns, closed_ns;  ///< CLOCK_MONOTONIC
+  uint32_t context_active;
+  uint32_t hard_resets;
+  uint32_t in_reset;  ///< an engine fault put the device there
+  uint64_t page_size;
+  uint32_t pages;
+  uint64_t last_handle, last_export, next_seq;
+  uint64_t cb_end;  ///< end of the file: kernel command buffers lie behind this structure
+  allocation allocations[most_pages];
+  uint32_t page_owner[most_pages];  ///< slot in allocations, or no_page
+  uint32_t next_page[most_pages];
+  uint32_t mapping_count;
+  mapping mappings[most_mappings];  ///< ordered by va
+  export_record exports[most_exports];
+  cs_slot cs[cs_slots];
+};
+static_assert(std::is_trivially_copyable_v<mapping> && std::is_standard_layout_v<device_state>);
+
+/// Changes with the layout, so that files of another build are not taken for ours.
+inline constexpr uint64_t state_magic = 0x316d6973'6c680000 ^ sizeof(device_state);
+
+/// The bytes a device file keeps for its device_state: whole pages.
+inline constexpr uint64_t state_bytes = (sizeof(device_state) + 4095) & ~uint64_t{4095};
+
+/// Holds the mutex of a device_state. It is robust: a process that dies while holding it does not
+/// hang the others.
+class state_lock {
+ public:
+  explicit state_lock(device_state& state) noexcept;
+  ~state_lock();
+  state_lock(const state_lock&) = delete;
+  state_lock& operator=(const state_lock&) = delete;
+
+  /// Waits for cs_changed until `deadline_ns` (CLOCK_MONOTONIC); false when it passed.
+  bool wait_until(uint64_t deadline_ns) noexcept;
+  void wake_all() noexcept { ::pthread_cond_broadcast(&state_.cs_changed); }
+
+ private:
+  device_state& state_;
+};
+
+/// Makes mutex and condition of a new file. Nobody else may have it mapped.
+void initialise_sync(device_state& state) noexcept;
+
+/// Begins a new context: no allocations, mappings or submissions. The caller holds the state_lock.
+void reset_context(device_state& state) noexcept;
+
+/// CLOCK_MONOTONIC in nanoseconds.
+uint64_t now_ns() noexcept;
+
+}  // namespace hlsim
