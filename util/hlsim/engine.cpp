@@ -119,7 +119,8 @@ cs_progress engine::execute(const job& j) {
                  static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
     return cs_progress::aborted;
   }
-  return stop_ ? cs_progress::aborted : cs_progress::completed;
+  // A reset takes along what had not completed when it began.
+  return stop_ || !healthy_() ? cs_progress::aborted : cs_progress::completed;
 }
 
 /// The buffer is read here, not at submission: the hardware fetches it when it gets there.

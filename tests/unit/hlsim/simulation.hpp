@@ -20,6 +20,14 @@ namespace hlsim_test {
 
 using environment = std::map<std::string, std::string>;
 
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool built_with_tsan = true;
+#elif defined(__has_feature)
+inline constexpr bool built_with_tsan = __has_feature(thread_sanitizer);
+#else
+inline constexpr bool built_with_tsan = false;
+#endif
+
 inline constexpr uint64_t mib = 1 << 20;
 inline constexpr uint64_t page = 768 * mib;
 
@@ -48,8 +56,7 @@ inline pid_t start(const std::string& folder, const environment& env,
   ::setenv("HLSIM_DIR", folder.c_str(), 1);
   for (const auto& [name, value] : env) ::setenv(name.c_str(), value.c_str(), 1);
   body();
-  std::fflush(nullptr);
-  ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  std::exit(testing::Test::HasFailure() ? 1 : 0);  // not _exit: the leak check runs at exit
 }
 
 /// True when the process ended without a failed expectation.
