@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "copy/dma_engine.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "fake_engine.hpp"
+
+namespace gaudi::copy {
+namespace {
+
+using testing::_;
+using testing::Return;
+
+constexpr std::uint64_t dst = 0x1001001800000000, src = 0x1001001900000000;
+
+class engine_test : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = dma_engine::for_device(fake.open());
+    ASSERT_TRUE(made);
+    engine = *made;
+  }
+  void TearDown() override {
+    fake.finish_all();
+    engine.reset();
+    EXPECT_EQ(fake.host_maps, 0);
+    EXPECT_EQ(fake.driver.open_descriptors(), 0);
+  }
+  ticket submit(direction dir = direction::host_to_device) {
+    const auto copy = engine->submit(dst, src, 4096, dir);
+    EXPECT_TRUE(copy);
+    return copy ? *copy : ticket{};
+  }
+
+  test::fake_engine fake;
+  std::shared_ptr<dma_engine> engine;
+};
+
+TEST_F(engine_test, is_one_per_device) {
+  EXPECT_EQ(*dma_engine::for_device(engine->owner()), engine);
+}
+
+TEST_F(engine_test, writes_one_packet_with_the_copy) {
+  submit();
+  ASSERT_EQ(fake.submitted.size(), 1U);
+  ASSERT_EQ(fake.submitted[0].packets.size(), 1U);
+  const auto& packet = fake.submitted[0].packets[0];
+  EXPECT_EQ(packet.size, 4096U);
+  EXPECT_EQ(packet.src, src);
+  EXPECT_EQ(packet.dst, dst);
+  EXPECT_EQ((packet.ctl >> 24) & 0x1f, 9U);  // LIN_DMA
+}
+
+TEST_F(engine_test, takes_the_directions_queues_in_turn) {
+  std::set<std::uint32_t> up, down;
+  for (int i = 0; i < 8; ++i) {
+    submit(direction::host_to_device);
+    up.insert(fake.submitted.back().queue);
+    submit(direction::device_to_host);
+    down.insert(fake.submitted.back().queue);
+  }
+  for (const auto queue : up) EXPECT_LE(queue, 3U);
+  for (const auto queue : down) EXPECT_TRUE(queue >= 4 && queue <= 7);
+  EXPECT_GT(up.size(), 1U);
+  EXPECT_GT(down.size(), 1U);
+}
+
+TEST_F(engine_test, splits_what_a_packet_cannot_hold) {
+  constexpr std::uint64_t len = (5ULL << 30) + 12345;
+  ASSERT_TRUE(engine->submit(dst, src, len, direction::device_to_device));
+  std::uint64_t done = 0;
+  for (const auto& packet : fake.submitted.at(0).packets) {
+    EXPECT_EQ(packet.src, src + done);
+    EXPECT_EQ(packet.dst, dst + done);
+    EXPECT_LE(packet.size, 1U << 31);
+    done += packet.size;
+  }
+  EXPECT_EQ(done, len);
+  EXPECT_EQ(engine->submit(dst, src, 1ULL << 40, direction::device_to_device).code(), -FI_EINVAL);
+}
+
+TEST_F(engine_test, nothing_to_copy_is_done_at_once) {
+  const auto copy = engine->submit(dst, src, 0, direction::host_to_device);
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(engine->poll(*copy), 0);
+  EXPECT_TRUE(fake.submitted.empty());
+}
+
+TEST_F(engine_test, a_ticket_is_good_until_its_end_is_told) {
+  const auto copy = submit();
+  EXPECT_EQ(engine->poll(copy), -FI_EAGAIN);
+  EXPECT_EQ(engine->wait(copy, 0), -FI_ETIMEDOUT);
+  fake.finish_all();
+  EXPECT_EQ(engine->poll(copy), 0);
+  EXPECT_EQ(engine->poll(copy), -FI_EINVAL);
+  const auto next = submit();  // the same slot: the old ticket must not name it
+  EXPECT_EQ(engine->poll(copy), -FI_EINVAL);
+  EXPECT_EQ(engine->poll(next), -FI_EAGAIN);
+  EXPECT_EQ(engine->poll(ticket{0xffffff}), -FI_EINVAL);
+}
+
+TEST_F(engine_test, waits_for_ever_when_asked) {
+  const auto copy = submit();
+  int asked = 0;
+  EXPECT_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
+      .WillRepeatedly([&](int, std::uint64_t, std::uint64_t timeout_us, std::uint32_t* status) {
+        EXPECT_GT(timeout_us, 0U);
+        *status = ++asked < 3 ? 1 : 0;
+        return 0;
+      });
+  EXPECT_EQ(engine->wait(copy, -1), 0);
+  EXPECT_EQ(asked, 3);
+}
+
+TEST_F(engine_test, stays_below_the_drivers_limit_and_goes_on_after) {
+  std::vector<ticket> tickets;
+  for (;;) {
+    const auto copy = engine->submit(dst, src, 64, direction::host_to_device);
+    if (!copy) {
+      EXPECT_EQ(copy.code(), -FI_EAGAIN);
+      break;
+    }
+    tickets.push_back(*copy);
+    ASSERT_LT(tickets.size(), 64U);
+  }
+  fake.finish_all();
+  EXPECT_EQ(engine->poll(tickets[5]), 0);
+  EXPECT_TRUE(engine->submit(dst, src, 64, direction::host_to_device));
+  EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_EAGAIN);
+}
+
+TEST_F(engine_test, polls_with_one_call_and_no_waiting) {
+  const auto copy = submit();
+  EXPECT_CALL(fake.driver.library, wait_for_cs(_, 1, 0, _)).Times(1);
+  EXPECT_EQ(engine->poll(copy), -FI_EAGAIN);
+  testing::Mock::VerifyAndClearExpectations(&fake.driver.library);
+}
+
+struct death {
+  int rc;
+  hl::cs_status status;
+  int expected;
+};
+
+class engine_death : public engine_test, public testing::WithParamInterface<death> {};
+
+TEST_P(engine_death, fails_every_pending_copy_and_every_later_one) {
+  const auto a = submit(), b = submit();
+  EXPECT_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
+      .WillOnce([&](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+        *status = static_cast<std::uint32_t>(GetParam().status);
+        return GetParam().rc;
+      });  // and never again: a dead engine makes no calls
+  EXPECT_EQ(engine->poll(a), GetParam().expected);
+  EXPECT_EQ(engine->poll(b), GetParam().expected);
+  EXPECT_EQ(engine->poll(b), -FI_EINVAL);
+  EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(causes, engine_death,
+                         testing::Values(death{0, hl::cs_status::aborted, -FI_EIO},
+                                         death{-EIO, hl::cs_status::aborted, -FI_EIO},
+                                         death{-ETIMEDOUT, hl::cs_status::timed_out, -FI_EIO},
+                                         death{-EBUSY, hl::cs_status::completed,
+                                               -FI_EIO},  // in reset
+                                         death{-ENODEV, hl::cs_status::completed, -FI_ENODEV}));
+
+TEST_F(engine_test, dies_of_a_submission_to_a_device_in_reset) {
+  EXPECT_CALL(fake.driver.library, command_submission(_, _, _)).WillOnce(Return(-EBUSY));
+  EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_EIO);
+  EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_EIO);
+}
+
+TEST_F(engine_test, survives_a_submission_for_which_memory_is_short) {
+  EXPECT_CALL(fake.driver.library, command_submission(_, _, _))
+      .WillOnce(Return(-ENOMEM))
+      .WillRepeatedly(testing::DoDefault());
+  EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_ENOMEM);
+  submit();
+}
+
+}  // namespace
+}  // namespace gaudi::copy
