@@ -97,6 +97,7 @@ context::context(state_mapping state, bool control, hbm_store hbm)
 
 int context::status() const {
   fault_set& faults = fault_set::instance();
+  faults.refresh();
   const uint32_t index = state_->index;
   if (faults.strikes(fault::removal, index)) return -ENODEV;
   if (faults.strikes(fault::malfunction, index)) return HL_DEVICE_STATUS_MALFUNCTION;

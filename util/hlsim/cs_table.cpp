@@ -63,9 +63,11 @@ uint64_t begin_cs(device_state& state, const std::function<bool()>& may_go_on) {
 }
 
 void finish_cs(device_state& state, uint64_t seq, cs_progress result) {
-  state_lock lock(state);
-  if (slot_of(state, seq).seq == seq) slot_of(state, seq).progress = result;
-  lock.wake_all();
+  {
+    const state_lock lock(state);
+    if (slot_of(state, seq).seq == seq) slot_of(state, seq).progress = result;
+  }
+  ::pthread_cond_broadcast(&state.cs_changed);  // outside, so that the woken find the lock free
 }
 
 int wait_cs(device_state& state, uint64_t seq, uint64_t timeout_us, uint32_t& status) {

@@ -49,11 +49,12 @@ fault_set& fault_set::instance() {
   return *set;
 }
 
-fault_set::fault_set() : from_environment_(parse(current_settings().faults)) {}
+fault_set::fault_set()
+    : from_environment_(parse(current_settings().faults)),
+      path_(current_settings().folder + "/fault") {}
 
 bool fault_set::strikes(fault which, uint32_t index) {
   const std::lock_guard lock(mutex_);
-  reload_file();
   return strikes(from_environment_, which, index) || strikes(from_file_, which, index);
 }
 
@@ -67,13 +68,13 @@ bool fault_set::strikes(table& faults, fault which, uint32_t index) {
   return false;
 }
 
-void fault_set::reload_file() {
-  const std::string path = current_settings().folder + "/fault";
-  const int64_t seen = stamp(path);
+void fault_set::refresh() {
+  const int64_t seen = stamp(path_);
+  const std::lock_guard lock(mutex_);
   if (seen == file_stamp_) return;
   file_stamp_ = seen;
   std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
+  text << std::ifstream(path_).rdbuf();
   from_file_ = parse(text.str());
 }
 

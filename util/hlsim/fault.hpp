@@ -15,6 +15,9 @@ enum class fault { busy, in_reset, malfunction, removal, cs_timeout, enomem, emf
 /// change while the process runs. Thread-safe.
 class fault_set {
  public:
+  /// Reads the file again if it has changed. One system call when it has not.
+  void refresh();
+
   /// True when `which` strikes device `index` now. A fault with a count ("emfile=3") strikes only
   /// at the count-th question.
   bool strikes(fault which, uint32_t index);
@@ -34,13 +37,13 @@ class fault_set {
   using table = std::map<std::pair<uint32_t, fault>, entry>;
 
   fault_set();
-  void reload_file();
   static bool strikes(table& faults, fault which, uint32_t index);
   static table parse(const std::string& text);
 
   std::mutex mutex_;
   table from_environment_;
   table from_file_;
+  const std::string path_;
   int64_t file_stamp_ = 0;
 };
 

@@ -21,6 +21,7 @@ namespace {
 /// What the device's condition says to an open of the compute node: 0 or -errno.
 int refusal(uint32_t index) {
   fault_set& faults = fault_set::instance();
+  faults.refresh();
   if (faults.strikes(fault::removal, index)) return -ENODEV;
   if (faults.strikes(fault::in_reset, index)) return -EAGAIN;
   if (faults.strikes(fault::malfunction, index)) return -EPERM;
@@ -99,6 +100,7 @@ int open_device(uint32_t index) {
 int open_control_node(uint32_t index) {
   const folder_lock serialised;
   fault_set& faults = fault_set::instance();
+  faults.refresh();
   if (faults.strikes(fault::removal, index)) return -ENODEV;
   if (faults.strikes(fault::malfunction, index)) return -EPERM;
   if (const int rc = ensure_device_files(index); rc != 0) return rc;

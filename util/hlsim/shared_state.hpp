@@ -100,7 +100,6 @@ class state_lock {
 
   /// Waits for cs_changed until `deadline_ns` (CLOCK_MONOTONIC); false when it passed.
   bool wait_until(uint64_t deadline_ns) noexcept;
-  void wake_all() noexcept { ::pthread_cond_broadcast(&state_.cs_changed); }
 
  private:
   device_state& state_;
