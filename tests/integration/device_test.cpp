@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Device memory at either end. Device addresses are not valid for the CPU, so a slip is a crash.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "node.hpp"
+
+namespace gaudi::test {
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+const node_options with_device{.device = true};
+
+// Every rank takes a Gaudi of its own.
+void take_device(const rank& r) {
+  setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
+}
+
+// (sender in device memory, receiver in device memory, size, sender's offset, receiver's offset)
+class device_pair : public testing::TestWithParam<
+                        std::tuple<bool, bool, std::size_t, std::pair<std::size_t, std::size_t>>> {
+ protected:
+  void SetUp() override {
+    if (!is_gaudi()) GTEST_SKIP() << "only gaudi carries Gaudi memory";
+  }
+};
+
+TEST_P(device_pair, tagged_and_one_sided_carry_every_byte) {
+  const auto [from_device, to_device, size_, offsets_] = GetParam();
+  const std::array devices{from_device, to_device};
+  const std::size_t size = size_;
+  const std::array places{offsets_.first, offsets_.second};
+  run({}, [&](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    const auto self = static_cast<std::size_t>(r.id());
+    const std::size_t offset = places.at(self);
+    memory own(n, offset + size + 64, devices.at(self), 0x40U + static_cast<unsigned>(self));
+    const std::array<std::uint64_t, 2> mine{own.remote(offset), own.key()};
+    const auto all = r.all_gather({reinterpret_cast<const char*>(mine.data()), sizeof mine});
+    std::array<std::uint64_t, 2> other{};
+    std::memcpy(other.data(), all[1 - self].data(), sizeof other);
+    const bytes guard = bytes_of(77, 64);
+    own.put(offset + size, guard);
+
+    if (r.id() == 0) {
+      own.put(offset, bytes_of(1, size));
+      n.post(
+          [&] { return fi_tsend(n.ep(), own.at(offset), size, own.desc(), n.peer(1), 1, ctx(1)); });
+      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      own.put(offset, bytes_of(2, size));
+      r.barrier();
+      const iovec local{own.at(offset), size};
+      const fi_rma_iov remote{other[0], size, other[1]};
+      void* desc = own.desc();
+      fi_msg_rma message{&local, &desc, 1, n.peer(1), &remote, 1, ctx(2), 0};
+      n.post([&] { return fi_writemsg(n.ep(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION); });
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+      r.barrier();
+      r.barrier();  // the other side has put new bytes there
+      n.post([&] {
+        return fi_read(n.ep(), own.at(offset), size, own.desc(), n.peer(1), other[0], other[1],
+                       ctx(3));
+      });
+      EXPECT_EQ(0, n.wait(ctx(3)).err);
+      expect_same(bytes_of(3, size), own.get(offset, size), "read");
+    } else {
+      n.post([&] {
+        return fi_trecv(n.ep(), own.at(offset), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+      });
+      const completion c = n.wait(ctx(1));
+      EXPECT_EQ(size, c.len);
+      expect_same(bytes_of(1, size), own.get(offset, size), "tagged message");
+      r.barrier();
+      r.barrier();
+      expect_same(bytes_of(2, size), own.get(offset, size), "written");
+      own.put(offset, bytes_of(3, size));
+      r.barrier();
+    }
+    r.barrier();
+    expect_same(guard, own.get(offset + size, 64), "behind the range");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(pairs, device_pair,
+                         testing::Combine(testing::Bool(), testing::Bool(),
+                                          testing::Values(1, 127, 4096, 16385, 1000003, 8 * mib),
+                                          testing::Values(std::pair<std::size_t, std::size_t>{0, 0},
+                                                          std::pair<std::size_t, std::size_t>{
+                                                              3, 4097})));
+
+class device : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!is_gaudi()) GTEST_SKIP() << "only gaudi carries Gaudi memory";
+  }
+};
+
+TEST_F(device, says_that_it_is_simulated) {
+  run({.ranks = 1}, [](rank&) {
+    node n(with_device);
+    fi_gaudi_device_attr attr{};
+    must(n.ops().query_device(n.domain(), &attr), "query_device");
+    EXPECT_EQ(1, attr.simulated);
+    EXPECT_STREQ("simulated Gaudi2", attr.name);
+  });
+}
+
+TEST_F(device, unexpected_message_ends_in_device_memory) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    for (const std::size_t size : {std::size_t{100}, std::size_t{200001}}) {
+      memory own(n, size, true);
+      if (r.id() == 0) {
+        own.put(0, bytes_of(size, size));
+        n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), 1, ctx(1)); });
+        r.barrier();
+        EXPECT_EQ(0, n.wait(ctx(1)).err);
+      } else {
+        r.barrier();
+        n.post([&] {
+          return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+        });
+        EXPECT_EQ(size, n.wait(ctx(1)).len);
+        expect_same(bytes_of(size, size), own.get(0, size), "unexpected message");
+      }
+      r.barrier();
+    }
+  });
+}
+
+TEST_F(device, region_must_lie_in_one_allocation) {
+  run({.ranks = 1}, [](rank&) {
+    node n(with_device);
+    std::uint64_t address = 0;
+    must(n.ops().alloc(n.domain(), 8192, &address), "alloc");
+    fid_ptr<fid_mr> mr;
+    const auto at = [&](std::uint64_t offset) { return reinterpret_cast<void*>(address + offset); };
+    EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), at(4096), 8192, FI_HMEM_SYNAPSEAI, 1, mr));
+    EXPECT_GT(0, register_range(n.domain(), at(1ULL << 40), 64, FI_HMEM_SYNAPSEAI, 2, mr));
+    EXPECT_EQ(0, register_range(n.domain(), at(8191), 1, FI_HMEM_SYNAPSEAI, 3, mr));
+    EXPECT_EQ(-FI_EBUSY, n.ops().free(n.domain(), address));
+    mr.reset();
+    EXPECT_EQ(0, n.ops().free(n.domain(), address));
+    EXPECT_EQ(-FI_EINVAL, n.ops().free(n.domain(), address));
+  });
+}
+
+TEST_F(device, host_and_device_addresses_are_not_taken_for_each_other) {
+  run({.ranks = 1}, [](rank&) {
+    node n(with_device);
+    std::uint64_t address = 0;
+    must(n.ops().alloc(n.domain(), 8192, &address), "alloc");
+    bytes host(8192);
+    fid_ptr<fid_mr> mr;
+    EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), host.data(), 8192, FI_HMEM_SYNAPSEAI, 1, mr));
+    EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), reinterpret_cast<void*>(address), 8192,
+                                         FI_HMEM_SYSTEM, 2, mr));
+    EXPECT_EQ(0, n.ops().free(n.domain(), address));
+  });
+}
+
+TEST_F(device, zero_length_region_is_refused) {
+  run({.ranks = 1}, [](rank&) {
+    node n(with_device);
+    std::uint64_t address = 0;
+    must(n.ops().alloc(n.domain(), 4096, &address), "alloc");
+    EXPECT_EQ(-FI_EINVAL, n.ops().alloc(n.domain(), 0, &address));
+    bytes host(8);
+    fid_ptr<fid_mr> mr;
+    EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), reinterpret_cast<void*>(address), 0,
+                                         FI_HMEM_SYNAPSEAI, 1, mr));
+    EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), host.data(), 0, FI_HMEM_SYSTEM, 2, mr));
+    EXPECT_EQ(0, n.ops().free(n.domain(), address));
+  });
+}
+
+TEST_F(device, taken_by_another_process_is_busy) {
+  run({}, [](rank& r) {
+    setenv("FI_GAUDI_DEVICE", "0", 1);
+    std::uint64_t address = 0;
+    if (r.id() == 0) {
+      node n(with_device);
+      must(n.ops().alloc(n.domain(), 4096, &address), "alloc");
+      r.barrier();
+      r.barrier();
+      EXPECT_EQ(0, n.ops().free(n.domain(), address));
+    } else {
+      r.barrier();
+      try {
+        node n(with_device);
+        EXPECT_EQ(-FI_EBUSY, n.ops().alloc(n.domain(), 4096, &address));
+      } catch (const std::runtime_error& error) {
+        EXPECT_NE(nullptr, std::strstr(error.what(), fi_strerror(FI_EBUSY))) << error.what();
+      }
+      r.barrier();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gaudi::test

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Runs an MPI program over the provider under Open MPI, and proves that it was used.
+#   run.sh RANKS PROGRAM [LIBFABRIC-2-FOLDER]
+# TEST_PROVIDER names another provider. 77: skipped, with the reason.
+set -euo pipefail
+
+ranks=$1 program=$2
+provider=${TEST_PROVIDER:-gaudi}
+
+skip() {
+  echo "skipped: $*"
+  [[ ${CI:-} == true ]] && exit 1
+  exit 77
+}
+
+[[ -x $program ]] || skip "no mpicc.openmpi when this was built (package libopenmpi-dev)"
+command -v mpirun.openmpi >/dev/null || skip "Open MPI is not installed (package openmpi-bin)"
+if [[ $# -ge 3 ]]; then
+  folder=${GAUDI_LIBFABRIC2:-$3}
+  [[ -e $folder/lib/libfabric.so.1 ]] || skip "no libfabric 2.x (util/get-libfabric-2.sh builds one)"
+  export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+fi
+
+export FI_PROVIDER=$provider LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Not bound to cores and yielding when idle: several tests share this machine.
+options=(--oversubscribe --bind-to none -n "$ranks" --mca pml cm --mca mtl ofi --mca btl '^ofi,openib'
+  --mca mpi_yield_when_idle 1 --mca mtl_base_verbose 1 -x FI_PROVIDER -x LD_LIBRARY_PATH)
+[[ $provider == gaudi ]] || options+=(--mca mtl_ofi_provider_exclude none)
+for name in FI_PROVIDER_PATH FI_GAUDI_HLTHUNK FI_GAUDI_CORE HLSIM_DEVICES; do
+  [[ -z ${!name:-} ]] || options+=(-x "$name")
+done
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+timeout 150 mpirun.openmpi "${options[@]}" "$program" >"$log" 2>&1 || {
+  echo "mpirun failed:"
+  tail -n 40 "$log"
+  exit 1
+}
+grep -E 'all verified' "$log" || { echo "the program did not finish:"; tail -n 40 "$log"; exit 1; }
+
+# "mtl:ofi:provider: NAME" gives the domain's name, which begins with the provider's for gaudi.
+pattern='mtl:ofi:provider: '
+[[ $provider == gaudi ]] && pattern+='gaudi'
+used=$(grep -c "$pattern" "$log") || true
+[[ $used -ge $ranks ]] || {
+  echo "$provider was used by $used of $ranks ranks:"
+  grep 'mtl:ofi' "$log" || tail -n 40 "$log"
+  exit 1
+}
+echo "mtl:ofi used $provider in all $ranks ranks"
