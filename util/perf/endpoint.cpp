@@ -96,14 +96,17 @@ void endpoint::set_peer(const std::vector<std::uint8_t>& name) {
   if (added != 1) throw failure("fi_av_insert: the peer's address is not usable here");
 }
 
-fi_gaudi_ops& endpoint::device_ops() {
-  if (ops_ == nullptr) {
-    void* ops = nullptr;
-    require(fi_open_ops(&domain_->fid, FI_GAUDI_DOMAIN_OPS, 0, &ops, nullptr),
-            "fi_open_ops(" FI_GAUDI_DOMAIN_OPS ")");
-    ops_ = static_cast<fi_gaudi_ops*>(ops);
-  }
-  return *ops_;
+const fi_gaudi_ops* endpoint::find_device_ops() {
+  void* ops = nullptr;
+  if (ops_ == nullptr && fi_open_ops(&domain_->fid, FI_GAUDI_DOMAIN_OPS, 0, &ops, nullptr) == 0)
+    ops_ = static_cast<const fi_gaudi_ops*>(ops);
+  return ops_;
+}
+
+const fi_gaudi_ops& endpoint::device_ops() {
+  const fi_gaudi_ops* ops = find_device_ops();
+  if (ops == nullptr) throw failure("this provider has no operations on Gaudi memory");
+  return *ops;
 }
 
 template <class Post>

@@ -78,8 +78,10 @@ class endpoint {
   const fi_info& info() const { return *info_; }
   fid_domain* domain() const { return domain_.get(); }
 
-  /// The provider's operations on device memory; a failure where the provider has none.
-  fi_gaudi_ops& device_ops();
+  /// The provider's operations on device memory; find gives null, the other a failure, where the
+  /// provider has none.
+  const fi_gaudi_ops* find_device_ops();
+  const fi_gaudi_ops& device_ops();
 
   /// Asked now and then during long waits; true ends the wait with a failure.
   void set_peer_gone(std::function<bool()> probe) { peer_gone_ = std::move(probe); }
@@ -120,7 +122,7 @@ class endpoint {
 
   std::chrono::seconds timeout_;
   std::function<bool()> peer_gone_;
-  fi_gaudi_ops* ops_ = nullptr;
+  const fi_gaudi_ops* ops_ = nullptr;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
 
   // In the order of opening; the destructor closes them in reverse.

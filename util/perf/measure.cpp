@@ -29,6 +29,7 @@ void to_json(nlohmann::json& j, const measurement& m) {
          {"max", m.latency.max}}},
        {"megabytes_per_second", m.megabytes_per_second},
        {"messages_per_second", m.messages_per_second}};
+  if (!m.path.empty()) j["path"] = m.path;
 }
 
 void from_json(const nlohmann::json& j, measurement& m) {
@@ -42,6 +43,7 @@ void from_json(const nlohmann::json& j, measurement& m) {
   latency.at("max").get_to(m.latency.max);
   j.at("megabytes_per_second").get_to(m.megabytes_per_second);
   j.at("messages_per_second").get_to(m.messages_per_second);
+  m.path = j.value("path", "");
 }
 
 }  // namespace gaudi::perf

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 namespace gaudi::perf {
@@ -27,6 +28,7 @@ struct measurement {
   latency_summary latency;
   double megabytes_per_second = 0;
   double messages_per_second = 0;
+  std::string path;  ///< which way the bytes went; empty where the provider does not tell
 };
 
 void to_json(nlohmann::json& j, const measurement& m);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "failure.hpp"
 
 namespace gaudi::perf {
@@ -58,12 +60,14 @@ void print_table(const plan& p, const side& client, const side& server,
   fmt::print("client memory: {}\nserver memory: {}\n", memory_text(client), memory_text(server));
   fmt::print("latency: {}; bandwidth: {} in flight, MB/s = 10^6 bytes/s\n\n", latency_kind(p.op),
              p.window);
-  fmt::print("{:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "size", "iterations", "min us",
-             "median us", "p99 us", "MB/s", "ops/s");
+  const bool path_shown = std::any_of(results.begin(), results.end(),
+                                      [](const measurement& m) { return !m.path.empty(); });
+  fmt::print("{:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8}  {}\n", "size", "iterations", "min us",
+             "median us", "p99 us", "MB/s", "ops/s", path_shown ? "path" : "");
   for (const auto& m : results)
-    fmt::print("{:>10} {:>10} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.1f} {:>10.0f}\n",
-               size_text(m.size), m.iterations, m.latency.min, m.latency.median, m.latency.p99,
-               m.megabytes_per_second, m.messages_per_second);
+    fmt::print("{:>9} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>8.0f}  {}\n", size_text(m.size),
+               m.iterations, m.latency.min, m.latency.median, m.latency.p99, m.megabytes_per_second,
+               m.messages_per_second, m.path);
 }
 
 void print_json(const plan& p, const side& client, const side& server,

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "failure.hpp"
+#include "path.hpp"
 
 namespace gaudi::perf {
 namespace {
@@ -46,7 +47,8 @@ void session::use_memory(memory_kind kind, std::size_t capacity) {
 }
 
 measurement session::run(const step& s) {
-  measurement result{.size = s.size, .iterations = s.iterations, .latency = {}};
+  measurement result{.size = s.size, .iterations = s.iterations, .latency = {}, .path = {}};
+  const path_bytes before = count_paths(ep_);
   const bool rma = is_rma(s.op);
   rma ? rma_latency(s, s.warmup) : message_latency(s, s.warmup);
   result.latency = summarise(rma ? rma_latency(s, s.iterations) : message_latency(s, s.iterations));
@@ -55,6 +57,9 @@ measurement session::run(const step& s) {
   const auto messages = static_cast<double>(s.iterations * (s.bidirectional ? 2 : 1));
   result.messages_per_second = messages / elapsed * 1e6;
   result.megabytes_per_second = messages * static_cast<double>(s.size) / elapsed;
+  path_bytes moved = count_paths(ep_) - before;
+  moved += oob_.exchange(moved).get<path_bytes>();
+  result.path = path_of(moved);
   return result;
 }
 

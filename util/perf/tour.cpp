@@ -68,15 +68,16 @@ void print_title(const side& client, const side& server) {
   fmt::print("  client: {}\n", client.device.empty() ? "no Gaudi" : client.device);
   fmt::print("  server: {}\n", server.device.empty() ? "no Gaudi" : server.device);
   fmt::print("Every byte of every operation is verified. MB/s = 10^6 bytes/s.\n\n");
-  fmt::print("{:<10} {:<18} {:>8} {:>12} {:>10}\n", "operation", "client -> server", "size",
-             "latency us", "MB/s");
+  fmt::print("{:<10} {:<18} {:>8} {:>12} {:>10}  {}\n", "operation", "client -> server", "size",
+             "latency us", "MB/s", "path");
 }
 
 void print_row(operation op, const memory_pair& pair, const measurement& m) {
   const char* arrow = op == operation::read ? "<-" : "->";
-  fmt::print("{:<10} {:<18} {:>8} {:>12.2f} {:>10.1f}\n", name_of(op),
+  fmt::print("{:<10} {:<18} {:>8} {:>12.2f} {:>10.1f}  {}\n", name_of(op),
              fmt::format("{} {} {}", name_of(pair.client), arrow, name_of(pair.server)),
-             size_text(m.size), m.latency.median, m.megabytes_per_second);
+             size_text(m.size), m.latency.median, m.megabytes_per_second,
+             m.path.empty() ? "not told" : m.path);
   std::fflush(stdout);
 }
 
