@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/result.hpp"
+#include "core/fid.hpp"
+
+namespace gaudi::core {
+
+/// Host memory registered with the core provider.
+class inner_mr {
+ public:
+  inner_mr() = default;
+  explicit inner_mr(unique_fid<fid_mr> mr) noexcept : mr_(std::move(mr)) {}
+
+  explicit operator bool() const noexcept { return mr_ != nullptr; }
+  /// For local use; nullptr when empty.
+  [[nodiscard]] void* descriptor() const noexcept { return mr_ ? fi_mr_desc(mr_.get()) : nullptr; }
+  /// For a peer, together with the memory's virtual address.
+  [[nodiscard]] std::uint64_t key() const noexcept { return mr_ ? fi_mr_key(mr_.get()) : 0; }
+
+ private:
+  unique_fid<fid_mr> mr_;
+};
+
+/// The core provider's fabric and domain under one of ours. Opened for FI_THREAD_DOMAIN: all calls
+/// on it and on what it opens are made under base::domain_lock.
+class inner_domain {
+ public:
+  /// Takes an info that core::get_info returned.
+  static base::result<std::unique_ptr<inner_domain>> open(unique_info info);
+
+  [[nodiscard]] fi_info& info() const noexcept { return *info_; }
+  [[nodiscard]] fid_fabric* fabric() const noexcept { return fabric_.get(); }
+  [[nodiscard]] fid_domain* domain() const noexcept { return domain_.get(); }
+
+  /// Whether buffers given to core operations need a descriptor (verbs: yes, tcp: no).
+  [[nodiscard]] bool needs_local_mr() const noexcept { return needs_local_mr_; }
+
+  /// Registers [base, base + length) for `access` (FI_SEND ... FI_REMOTE_WRITE). Peers address it
+  /// by virtual address. -FI_ENOMEM: the NIC or RLIMIT_MEMLOCK refuses more.
+  base::result<inner_mr> register_memory(void* base, std::size_t length, std::uint64_t access);
+
+ private:
+  inner_domain() = default;
+
+  unique_info info_;
+  unique_fid<fid_fabric> fabric_;
+  unique_fid<fid_domain> domain_;
+  bool needs_local_mr_ = false;
+};
+
+}  // namespace gaudi::core
