@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/result.hpp"
+#include "reg/region.hpp"
+
+namespace gaudi::reg {
+
+/// Keys of a domain's regions.
+///
+/// A key that the provider chooses is the core's own key where a peer may use it directly (host
+/// memory), so that RMA needs no software at the target. Every other region is `software`: its key
+/// is found in this table when a request of a peer arrives. Keys that the application chooses are
+/// always software, as the core knows nothing of them. Not thread safe: the caller holds the domain
+/// lock.
+class key_table {
+ public:
+  /// Set in every provider-chosen key that the core does not know. verbs keys have 32 bits and
+  /// tcp counts up from 1: the core's own never have it.
+  static constexpr std::uint64_t software_bit = std::uint64_t{1} << 63;
+
+  /// Makes the region known under a key of the provider's choice, and writes it to region.key.
+  void add_chosen_here(region& r);
+
+  /// Makes the region known under the application's key. -FI_ENOKEY: in use.
+  base::result<void> add_requested(region& r, std::uint64_t key);
+
+  void remove(const region& r) noexcept;
+
+  /// Where a peer's request points. -FI_EACCES: no such key, not this access, or outside the
+  /// region: a peer learns no more than that.
+  [[nodiscard]] base::result<region*> find(std::uint64_t key, std::uint64_t address,
+                                           std::size_t length, std::uint64_t access) const noexcept;
+
+ private:
+  std::unordered_map<std::uint64_t, region*> regions_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace gaudi::reg
