@@ -75,7 +75,7 @@ class basic_match_queue {
   void post(posted_hook& receive) noexcept {
     receive.sequence = next_sequence_++;
     posting_order_.push_back(receive);
-    ++count_of(receive);
+    ++counter_for(receive);
     if (receive.ignore == 0) return posted_by_key_.push(receive);
     if (masked_) return masked_fifo::append(*masked_, receive);
     masked_fifo::start(masked_, receive);
@@ -84,7 +84,7 @@ class basic_match_queue {
   /// Takes a receive out: cancelled, or matched.
   void remove(posted_hook& receive) noexcept {
     posting_order_.erase(posting_order_.iterator_to(receive));
-    --count_of(receive);
+    --counter_for(receive);
     if (receive.ignore == 0) return posted_by_key_.remove(receive);
     masked_fifo::remove(receive);
   }
@@ -173,7 +173,7 @@ class basic_match_queue {
   using masked_fifo = fifo<posted_hook, &posted_hook::by_key>;
   using source_fifo = fifo<arrived_hook, &arrived_hook::by_source>;
 
-  std::size_t& count_of(const posted_hook& receive) noexcept {
+  std::size_t& counter_for(const posted_hook& receive) noexcept {
     if (receive.ignore != 0) return masked_count_;
     return receive.source == any_source ? any_source_count_ : directed_count_;
   }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What arrives: every length and name in a packet is the peer's word and is checked before it is
+// used.
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+// The fixed part of a packet, or nothing if the packet is too short for it.
+template <class Fields>
+bool parse(const buffer& b, std::size_t length, Fields& out) noexcept {
+  if (length < sizeof(Fields)) return false;
+  std::memcpy(&out, b.bytes, sizeof(Fields));
+  return true;
+}
+
+}  // namespace
+
+void endpoint::malformed(connection& c, const char* what) {
+  GAUDI_WARN(EP_DATA, "%s sent a malformed %s: the connection is closed\n",
+             c.remote->name.to_string().c_str(), what);
+  connections_->fail(c, FI_ECONNABORTED);
+}
+
+void endpoint::arrived(buffer& b, std::size_t length) {
+  wire::header head;
+  if (!parse(b, length, head)) return repost(b);
+  connection* c = connections_->find(head.connection);
+  // Packets of a connection that failed meanwhile may still be on their way up.
+  if (!c) return repost(b);
+  c->data.returned(head.data_credits);
+  c->control.returned(head.control_credits);
+  if (!c->usable() && !connections_->came_alive(*c)) return repost(b);
+  const bool control = wire::is_control(head.what);
+  const bool counted = head.what != wire::kind::credit;
+  if (counted) (control ? c->control : c->data).arrived();
+  const bool done_with_buffer = dispatch(*c, b, length);
+  if (c->now != connection::state::failed) {
+    if (control && counted) c->control.consumed(wire::control_window);
+    return_credits(*c);
+  }
+  if (done_with_buffer) repost(b);
+}
+
+// Whether the buffer is free again.
+bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
+  using wire::kind;
+  switch (reinterpret_cast<const wire::header*>(b.bytes)->what) {
+    case kind::eager:
+      return arrived_message(c, b, length, false);
+    case kind::rts:
+      return arrived_message(c, b, length, true);
+    case kind::write:
+      return arrived_write(c, b, length, false);
+    case kind::write_rts:
+      return arrived_write(c, b, length, true);
+    case kind::read:
+      arrived_read(c, b, length);
+      return true;
+    case kind::read_reply:
+      return arrived_read_reply(c, b, length, false);
+    case kind::read_rts:
+      return arrived_read_reply(c, b, length, true);
+    case kind::grant:
+      arrived_grant(c, b, length);
+      return true;
+    case kind::chunk:
+      arrived_chunk(c, b, length);
+      return true;
+    case kind::slot_free:
+      arrived_slot_free(c, b, length);
+      return true;
+    case kind::done:
+      arrived_done(c, b, length);
+      return true;
+    case kind::event:
+      arrived_event(c, b, length);
+      return true;
+    case kind::credit:
+      return true;
+  }
+  malformed(c, "packet (unknown kind)");
+  return true;
+}
+
+void endpoint::consumed_data(connection& c) {
+  if (c.now == connection::state::failed) return;
+  c.data.consumed(connections_->data_window());
+  return_credits(c);
+}
+
+bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, bool rendezvous) {
+  const auto flags = reinterpret_cast<const wire::header*>(b.bytes)->flags;
+  const std::size_t start = rendezvous ? sizeof(wire::eager_fields) : wire::eager_size(flags);
+  if (length < start) {
+    malformed(c, "message");
+    return true;
+  }
+  const auto& fields = *reinterpret_cast<const wire::eager_fields*>(b.bytes);
+  message_info m;
+  m.from = c.remote;
+  m.flags = flags;
+  m.tag = (flags & wire::tagged) ? fields.tag : 0;
+  m.data = (flags & wire::cq_data) && start > offsetof(wire::eager_fields, data) ? fields.data : 0;
+  m.operation = start == sizeof fields ? fields.operation : 0;
+  m.rendezvous = rendezvous;
+  if (rendezvous) {
+    if (!parse_rts(b.bytes + start, length - start, m.rts, flags & wire::staged)) {
+      malformed(c, "rendezvous");
+      return true;
+    }
+    m.length = m.rts.length;
+  } else {
+    m.length = length - start;
+  }
+
+  posted_hook* matched = queue_for(flags & wire::tagged).match_arrival(c.remote->number, m.tag);
+  if (!matched) return keep_unexpected(c, b, m, b.bytes + start);
+  auto& receive = static_cast<posted_receive&>(*matched);
+  const bool free = deliver(&c, m, b.bytes + start, &b, receive.asked, receive.memory);
+  receive_pool_.destroy(&receive);
+  consumed_data(c);
+  return free;
+}
+
+bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool rendezvous) {
+  wire::rma_fields fields;
+  wire::rts_fields rts{};
+  const auto flags = reinterpret_cast<const wire::header*>(b.bytes)->flags;
+  if (!parse(b, length, fields) ||
+      (rendezvous ? !parse_rts(b.bytes + sizeof fields, length - sizeof fields, rts,
+                               flags & wire::staged) ||
+                        rts.length != fields.length
+                  : length - sizeof fields != fields.length)) {
+    malformed(c, "RMA write");
+    return true;
+  }
+  const auto target = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_WRITE);
+  if (!target) {
+    send_done(c, fields.operation, FI_EACCES);
+    consumed_data(c);
+    return true;
+  }
+  message_info m;
+  m.from = c.remote;
+  m.flags = flags | wire::want_done;
+  m.data = fields.data;
+  m.operation = fields.operation;
+  m.length = fields.length;
+  m.rendezvous = rendezvous;
+  m.rts = rts;
+  // Only remote CQ data tells the target's application of the write.
+  request asked;
+  asked.queue = receive_queue_;
+  asked.flags = FI_RMA | FI_REMOTE_WRITE;
+  asked.report = flags & wire::cq_data;
+  const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, asked,
+                            local_memory::inside(**target, fields.address, fields.length));
+  consumed_data(c);
+  return free;
+}
+
+void endpoint::arrived_read(connection& c, buffer& b, std::size_t length) {
+  wire::rma_fields fields;
+  if (!parse(b, length, fields)) return malformed(c, "RMA read");
+  const auto source = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_READ);
+  if (source) {
+    serve_read(c, fields, local_memory::inside(**source, fields.address, fields.length));
+  } else {
+    send_done(c, fields.operation, FI_EACCES);
+  }
+  consumed_data(c);
+}
+
+bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous) {
+  wire::done_fields fields;
+  if (!parse(b, length, fields)) {
+    malformed(c, "RMA read reply");
+    return true;
+  }
+  transfer* t = transfers_.find(fields.operation);
+  if (!t || t->on != &c || t->ending || t->is != transfer::role::reader) return true;
+  t->is = transfer::role::sink;
+  const std::byte* payload = b.bytes + sizeof fields;
+  const std::size_t left = length - sizeof fields;
+  if (!rendezvous) {
+    if (left != t->length) {
+      malformed(c, "RMA read reply");
+      return true;
+    }
+    return drain(*t, &b, payload);
+  }
+  wire::rts_fields rts;
+  const bool staged = fields.head.flags & wire::staged;
+  if (!parse_rts(payload, left, rts, staged) || rts.length != t->length) {
+    malformed(c, "RMA read reply");
+    return true;
+  }
+  start_sink(c, rts, staged, *t);
+  return true;
+}
+
+void endpoint::arrived_grant(connection& c, buffer& b, std::size_t length) {
+  constexpr std::size_t fixed = offsetof(wire::grant_fields, segments);
+  wire::grant_fields g{};
+  if (length < fixed) return malformed(c, "grant");
+  std::memcpy(&g, b.bytes, std::min(length, sizeof g));
+  transfer* t = transfers_.find(g.source_operation);
+  if (!t || t->on != &c || t->ending || t->is != transfer::role::source ||
+      t->moves != transfer::motion::none)
+    return;
+  if (g.segment_count == 0 || g.segment_count > wire::max_slots ||
+      length < fixed + g.segment_count * sizeof(wire::segment) || g.length > t->memory.length())
+    return malformed(c, "grant");
+  t->slots = !(g.head.flags & wire::direct);
+  std::size_t room = 0;
+  for (std::uint32_t i = 0; i < g.segment_count; ++i) {
+    if (t->slots && g.segments[i].length == 0) return malformed(c, "grant");
+    room += g.segments[i].length;
+    t->remote.push_back(g.segments[i]);
+    if (t->slots) t->free_slots.push_back(i);
+  }
+  if (!t->slots && room < g.length) return malformed(c, "grant");
+  t->peer_operation = g.target_operation;
+  t->length = g.length;
+  t->moves = transfer::motion::push;
+  move(*t);
+}
+
+void endpoint::arrived_chunk(connection& c, buffer& b, std::size_t length) {
+  wire::chunk_fields fields;
+  if (!parse(b, length, fields)) return malformed(c, "chunk");
+  transfer* t = transfers_.find(fields.operation);
+  if (!t || t->on != &c || t->moves != transfer::motion::fill || t->ending) return;
+  if (fields.slot >= t->own_slots.size() || fields.length > slots_->buffer_size() ||
+      fields.offset > t->length || fields.length > t->length - fields.offset)
+    return malformed(c, "chunk");
+  fill_from_slot(*t, *t->own_slots[fields.slot], fields);
+}
+
+void endpoint::arrived_slot_free(connection& c, buffer& b, std::size_t length) {
+  wire::chunk_fields fields;
+  if (!parse(b, length, fields)) return malformed(c, "credit for a slot");
+  transfer* t = transfers_.find(fields.operation);
+  if (!t || t->on != &c || !t->slots || t->ending) return;
+  if (fields.slot >= t->remote.size() ||
+      std::count(t->free_slots.begin(), t->free_slots.end(), fields.slot))
+    return malformed(c, "credit for a slot");
+  t->free_slots.push_back(fields.slot);
+  move(*t);
+}
+
+void endpoint::arrived_done(connection& c, buffer& b, std::size_t length) {
+  wire::done_fields fields;
+  if (!parse(b, length, fields)) return malformed(c, "end of an operation");
+  transfer* t = transfers_.find(fields.operation);
+  if (!t || t->on != &c || fields.status < 0) return;
+  finish(*t, fields.status);
+}
+
+void endpoint::arrived_event(connection& c, buffer& b, std::size_t length) {
+  wire::event_fields fields;
+  if (!parse(b, length, fields)) return malformed(c, "event");
+  if (!receive_queue_) return;
+  receive_queue_->push({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+                        .length = fields.length,
+                        .data = fields.data,
+                        .source = c.remote->address});
+}
+
+// Gives a receive buffer back to the core.
+void endpoint::repost(buffer& b) {
+  const ssize_t ret = fi_recv(shared_receives_.get(), b.bytes, receive_buffers_->buffer_size(),
+                              b.descriptor(), FI_ADDR_UNSPEC, b.context());
+  if (ret) unposted_.push_back(&b);
+}
+
+}  // namespace gaudi::proto

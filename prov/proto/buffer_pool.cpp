@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/buffer_pool.hpp"
+
+#include <rdma/fi_errno.h>
+#include <sys/mman.h>
+
+#include <new>
+
+#include "base/log.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+constexpr std::size_t page_size = 4096;
+constexpr std::uint64_t core_access =
+    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+}  // namespace
+
+void* buffer::descriptor() const noexcept {
+  return slab.mr().descriptor();
+}
+std::uint64_t buffer::key() const noexcept {
+  return slab.mr().key();
+}
+
+base::result<std::uint64_t> buffer::device_address(device::device& which) {
+  auto base = slab.device_base(which);
+  if (!base) return base;
+  return *base + static_cast<std::uint64_t>(bytes - slab.base());
+}
+
+base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domain& core,
+                                                               work::kind kind,
+                                                               std::size_t buffer_size,
+                                                               std::size_t count) try {
+  std::unique_ptr<buffer_slab> self(new buffer_slab);
+  self->length_ = (buffer_size * count + page_size - 1) & ~(page_size - 1);
+  void* memory =
+      ::mmap(nullptr, self->length_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return base::error{-FI_ENOMEM};
+  self->base_ = static_cast<std::byte*>(memory);
+  // The NIC and the device write to these pages: a forked child must not make them copy-on-write.
+  ::madvise(memory, self->length_, MADV_DONTFORK);
+
+  auto mr = core.register_memory(memory, self->length_, core_access);
+  if (!mr) return mr.failure();
+  self->mr_ = std::move(*mr);
+
+  self->buffers_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    self->buffers_.push_back(std::make_unique<buffer>(kind, *self, self->base_ + i * buffer_size));
+  return self;
+} catch (const std::bad_alloc&) {
+  return base::error{-FI_ENOMEM};
+}
+
+buffer_slab::~buffer_slab() {
+  pins_.clear();
+  mr_ = {};
+  if (base_) ::munmap(base_, length_);
+}
+
+base::result<std::uint64_t> buffer_slab::device_base(device::device& on) {
+  for (const auto& [device, region] : pins_) {
+    if (device == &on) return region.device_va();
+  }
+  auto pinned = copy::pinned_region::map(on.shared_from_this(), base_, length_);
+  if (!pinned) return pinned.failure();
+  const std::uint64_t address = pinned->device_va();
+  pins_.emplace_back(&on, std::move(*pinned));
+  return address;
+}
+
+bool buffer_pool::grow() noexcept try {
+  if (total_ >= limit_) return false;
+  free_.reserve(total_ + per_slab_);
+  slabs_.reserve(slabs_.size() + 1);
+  auto slab = buffer_slab::create(core_, kind_, buffer_size_, per_slab_);
+  if (!slab) {
+    GAUDI_WARN(EP_DATA, "no memory for %zu more buffers of %zu bytes: %s (see RLIMIT_MEMLOCK)\n",
+               per_slab_, buffer_size_, fi_strerror(-slab.code()));
+    return false;
+  }
+  auto& buffers = (*slab)->buffers();
+  for (auto b = buffers.rbegin(); b != buffers.rend(); ++b) free_.push_back(b->get());
+  slabs_.push_back(std::move(*slab));
+  total_ += per_slab_;
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.hpp"
+#include "copy/pinned_region.hpp"
+#include "core/inner_domain.hpp"
+#include "device/device.hpp"
+#include "proto/request.hpp"
+#include "proto/work.hpp"
+
+namespace gaudi::proto {
+
+struct transfer;
+class buffer_slab;
+
+/// Host memory that messages and staged data pass through: known to the core, and to a device from
+/// the first copy between them on.
+struct buffer : work {
+  buffer(work::kind k, buffer_slab& s, std::byte* b) noexcept : work(k), slab(s), bytes(b) {}
+
+  buffer_slab& slab;
+  std::byte* const bytes;
+
+  // Of the message or chunk that it holds at present.
+  std::size_t length = 0;
+  std::uint64_t offset = 0;   // of a chunk in its transfer
+  transfer* owner = nullptr;  // of a chunk, or of a message that a transfer waits with
+  request on_sent;            // what to report when a message has left; see request::report
+  std::uint32_t awaits = 0;  // the transfer that fails if this message cannot leave, by id; 0: none
+  std::uint32_t slot = 0;    // of a chunk in the peer's memory
+  std::uint32_t copies = 0;  // device copies under way that read or write it
+  int failed = 0;            // of those copies: 0 or -FI_E*
+  bool ready = false;        // a queued message: its payload is here
+
+  [[nodiscard]] void* descriptor() const noexcept;
+  [[nodiscard]] std::uint64_t key() const noexcept;
+  /// Its address for the engines of `which`. -FI_ENOMEM: the driver cannot map more host memory.
+  base::result<std::uint64_t> device_address(device::device& which);
+};
+
+/// A piece of memory that buffers are cut from, registered once with the core and at most once with
+/// each device.
+class buffer_slab {
+ public:
+  static base::result<std::unique_ptr<buffer_slab>> create(core::inner_domain& core,
+                                                           work::kind kind, std::size_t buffer_size,
+                                                           std::size_t count);
+  ~buffer_slab();
+  buffer_slab(const buffer_slab&) = delete;
+  buffer_slab& operator=(const buffer_slab&) = delete;
+
+  [[nodiscard]] const core::inner_mr& mr() const noexcept { return mr_; }
+  base::result<std::uint64_t> device_base(device::device& on);
+  [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] std::vector<std::unique_ptr<buffer>>& buffers() noexcept { return buffers_; }
+
+ private:
+  buffer_slab() = default;
+
+  std::byte* base_ = nullptr;
+  std::size_t length_ = 0;
+  core::inner_mr mr_;
+  std::vector<std::pair<device::device*, copy::pinned_region>> pins_;
+  std::vector<std::unique_ptr<buffer>> buffers_;
+};
+
+/// Buffers of one size, grown slab by slab up to a limit. Not thread safe: the caller holds the
+/// domain lock.
+class buffer_pool {
+ public:
+  /// buffer_size in bytes, limit and per_slab in buffers.
+  buffer_pool(core::inner_domain& core, work::kind kind, std::size_t buffer_size,
+              std::size_t per_slab, std::size_t limit) noexcept
+      : core_(core), kind_(kind), buffer_size_(buffer_size), per_slab_(per_slab), limit_(limit) {}
+
+  /// nullptr when the limit is reached or memory is short.
+  [[nodiscard]] buffer* acquire() noexcept {
+    if (free_.empty() && !grow()) return nullptr;
+    buffer* b = free_.back();
+    free_.pop_back();
+    return b;
+  }
+  /// Neither the core nor a device may still use it.
+  void release(buffer& b) noexcept { free_.push_back(&b); }
+
+  [[nodiscard]] std::size_t buffer_size() const noexcept { return buffer_size_; }
+  [[nodiscard]] std::size_t total() const noexcept { return total_; }
+
+ private:
+  bool grow() noexcept;
+
+  core::inner_domain& core_;
+  const work::kind kind_;
+  const std::size_t buffer_size_;
+  const std::size_t per_slab_;
+  const std::size_t limit_;
+  std::size_t total_ = 0;
+  std::vector<std::unique_ptr<buffer_slab>> slabs_;
+  std::vector<buffer*> free_;
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+
+#include <boost/intrusive/list.hpp>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "base/slot_table.hpp"
+#include "core/fid.hpp"
+#include "proto/credits.hpp"
+#include "proto/net_address.hpp"
+#include "proto/transfer.hpp"
+#include "proto/work.hpp"
+
+namespace gaudi::proto {
+
+struct buffer;
+class connection;
+
+/// Another endpoint, by the name of its listener. Exists from the first time that it is heard of or
+/// sent to until the endpoint closes, so that its number can name the source of messages.
+struct peer {
+  std::uint32_t number = 0;
+  net_address name;
+  connection* current =
+      nullptr;         // for new operations; replies go back on the connection of their request
+  int last_error = 0;  // of the last connection attempt, told to the next operation
+  fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
+};
+
+/// One core connection to a peer, in use both ways. Belongs to the connection_manager.
+class connection {
+ public:
+  enum class state : std::uint8_t {
+    connecting,  // we asked
+    accepting,   // we said yes, and wait for the core to say it is up
+    connected,
+    failed,  // closed; goes as soon as nobody is looking at it
+  };
+
+  connection(peer& p, state s) noexcept : remote(&p), now(s) {}
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+
+  [[nodiscard]] bool returns_due() const noexcept {
+    return usable() && (data.return_is_due() || control.return_is_due());
+  }
+  [[nodiscard]] bool usable() const noexcept { return now == state::connected; }
+
+  peer* remote;
+  state now;
+  bool control_waits = false;  // listed among those with messages to flush
+  base::slot_table<connection>::id id = 0;
+  std::uint32_t remote_id = 0;  // what the peer calls it
+  std::uint32_t eager_limit =
+      0;  // largest message in bytes that both ends' buffers take, header included
+  std::uint64_t remote_instance = 0;
+  credit_window data;
+  credit_window control;
+  core::unique_fid<fid_ep> ep;
+
+  // Posted to the core and not yet completed.
+  work_list posted;
+  // Messages that wait for their payload to come from a device, and those behind them: order is
+  // kept.
+  std::deque<buffer*> ordered;
+  // Control messages that wait for credits or room in the core.
+  std::deque<std::vector<std::byte>> control_queue;
+  std::deque<buffer*> control_buffers;
+  // Operations that fail if it does.
+  transfer_list transfers;
+};
+
+}  // namespace gaudi::proto

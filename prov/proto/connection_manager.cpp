@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/connection_manager.hpp"
+
+#include <rdma/fi_errno.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+constexpr auto idle_interval = std::chrono::microseconds(200);
+
+// Reading the clock costs as much as a poll that finds nothing: only every so many polls.
+constexpr unsigned polls_per_clock = 8;
+
+std::uint64_t random_instance() {
+  std::uint64_t value = 0;
+  while (value == 0) {
+    if (::getrandom(&value, sizeof value, 0) != sizeof value)
+      value =
+          static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+  }
+  return value;
+}
+
+// A duplicate of the core's info for an endpoint that uses the shared receive context.
+core::unique_info info_for_peer(const fi_info& info) {
+  core::unique_info copy(fi_dupinfo(&info));
+  if (copy) copy->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+  return copy;
+}
+
+// The same order at every endpoint, whatever the machine.
+bool precedes(const net_address& a, const net_address& b) noexcept {
+  hello x{};
+  hello y{};
+  set_address(x, a);
+  set_address(y, b);
+  return std::memcmp(&x.family, &y.family, sizeof(hello) - offsetof(hello, family)) < 0;
+}
+
+}  // namespace
+
+connection_manager::connection_manager(core::inner_domain& core, terms t,
+                                       connection_observer& observer)
+    : core_(core), terms_(t), observer_(observer), instance_(random_instance()) {}
+
+connection_manager::~connection_manager() {
+  for (auto& c : connections_) close_endpoint(*c);
+}
+
+base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* shared_receives) {
+  completions_ = completions;
+  shared_receives_ = shared_receives;
+  fid_eq* eq = nullptr;
+  fi_eq_attr attr{};
+  // No wait object: the tcp provider would start a progress thread for one.
+  attr.wait_obj = FI_WAIT_NONE;
+  if (const int ret = fi_eq_open(core_.fabric(), &attr, &eq, nullptr)) return base::error{ret};
+  events_.reset(eq);
+
+  fid_pep* pep = nullptr;
+  const auto info = info_for_peer(core_.info());
+  if (!info) return base::error{-FI_ENOMEM};
+  int ret = fi_passive_ep(core_.fabric(), info.get(), &pep, nullptr);
+  if (!ret) {
+    listener_.reset(pep);
+    ret = fi_pep_bind(pep, &eq->fid, 0);
+  }
+  if (!ret) ret = fi_listen(pep);
+  if (ret) {
+    GAUDI_WARN(EP_CTRL, "cannot listen for peers on %s: %s\n", info->domain_attr->name,
+               fi_strerror(-ret));
+    return base::error{ret};
+  }
+  sockaddr_storage address{};
+  std::size_t length = sizeof address;
+  if ((ret = fi_getname(&pep->fid, &address, &length))) return base::error{ret};
+  name_ = net_address(&address, length);
+  return {};
+}
+
+peer& connection_manager::peer_named(const net_address& name) {
+  if (const auto found = peers_by_name_.find(name); found != peers_by_name_.end())
+    return *found->second;
+  auto added = std::make_unique<peer>();
+  added->number = static_cast<std::uint32_t>(peers_.size());
+  added->name = name;
+  peers_.push_back(std::move(added));
+  peers_by_name_.emplace(name, peers_.back().get());
+  return *peers_.back();
+}
+
+base::result<connection*> connection_manager::to(peer& p) {
+  if (p.current && p.current->usable()) return p.current;
+  if (const int error = std::exchange(p.last_error, 0)) return base::error{-error};
+  if (!p.current) {
+    if (const auto started = connect(p); !started) return started.failure();
+  }
+  return base::error{-FI_EAGAIN};
+}
+
+base::result<connection*> connection_manager::add(peer& p, connection::state s) {
+  auto c = std::make_unique<connection>(p, s);
+  c->id = by_id_.insert(c.get());
+  if (c->id == base::slot_table<connection>::invalid) return base::error{-FI_ENOMEM};
+  ++being_made_;
+  connections_.push_back(std::move(c));
+  return connections_.back().get();
+}
+
+base::result<void> connection_manager::open_endpoint(connection& c, fi_info& info) {
+  info.ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+  fid_ep* ep = nullptr;
+  int ret = fi_endpoint(core_.domain(), &info, &ep, &c);
+  if (ret) return base::error{ret};
+  c.ep.reset(ep);
+  by_fid_.emplace(&ep->fid, &c);
+  if ((ret = fi_ep_bind(ep, &events_->fid, 0))) return base::error{ret};
+  // Injected messages complete silently, receives must not.
+  if ((ret = fi_ep_bind(ep, &completions_->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION)))
+    return base::error{ret};
+  if ((ret = fi_ep_bind(ep, &completions_->fid, FI_RECV))) return base::error{ret};
+  if ((ret = fi_ep_bind(ep, &shared_receives_->fid, 0))) return base::error{ret};
+  if ((ret = fi_enable(ep))) return base::error{ret};
+  return {};
+}
+
+hello connection_manager::own_hello(const connection* c) const noexcept {
+  hello h{};
+  h.magic = wire::magic;
+  h.version = wire::version;
+  h.connection = c ? c->id : 0;
+  h.eager_limit = terms_.eager_limit;
+  h.instance = instance_;
+  h.data_window = data_window();
+  h.control_window = wire::control_window;
+  set_address(h, name_);
+  return h;
+}
+
+base::result<void> connection_manager::connect(peer& p) {
+  auto info = info_for_peer(core_.info());
+  if (!info) return base::error{-FI_ENOMEM};
+  auto added = add(p, connection::state::connecting);
+  if (!added) return added.failure();
+  connection& c = **added;
+  p.current = &c;
+
+  std::free(info->dest_addr);
+  info->dest_addr = nullptr;
+  info->dest_addrlen = 0;
+  if (void* destination = std::malloc(p.name.length())) {
+    std::memcpy(destination, p.name.raw(), p.name.length());
+    info->dest_addr = destination;
+    info->dest_addrlen = p.name.length();
+  }
+  // The source port is the listener's; a connection takes any.
+  std::free(info->src_addr);
+  info->src_addr = nullptr;
+  info->src_addrlen = 0;
+
+  auto opened = open_endpoint(c, *info);
+  if (opened) {
+    const hello h = own_hello(&c);
+    c.control.start(0, wire::control_window);
+    c.data.start(0, h.data_window);
+    const int ret = fi_connect(c.ep.get(), p.name.raw(), &h, sizeof h);
+    if (ret) opened = base::error{ret};
+  }
+  if (!opened) {
+    GAUDI_WARN(EP_CTRL, "cannot connect to %s: %s%s\n", p.name.to_string().c_str(),
+               fi_strerror(-opened.code()),
+               opened.code() == -FI_EMFILE
+                   ? " (raise RLIMIT_NOFILE: each peer takes one descriptor)"
+                   : "");
+    drop(c);
+    return opened;
+  }
+  return {};
+}
+
+void connection_manager::close_endpoint(connection& c) noexcept {
+  if (!c.ep) return;
+  by_fid_.erase(&c.ep->fid);
+  c.ep.reset();
+}
+
+// Takes the connection out of everything but the memory that callers up the stack still look at.
+void connection_manager::drop(connection& c) {
+  if (c.now == connection::state::connecting || c.now == connection::state::accepting)
+    --being_made_;
+  close_endpoint(c);
+  c.now = connection::state::failed;
+  if (c.remote->current == &c) c.remote->current = nullptr;
+  by_id_.erase(c.id);
+  const auto place = std::find_if(connections_.begin(), connections_.end(),
+                                  [&](const auto& owned) { return owned.get() == &c; });
+  dropped_.push_back(std::move(*place));
+  std::swap(*place, connections_.back());
+  connections_.pop_back();
+}
+
+void connection_manager::fail(connection& c, int error) {
+  if (c.now == connection::state::failed) return;
+  const bool asked = c.now == connection::state::connecting;
+  drop(c);
+  GAUDI_INFO(EP_CTRL, "connection to %s is down: %s\n", c.remote->name.to_string().c_str(),
+             fi_strerror(error));
+  if (asked && !c.remote->current) c.remote->last_error = error;
+  observer_.connection_down(c, error);
+}
+
+std::uint16_t connection_manager::data_window() const noexcept {
+  constexpr std::size_t least = 4;
+  constexpr std::size_t most = 64;
+  const std::size_t share = terms_.rx_buffers / (2 * (connections_.size() + 1));
+  return static_cast<std::uint16_t>(std::clamp(share, least, most));
+}
+
+connection* connection_manager::of(const fid* f) const noexcept {
+  const auto found = by_fid_.find(f);
+  return found == by_fid_.end() ? nullptr : found->second;
+}
+
+void connection_manager::poll() {
+  if (being_made_ == 0) {
+    if (++idle_polls_ < polls_per_clock) return;
+    idle_polls_ = 0;
+    const auto now = clock::now();
+    if (now - last_poll_ < idle_interval) return;
+    last_poll_ = now;
+  }
+  dropped_.clear();
+  read_events();
+}
+
+bool connection_manager::came_alive(connection& c) {
+  read_events();
+  // The peer is sending, so it has our answer: only the core's report of that is late.
+  if (c.now == connection::state::accepting) handle_connected(c, nullptr);
+  return c.usable();
+}
+
+void connection_manager::read_events() {
+  if (!events_) return;
+  alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
+  auto& entry = *reinterpret_cast<fi_eq_cm_entry*>(space);
+  for (;;) {
+    std::uint32_t event = 0;
+    const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
+    if (got == -FI_EAVAIL) {
+      handle_error();
+      continue;
+    }
+    if (got < static_cast<ssize_t>(sizeof entry)) return;
+    const std::size_t said = static_cast<std::size_t>(got) - sizeof entry;
+    hello h{};
+    switch (event) {
+      case FI_CONNREQ: {
+        const core::unique_info info(entry.info);
+        const auto verdict = check_hello(entry.data, said, h);
+        if (verdict == wire::reject_reason::none) {
+          handle_request(*info, &h);
+        } else {
+          GAUDI_WARN(EP_CTRL,
+                     "refused a connection request: %s (ours is version %u, the peer's %u)\n",
+                     to_string(verdict), wire::version, h.version);
+          reject(*info, verdict);
+        }
+        break;
+      }
+      case FI_CONNECTED:
+        if (connection* c = of(entry.fid)) {
+          const bool valid = check_hello(entry.data, said, h) == wire::reject_reason::none;
+          handle_connected(*c, valid ? &h : nullptr);
+        }
+        break;
+      case FI_SHUTDOWN:
+        if (connection* c = of(entry.fid)) fail(*c, FI_ECONNRESET);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void connection_manager::handle_request(fi_info& info, const hello* said) {
+  const net_address from = address_of(*said);
+  if (from.empty()) return reject(info, wire::reject_reason::malformed);
+  peer& p = peer_named(from);
+  connection* c = p.current;
+  if (!c) return accept(p, info, *said);
+
+  const bool self = said->instance == instance_;
+  if (self) return accept(p, info, *said);
+
+  if (c->now == connection::state::connecting) {
+    // Both decide by the same rule, so exactly one request goes on.
+    if (precedes(from, name_)) return reject(info, wire::reject_reason::simultaneous);
+    drop(*c);
+    return accept(p, info, *said);
+  }
+  // The peer asked before it took our request: it will find the connection made.
+  if (c->remote_instance == said->instance) return reject(info, wire::reject_reason::simultaneous);
+  // Another process has that address now.
+  fail(*c, FI_ECONNRESET);
+  accept(p, info, *said);
+}
+
+void connection_manager::accept(peer& p, fi_info& info, const hello& said) {
+  auto added = add(p, connection::state::accepting);
+  if (!added) return reject(info, wire::reject_reason::resources);
+  connection& c = **added;
+  if (!p.current) p.current = &c;
+  p.last_error = 0;
+  take_terms(c, said);
+  const auto opened = open_endpoint(c, info);
+  const hello h = own_hello(&c);
+  c.data.start(said.data_window, h.data_window);
+  c.control.start(said.control_window, wire::control_window);
+  const int ret = opened ? fi_accept(c.ep.get(), &h, sizeof h) : opened.code();
+  if (ret) {
+    GAUDI_WARN(EP_CTRL, "cannot accept the connection of %s: %s\n", p.name.to_string().c_str(),
+               fi_strerror(-ret));
+    if (!opened) reject(info, wire::reject_reason::resources);
+    drop(c);
+  }
+}
+
+void connection_manager::reject(fi_info& info, wire::reject_reason why) {
+  hello h = own_hello(nullptr);
+  h.reason = static_cast<std::uint8_t>(why);
+  fi_reject(listener_.get(), info.handle, &h, sizeof h);
+}
+
+void connection_manager::take_terms(connection& c, const hello& said) {
+  c.remote_id = said.connection;
+  c.remote_instance = said.instance;
+  c.eager_limit = std::min(said.eager_limit, terms_.eager_limit);
+}
+
+void connection_manager::handle_connected(connection& c, const hello* said) {
+  if (c.now == connection::state::connecting) {
+    if (!said) return fail(c, FI_ECONNABORTED);
+    take_terms(c, *said);
+    c.data.start(said->data_window, static_cast<std::uint16_t>(c.data.granted()));
+    c.control.start(said->control_window, wire::control_window);
+  }
+  if (c.usable()) return;
+  --being_made_;
+  c.now = connection::state::connected;
+  observer_.connection_up(c);
+}
+
+void connection_manager::handle_error() {
+  // Newer releases write more of the entry than this version declares.
+  union {
+    fi_eq_err_entry entry;
+    std::byte space[256];
+  } error{};
+  std::byte data[256];
+  error.entry.err_data = data;
+  error.entry.err_data_size = sizeof data;
+  if (fi_eq_readerr(events_.get(), &error.entry, 0) < 0) return;
+  connection* c = of(error.entry.fid);
+  if (!c) return;
+
+  hello h{};
+  const auto verdict = error.entry.err_data
+                           ? check_hello(error.entry.err_data, error.entry.err_data_size, h)
+                           : wire::reject_reason::malformed;
+  if (verdict == wire::reject_reason::wrong_version) {
+    GAUDI_WARN(
+        EP_CTRL,
+        "%s refused the connection: it speaks wire version %u, this is %u; use one release of the "
+        "gaudi provider everywhere\n",
+        c->remote->name.to_string().c_str(), h.version, wire::version);
+  }
+  const auto why = static_cast<wire::reject_reason>(h.reason);
+  if (verdict == wire::reject_reason::none && why == wire::reject_reason::simultaneous) {
+    // The peer's own request makes the connection; if it does not, the next operation asks again.
+    drop(*c);
+    return;
+  }
+  const bool wrong_version =
+      verdict == wire::reject_reason::wrong_version || why == wire::reject_reason::wrong_version;
+  fail(*c, wrong_version ? FI_ECONNREFUSED : (error.entry.err ? error.entry.err : FI_ECONNREFUSED));
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.hpp"
+#include "core/inner_domain.hpp"
+#include "proto/connection.hpp"
+#include "proto/hello.hpp"
+
+namespace gaudi::proto {
+
+/// Who wants to know of connections that came up and went down. Called from
+/// connection_manager::poll and ::fail.
+class connection_observer {
+ public:
+  virtual void connection_up(connection& c) = 0;
+  /// `error` is a positive FI_E* code. The core endpoint is closed: no memory is in use any more.
+  virtual void connection_down(connection& c, int error) = 0;
+
+ protected:
+  ~connection_observer() = default;
+};
+
+/// Makes connections on demand and takes those that peers ask for. When two endpoints ask each
+/// other at once, the request of the one with the greater name goes on (and both keep one
+/// connection); an endpoint that sends to itself has two, one for each end.
+///
+/// Not thread safe: the caller holds the domain lock.
+class connection_manager {
+ public:
+  /// What peers are told.
+  struct terms {
+    std::uint32_t eager_limit;
+    std::size_t rx_buffers;  // shared by all peers
+  };
+
+  connection_manager(core::inner_domain& core, terms t, connection_observer& observer);
+  ~connection_manager();
+
+  /// Opens the listener, whose address is name() from then on. Each connection's core endpoint uses
+  /// the two queues, which outlive the manager's connections. -FI_EADDRINUSE: the port asked for is
+  /// taken.
+  base::result<void> listen(fid_cq* completions, fid_ep* shared_receives);
+  [[nodiscard]] const net_address& name() const noexcept { return name_; }
+
+  /// The peer with this name, made known if it is new.
+  peer& peer_named(const net_address& name);
+  [[nodiscard]] std::vector<std::unique_ptr<peer>>& peers() noexcept { return peers_; }
+
+  /// A usable connection to the peer; starts to make one if there is none. -FI_EAGAIN: not yet.
+  /// Another error: the last attempt failed with it; the next call tries anew.
+  base::result<connection*> to(peer& p);
+
+  [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return by_id_.find(id); }
+
+  /// Handles what the core reports of connections. Cheap when called often: looks at the core every
+  /// 200 us, or at each call while a connection is being made.
+  void poll();
+
+  /// A message came on a connection whose own event was not read yet. False: it is not up after
+  /// all.
+  bool came_alive(connection& c);
+
+  /// Closes a connection that is of no use any more; its observer is told.
+  void fail(connection& c, int error);
+
+  /// How many unanswered messages each peer may have sent, now that there are this many.
+  [[nodiscard]] std::uint16_t data_window() const noexcept;
+  [[nodiscard]] std::size_t count() const noexcept { return by_id_.size(); }
+
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    by_id_.for_each(visit);
+  }
+
+ private:
+  using clock = std::chrono::steady_clock;
+
+  base::result<connection*> add(peer& p, connection::state s);
+  base::result<void> open_endpoint(connection& c, fi_info& info);
+  base::result<void> connect(peer& p);
+  void close_endpoint(connection& c) noexcept;
+  void drop(connection& c);
+
+  void read_events();
+  void handle_request(fi_info& info, const hello* said);
+  void accept(peer& p, fi_info& info, const hello& said);
+  void reject(fi_info& info, wire::reject_reason why);
+  void handle_connected(connection& c, const hello* said);
+  void handle_error();
+  void take_terms(connection& c, const hello& said);
+  [[nodiscard]] connection* of(const fid* f) const noexcept;
+  [[nodiscard]] hello own_hello(const connection* c) const noexcept;
+
+  core::inner_domain& core_;
+  fid_cq* completions_ = nullptr;
+  fid_ep* shared_receives_ = nullptr;
+  const terms terms_;
+  connection_observer& observer_;
+  const std::uint64_t instance_;  // tells this endpoint from an earlier one at the same address
+
+  core::unique_fid<fid_eq> events_;
+  core::unique_fid<fid_pep> listener_;
+  net_address name_;
+
+  std::vector<std::unique_ptr<peer>> peers_;
+  std::unordered_map<net_address, peer*> peers_by_name_;
+  base::slot_table<connection> by_id_;
+  std::unordered_map<const fid*, connection*> by_fid_;
+  std::vector<std::unique_ptr<connection>> connections_;
+  std::vector<std::unique_ptr<connection>>
+      dropped_;  // until the next poll: callers may still look at them
+  unsigned being_made_ = 0;
+  unsigned idle_polls_ = 0;
+  clock::time_point last_poll_{};
+};
+
+}  // namespace gaudi::proto

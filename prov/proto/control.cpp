@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Messages between endpoints that no application asked for. They have credits of their own and are
+// consumed as they arrive, so they always get through, however many unexpected messages a receiver
+// keeps.
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+#include <utility>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+void endpoint::queue_control(connection& c, const std::byte* bytes, std::size_t length) {
+  if (c.now == connection::state::failed) return;
+  if (c.control_queue.empty() && c.control_buffers.empty() && try_control(c, bytes, length)) return;
+  c.control_queue.emplace_back(bytes, bytes + length);
+  if (!std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
+}
+
+// For payloads: the buffer leaves when it is loaded and there is a credit.
+void endpoint::queue_control_buffer(connection& c, buffer& b) {
+  b.owner = nullptr;
+  b.on = nullptr;
+  b.ready = b.copies == 0;
+  c.control_buffers.push_back(&b);
+  if (!std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
+  flush_control(c);
+}
+
+bool endpoint::try_control(connection& c, const std::byte* bytes, std::size_t length) {
+  if (!c.usable() || !c.control.can_send()) return false;
+  const auto what = reinterpret_cast<const wire::header*>(bytes)->what;
+  const auto flags = reinterpret_cast<const wire::header*>(bytes)->flags;
+  if (length > core_inject_) {
+    buffer* b = send_buffers_->acquire();
+    if (!b) return false;
+    std::memcpy(b->bytes, bytes, length);
+    b->length = length;
+    b->on_sent = {};
+    b->awaits = 0;
+    b->owner = nullptr;
+    if (post_message(c, *b)) {
+      send_buffers_->release(*b);
+      return false;
+    }
+    c.control.sent();
+    return true;
+  }
+  alignas(8) std::byte packet[256];
+  std::memcpy(packet, bytes, length);
+  const credit_window data_before = c.data;
+  const credit_window control_before = c.control;
+  fill_header(c, *reinterpret_cast<wire::header*>(packet), what, flags);
+  if (fi_inject(c.ep.get(), packet, length, 0)) {
+    c.data = data_before;
+    c.control = control_before;
+    return false;
+  }
+  c.control.sent();
+  return true;
+}
+
+void endpoint::flush_control(connection& c) {
+  return_credits(c);
+  while (!c.control_queue.empty()) {
+    const auto& bytes = c.control_queue.front();
+    if (!try_control(c, bytes.data(), bytes.size())) return;
+    c.control_queue.pop_front();
+  }
+  while (!c.control_buffers.empty() && c.usable() && c.control.can_send()) {
+    buffer& b = *c.control_buffers.front();
+    if (!b.ready) return;
+    if (b.failed) {
+      // The peer waits for this payload: tell it that there is none.
+      wire::done_fields failed{};
+      std::memcpy(&failed, b.bytes, sizeof failed);
+      send_buffers_->release(b);
+      c.control_buffers.pop_front();
+      failed.status = -b.failed;
+      send_control(c, wire::kind::done, 0, failed, sizeof failed);
+      continue;
+    }
+    if (post_message(c, b)) return;
+    c.control.sent();
+    c.control_buffers.pop_front();
+  }
+}
+
+void endpoint::send_done(connection& c, std::uint64_t operation, int status) {
+  wire::done_fields fields{};
+  fields.operation = operation;
+  fields.status = status;
+  send_control(c, wire::kind::done, 0, fields, sizeof fields);
+}
+
+// Credits usually travel with other messages; a peer that only sends needs a message for them.
+void endpoint::return_credits(connection& c) {
+  if (!c.usable() || !(c.data.return_is_due() || c.control.return_is_due())) return;
+  wire::header head{};
+  const credit_window data_before = c.data;
+  const credit_window control_before = c.control;
+  fill_header(c, head, wire::kind::credit, 0);
+  if (fi_inject(c.ep.get(), &head, sizeof head, 0)) {
+    c.data = data_before;
+    c.control = control_before;
+    if (!std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
+  }
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace gaudi::proto {
+
+/// Flow control of one class of messages on one connection, seen from one end: how many messages we
+/// may send, and how many of those that we received have been consumed and are to be announced to
+/// the peer.
+///
+/// The window a peer was given at connection time shrinks when many peers share the receive pool:
+/// consumed messages are then simply not announced until the outstanding grant is down to the
+/// target.
+class credit_window {
+ public:
+  /// Both windows as exchanged in the hello: what the peer lets us send, and what we let it send.
+  void start(std::uint16_t ours, std::uint16_t peers) noexcept {
+    available_ = ours;
+    granted_ = peers;
+    held_ = 0;
+    returnable_ = 0;
+  }
+
+  [[nodiscard]] bool can_send() const noexcept { return available_ != 0; }
+  void sent() noexcept { --available_; }
+  void returned(std::uint8_t count) noexcept { available_ += count; }
+
+  /// A message of the peer is here.
+  void arrived() noexcept { ++held_; }
+
+  /// It no longer occupies anything here. `target` is the window that the peer shall have, to which
+  /// the current one moves by one a message.
+  void consumed(std::uint16_t target) noexcept {
+    --held_;
+    if (granted_ > target) {
+      --granted_;
+      return;
+    }
+    ++returnable_;
+    if (granted_ < target) {
+      ++granted_;
+      ++returnable_;
+    }
+  }
+
+  /// Credits to put into the next message to the peer.
+  [[nodiscard]] std::uint8_t take_returnable() noexcept {
+    const auto count = static_cast<std::uint8_t>(std::min<std::uint32_t>(returnable_, 255));
+    returnable_ -= count;
+    return count;
+  }
+
+  /// The peer may have used half of its window or more: a message of our own for the credits is
+  /// worth sending.
+  [[nodiscard]] bool return_is_due() const noexcept {
+    return returnable_ != 0 && (returnable_ + held_) * 2 >= granted_;
+  }
+
+  [[nodiscard]] std::uint32_t available() const noexcept { return available_; }
+  [[nodiscard]] std::uint32_t granted() const noexcept { return granted_; }
+
+ private:
+  std::uint32_t available_ = 0;
+  std::uint32_t granted_ = 0;
+  std::uint32_t held_ = 0;
+  std::uint32_t returnable_ = 0;
+};
+
+}  // namespace gaudi::proto

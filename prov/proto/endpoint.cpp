@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/endpoint.hpp"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+constexpr std::size_t largest_inline = 256;  // the stack packets in send.cpp and control.cpp
+constexpr std::size_t buffers_per_slab = 64;
+constexpr std::size_t send_buffer_limit = 4096;
+constexpr std::size_t chunks_per_slab = 4;
+// Depth of both pools of staging memory together, in transfers at full depth.
+constexpr std::size_t staged_at_once = 8;
+
+// Everything that is not bulk data fits, and two buffers never share a cache line.
+std::size_t message_limit(std::size_t eager_size) {
+  const std::size_t bytes = std::max(eager_size + sizeof(wire::eager_fields), wire::least_message);
+  return (bytes + 63) & ~std::size_t{63};
+}
+
+}  // namespace
+
+endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
+                   settings how)
+    : core_(core),
+      keys_(keys),
+      paths_(paths),
+      how_(how),
+      message_limit_(message_limit(how.eager_size)) {
+  const auto limit = staged_at_once * how_.staging_depth;
+  receive_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::receive, message_limit_,
+                                                   buffers_per_slab, SIZE_MAX);
+  send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
+                                                buffers_per_slab, send_buffer_limit);
+  chunks_ = std::make_unique<buffer_pool>(core_, work::kind::chunk, how_.staging_chunk,
+                                          chunks_per_slab, limit);
+  slots_ = std::make_unique<buffer_pool>(core_, work::kind::chunk, how_.staging_chunk,
+                                         chunks_per_slab, limit);
+  connections_ = std::make_unique<connection_manager>(
+      core_, connection_manager::terms{static_cast<std::uint32_t>(message_limit_), how_.rx_buffers},
+      static_cast<connection_observer&>(*this));
+}
+
+endpoint::~endpoint() {
+  shut_down();
+}
+
+void endpoint::shut_down() {
+  if (!connections_) return;
+  if (addresses_) addresses_->unsubscribe(*this);
+  std::vector<connection*> open;
+  connections_->for_each([&](connection& c) { open.push_back(&c); });
+  for (connection* c : open) connections_->fail(*c, FI_ECANCELED);
+  // The device must be done with our memory before it goes.
+  for (const device_copy& c : copies_) {
+    if (c.ticket.id) c.engine->wait(c.ticket, -1);
+  }
+  copies_.clear();
+  connections_.reset();
+  shared_receives_.reset();
+  core_queue_.reset();
+  drop_queued();
+}
+
+// The pools free memory, not objects.
+void endpoint::drop_queued() {
+  transfers_.for_each([&](transfer& t) { transfer_pool_.destroy(&t); });
+  for (auto& [context, m] : claimed_) unexpected_pool_.destroy(m);
+  for (match_queue* queue : {&tagged_, &untagged_}) {
+    queue->for_each_posted([&](posted_hook& r) {
+      queue->remove(r);
+      receive_pool_.destroy(static_cast<posted_receive*>(&r));
+    });
+    queue->for_each_arrived([&](arrived_hook& m) {
+      queue->remove(m);
+      unexpected_pool_.destroy(static_cast<unexpected*>(&m));
+    });
+  }
+}
+
+void endpoint::let_go_of(const reg::region& r) {
+  const auto uses = [&](const transfer& t) {
+    for (std::size_t i = 0; i < t.memory.count(); ++i) {
+      if (t.memory[i].registered == &r) return true;
+    }
+    return false;
+  };
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  for (;;) {
+    transfer* user = nullptr;
+    transfers_.for_each([&](transfer& t) {
+      if (t.for_peer && uses(t)) user = &t;
+    });
+    if (!user) return;
+    if (!user->ending) {
+      finish(*user, FI_ECANCELED);
+    } else if (user->on && std::chrono::steady_clock::now() > give_up) {
+      connections_->fail(*user->on, FI_ECONNABORTED);
+    } else {
+      progress();
+    }
+  }
+}
+
+void endpoint::use_addresses(address_vector& av) {
+  addresses_ = &av;
+  for (fi_addr_t i = 0; i < av.end(); ++i) {
+    if (const net_address* known = av.find(i)) added(i, *known);
+  }
+  av.subscribe(*this);
+}
+
+base::result<void> endpoint::enable() {
+  fi_cq_attr attr{};
+  attr.format = FI_CQ_FORMAT_MSG;
+  attr.wait_obj = FI_WAIT_NONE;
+  attr.size = 4 * how_.rx_buffers;
+  fid_cq* queue = nullptr;
+  if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
+  core_queue_.reset(queue);
+
+  fid_ep* receives = nullptr;
+  if (const int ret = fi_srx_context(core_.domain(), core_.info().rx_attr, &receives, nullptr)) {
+    GAUDI_WARN(EP_CTRL, "the core provider has no shared receive context: %s\n", fi_strerror(-ret));
+    core_queue_.reset();
+    return base::error{ret};
+  }
+  shared_receives_.reset(receives);
+  core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
+
+  if (!fill_receive_pool(how_.rx_buffers)) {
+    core_queue_.reset();
+    return base::error{-FI_ENOMEM};
+  }
+  return connections_->listen(queue, receives);
+}
+
+bool endpoint::fill_receive_pool(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    buffer* b = receive_buffers_->acquire();
+    if (!b) return i != 0;
+    repost(*b);
+  }
+  return true;
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/object_pool.hpp"
+#include "base/params.hpp"
+#include "base/slot_table.hpp"
+#include "copy/dma_engine.hpp"
+#include "core/inner_domain.hpp"
+#include "proto/address_vector.hpp"
+#include "proto/buffer_pool.hpp"
+#include "proto/connection_manager.hpp"
+#include "proto/match_queue.hpp"
+#include "proto/path_counters.hpp"
+#include "proto/receive.hpp"
+#include "proto/transfer.hpp"
+#include "reg/key_table.hpp"
+
+namespace gaudi::proto {
+
+/// Largest message that fi_inject and its relatives take, in bytes.
+inline constexpr std::size_t max_inject = 1024;
+
+/// A message to send, checked and classified.
+struct outgoing {
+  fi_addr_t to = FI_ADDR_NOTAVAIL;
+  std::uint64_t tag = 0;
+  std::uint64_t data = 0;
+  std::uint8_t wire_flags = 0;  // wire::tagged, wire::cq_data
+  bool inject = false;          // the buffer is the caller's again on return
+  bool delivery = false;        // ends when it is in the receiver's buffer (FI_DELIVERY_COMPLETE)
+  request asked;
+};
+
+/// An RMA operation.
+struct rma_access {
+  fi_addr_t target = FI_ADDR_NOTAVAIL;
+  std::uint64_t address = 0;
+  std::uint64_t key = 0;
+  std::uint64_t data = 0;
+  bool has_data = false;
+  bool inject = false;
+  bool delivery = false;
+  request asked;
+};
+
+/// A receive to post.
+struct incoming {
+  fi_addr_t from = FI_ADDR_UNSPEC;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  bool tagged = false;
+  request asked;
+};
+
+/// The reliable datagram endpoint: messages, tagged messages and RMA over connections of the core
+/// provider.
+///
+/// The life of a message: send.cpp puts it on the wire, arrival.cpp takes it off, receive.cpp
+/// matches it; what does not fit one message goes on in rendezvous.cpp, mover.cpp moves its bytes,
+/// and rma.cpp does the one-sided operations with the same means. progress.cpp drives all of it.
+///
+/// Not thread safe: the caller holds the domain lock for every call.
+class endpoint final : private connection_observer, private address_vector::listener {
+ public:
+  struct settings {
+    bool directed_receive = false;  // FI_DIRECTED_RECV
+    bool provider_keys = false;     // keys without reg::key_table::software_bit are the core's own
+    std::size_t eager_size = 0;     // largest payload of one message
+    std::size_t staging_chunk = 0;
+    std::size_t staging_depth = 0;
+    std::size_t rx_buffers = 0;
+    std::size_t unexpected_limit = 0;
+  };
+
+  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
+  ~endpoint();
+  endpoint(const endpoint&) = delete;
+  endpoint& operator=(const endpoint&) = delete;
+
+  void use_addresses(address_vector& av);
+  /// Where requests of peers report (FI_REMOTE_CQ_DATA of an RMA write). Null: nowhere.
+  void use_receive_queue(completion_queue* queue) noexcept { receive_queue_ = queue; }
+
+  /// Opens the core objects and listens. Once, before everything below.
+  base::result<void> enable();
+  [[nodiscard]] bool enabled() const noexcept { return core_queue_ != nullptr; }
+  [[nodiscard]] const net_address& name() const noexcept { return connections_->name(); }
+
+  // Each returns 0, -FI_EAGAIN (no connection or credit yet: progress, and try again), or an error.
+  // Errors after that are reported by completion.
+  int send(const local_memory& memory, const outgoing& message);
+  int receive(const local_memory& memory, const incoming& wanted);
+  int write(const local_memory& memory, const rma_access& access);
+  int read(const local_memory& memory, const rma_access& access);
+
+  /// FI_PEEK with or without FI_CLAIM and FI_DISCARD: the result is a completion, FI_ENOMSG when
+  /// nothing fits.
+  int peek(const incoming& wanted, bool claim, bool discard);
+  /// Receives (or with `discard` drops) the message claimed under wanted.asked.context.
+  int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard);
+
+  /// Completes the posted receive of this context with FI_ECANCELED. -FI_ENOENT: none is posted.
+  int cancel(void* context);
+
+  /// Ends what still uses the region, on behalf of peers: it is about to be deregistered. The
+  /// application's own operations are its own affair (fi_mr(3)).
+  void let_go_of(const reg::region& r);
+
+  /// Closes all connections and drops what is outstanding. Nothing else but the destructor may
+  /// follow.
+  void shut_down();
+
+  /// Handles what has happened since the last call. Never blocks.
+  void progress();
+
+ private:
+  // send.cpp
+  int send_eager(connection& c, const local_memory& memory, const outgoing& message);
+  int send_injected(connection& c, const local_memory& memory, const outgoing& message);
+  int send_buffered(connection& c, const local_memory& memory, const outgoing& message);
+  int send_gathered(connection& c, const local_memory& memory, const outgoing& message);
+  base::result<connection*> data_connection(fi_addr_t to);
+  int submit_ordered(connection& c, buffer& b);
+  void flush_ordered(connection& c);
+  int post_message(connection& c, buffer& b);
+  int load_payload(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
+                   std::size_t length);
+  int wait_for_copies(buffer& b);
+  void message_sent(buffer& b, int error);
+  void abandon(buffer& b);
+  void fill_header(connection& c, wire::header& h, wire::kind what, std::uint8_t flags) noexcept;
+
+  // control.cpp
+  template <class Fields>
+  void send_control(connection& c, wire::kind what, std::uint8_t flags, Fields& fields,
+                    std::size_t length) {
+    fields.head = {what, flags, 0, 0, c.remote_id};
+    queue_control(c, reinterpret_cast<const std::byte*>(&fields), length);
+  }
+  void queue_control(connection& c, const std::byte* bytes, std::size_t length);
+  void queue_control_buffer(connection& c, buffer& b);
+  void flush_control(connection& c);
+  bool try_control(connection& c, const std::byte* bytes, std::size_t length);
+  void send_done(connection& c, std::uint64_t operation, int status);
+  void return_credits(connection& c);
+
+  // arrival.cpp
+  void arrived(buffer& b, std::size_t length);
+  bool dispatch(connection& c, buffer& b, std::size_t length);
+  bool arrived_message(connection& c, buffer& b, std::size_t length, bool rendezvous);
+  bool arrived_write(connection& c, buffer& b, std::size_t length, bool rendezvous);
+  void arrived_read(connection& c, buffer& b, std::size_t length);
+  bool arrived_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous);
+  void arrived_grant(connection& c, buffer& b, std::size_t length);
+  void arrived_chunk(connection& c, buffer& b, std::size_t length);
+  void arrived_slot_free(connection& c, buffer& b, std::size_t length);
+  void arrived_done(connection& c, buffer& b, std::size_t length);
+  void arrived_event(connection& c, buffer& b, std::size_t length);
+  void malformed(connection& c, const char* what);
+  void repost(buffer& b);
+  void consumed_data(connection& c);
+
+  // receive.cpp
+  [[nodiscard]] std::uint32_t source_of(const incoming& wanted);
+  bool keep_unexpected(connection& c, buffer& b, const message_info& m, const std::byte* payload);
+  void discard_message(unexpected& m);
+  void deliver_kept(unexpected& m, const request& asked, const local_memory& memory);
+  bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
+               const request& asked, const local_memory& memory);
+  void forget(unexpected& m);
+  [[nodiscard]] completion describe(const message_info& m) const noexcept;
+  match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
+
+  // rendezvous.cpp
+  transfer* new_transfer(connection* c, const local_memory& memory, const request& asked);
+  void end_transfer(transfer& t);
+  void finish(transfer& t, int status);
+  void settle(transfer& t);
+  int send_rendezvous(connection& c, const local_memory& memory, const outgoing& message);
+  int expose(transfer& t, wire::rts_fields& rts, std::uint64_t access);
+  void start_sink(connection& c, const wire::rts_fields& rts, bool staged, transfer& t);
+  void grant_slots(transfer& t);
+  void send_grant(connection& c, const transfer& t, wire::grant_fields& g, std::uint8_t flags);
+  static std::size_t rts_size(const wire::rts_fields& rts) noexcept;
+  void start_waiting_grants();
+  static bool parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out,
+                        bool staged);
+
+  // mover.cpp
+  enum class issue_result {
+    issued,
+    waiting,  // for something that is under way
+    no_room,  // in the core, in the engine or in the pool of chunks
+  };
+  void move(transfer& t);
+  issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
+  issue_result issue_staged(transfer& t, std::size_t limit);
+  [[nodiscard]] std::size_t chunk_length(std::size_t transfer_length) const noexcept;
+  int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
+               std::size_t offset, std::uint32_t slot);
+  static std::size_t remote_run(const transfer& t, std::size_t offset) noexcept;
+  void piece_completed(direct_piece& piece, int error);
+  void chunk_completed(buffer& b, int error);
+  void chunk_copied(buffer& b);
+  void chunk_loaded(transfer& t, buffer& b, int error);
+  void fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk);
+  void slot_emptied(transfer& t, buffer& slot, int error);
+  bool drain(transfer& t, buffer* holder, const std::byte* payload);
+  void piece_finished(transfer& t, std::size_t length, int error);
+  int copy_with_device(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
+                       std::size_t length, copy::direction dir);
+  int start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
+                 std::size_t length, copy::direction dir);
+  bool wait_for_a_copy(copy::dma_engine& engine);
+  base::result<copy::dma_engine*> engine_for(device::device& on);
+
+  // rma.cpp
+  [[nodiscard]] bool is_direct(std::uint64_t key) const noexcept;
+  int access_directly(connection& c, const local_memory& memory, const rma_access& access,
+                      transfer::motion way);
+  int inject_write(connection& c, const local_memory& memory, const rma_access& access);
+  void serve_read(connection& c, const wire::rma_fields& asked, const local_memory& memory);
+  int write_by_message(connection& c, const local_memory& memory, const rma_access& access);
+  int read_by_message(connection& c, const local_memory& memory, const rma_access& access);
+
+  // progress.cpp
+  void handle_completions();
+  void handle_core_error();
+  bool fill_receive_pool(std::size_t count);
+  void drop_queued();
+  void completed(work& w, std::size_t length, int error);
+  void poll_copies();
+  void retry_stalled();
+  void flush_waiting();
+  void fail_posted(connection& c, int error);
+  void fail_queued(connection& c, int error);
+  void fail_transfers(connection& c, int error);
+  void forget_rendezvous_of(connection& c);
+  void connection_up(connection& c) override;
+  void connection_down(connection& c, int error) override;
+  void list_posted(connection& c, work& w) noexcept;
+  void added(fi_addr_t index, const net_address& address) override;
+  void removed(fi_addr_t index, const net_address& address) override;
+
+  peer* peer_at(fi_addr_t address);
+
+  core::inner_domain& core_;
+  reg::key_table& keys_;
+  path_counters& paths_;
+  const settings how_;
+  const std::size_t message_limit_;  // bytes of the largest message, header included
+  std::size_t core_inject_ = 0;
+
+  address_vector* addresses_ = nullptr;
+  completion_queue* receive_queue_ = nullptr;
+  std::vector<peer*> peers_by_address_;
+
+  core::unique_fid<fid_cq> core_queue_;
+  core::unique_fid<fid_ep> shared_receives_;
+
+  // Memory that the core or a device may still use outlives the connections, which are declared
+  // below.
+  std::unique_ptr<buffer_pool> receive_buffers_;
+  std::unique_ptr<buffer_pool> send_buffers_;
+  std::unique_ptr<buffer_pool>
+      chunks_;  // for our side of a transfer: always come back by themselves
+  std::unique_ptr<buffer_pool> slots_;  // given to peers: come back when they are done
+  base::object_pool<transfer> transfer_pool_;
+  base::object_pool<direct_piece> piece_pool_;
+  base::object_pool<posted_receive> receive_pool_;
+  base::object_pool<unexpected> unexpected_pool_;
+
+  match_queue untagged_;
+  match_queue tagged_;
+  std::unordered_map<void*, unexpected*> claimed_;  // by the context of the FI_CLAIM
+  base::slot_table<transfer> transfers_;
+  std::size_t unexpected_bytes_ = 0;
+  std::size_t held_buffers_ = 0;
+
+  struct device_copy {
+    copy::dma_engine* engine;
+    copy::ticket ticket;
+    buffer* chunk;
+  };
+  std::vector<device_copy> copies_;
+  std::vector<std::shared_ptr<copy::dma_engine>> engines_;
+
+  std::vector<transfer*> stalled_;  // could not hand out more: no chunk, no room in core or device
+  std::vector<buffer*> unwritten_;  // loaded chunks that the core had no room for
+  std::vector<transfer*> waiting_grants_;       // sinks without staging slots yet
+  std::vector<std::uint32_t> control_waiting_;  // connections by id
+  std::vector<std::uint32_t> ordered_waiting_;
+  std::vector<buffer*> unposted_;  // receive buffers that the core had no room for
+
+  std::unique_ptr<connection_manager> connections_;
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/memory.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "device/table.hpp"
+
+namespace gaudi::proto {
+
+base::result<local_memory> local_memory::from(const iovec* iov, void* const* descriptors,
+                                              std::size_t count) noexcept {
+  if (count > max_segments) return base::error{-FI_EINVAL};
+  local_memory m;
+  for (std::size_t i = 0; i < count; ++i) {
+    void* descriptor = descriptors ? descriptors[i] : nullptr;
+    if (const int ret = m.add(iov[i].iov_base, iov[i].iov_len, descriptor)) return base::error{ret};
+  }
+  return m;
+}
+
+int local_memory::add_checked(std::uint64_t address, std::size_t length,
+                              void* descriptor) noexcept {
+  const auto* registered = static_cast<const reg::region*>(descriptor);
+  device::device* on = nullptr;
+  if (registered && registered->on_device()) {
+    if (length != 0 && !registered->holds(address, length)) {
+      GAUDI_WARN(EP_DATA, "device range 0x%lx+%zu is outside its memory region 0x%lx+%zu\n",
+                 address, length, registered->address, registered->length);
+      return -FI_EINVAL;
+    }
+    on = registered->owner.get();
+  } else if (length != 0 && device::is_device_address(address)) {
+    on = device::table::instance().find_device(address);
+    const auto found =
+        on ? on->find(address, length) : base::result<device::location>(base::error{-FI_ENOENT});
+    if (!found) {
+      GAUDI_WARN(
+          EP_DATA,
+          "0x%lx+%zu is a Gaudi address but not inside one allocation known to this process: "
+          "register it (iface FI_HMEM_SYNAPSEAI) or adopt it through fi_ext_gaudi.h\n",
+          address, length);
+      return -FI_EINVAL;
+    }
+    registered = nullptr;
+  }
+  segments_[count_++] = {address, length, registered, on};
+  length_ += length;
+  device_ = device_ || on;
+  return 0;
+}
+
+local_memory local_memory::inside(const reg::region& r, std::uint64_t address,
+                                  std::size_t length) noexcept {
+  local_memory m;
+  const std::uint64_t first = r.virtual_address ? address : r.address + address;
+  m.segments_[0] = {first, length, &r, r.owner.get()};
+  m.count_ = 1;
+  m.length_ = length;
+  m.device_ = r.on_device();
+  return m;
+}
+
+local_memory::place local_memory::at(std::size_t offset) const noexcept {
+  const local_segment* segment = segments_.data();
+  while (offset >= segment->length) {
+    offset -= segment->length;
+    ++segment;
+  }
+  return {segment, offset};
+}
+
+void local_memory::read(std::size_t offset, std::byte* bytes, std::size_t length) const noexcept {
+  while (length) {
+    const place p = at(offset);
+    const std::size_t part = std::min(length, p.left());
+    std::memcpy(bytes, p.segment->host() + p.within, part);
+    bytes += part;
+    offset += part;
+    length -= part;
+  }
+}
+
+void local_memory::write(std::size_t offset, const std::byte* bytes,
+                         std::size_t length) const noexcept {
+  while (length) {
+    const place p = at(offset);
+    const std::size_t part = std::min(length, p.left());
+    std::memcpy(p.segment->host() + p.within, bytes, part);
+    bytes += part;
+    offset += part;
+    length -= part;
+  }
+}
+
+void local_memory::truncate(std::size_t length) noexcept {
+  std::size_t left = std::min(length, length_);
+  length_ = left;
+  std::uint8_t kept = 0;
+  while (kept < count_ && left) {
+    segments_[kept].length = std::min(segments_[kept].length, left);
+    left -= segments_[kept++].length;
+  }
+  count_ = kept;
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "proto/wire.hpp"
+#include "reg/region.hpp"
+
+namespace gaudi::proto {
+
+/// A contiguous part of an operation's local memory. Where `on` is set, `address` is a device
+/// address and is never touched by the CPU.
+struct local_segment {
+  // No initial values: most operations use one of four segments.
+  std::uint64_t address;
+  std::size_t length;
+  const reg::region* registered;  // as the application gave it, or null
+  device::device* on;
+
+  [[nodiscard]] std::byte* host() const noexcept { return reinterpret_cast<std::byte*>(address); }
+  [[nodiscard]] void* core_descriptor() const noexcept {
+    return registered ? registered->core.descriptor() : nullptr;
+  }
+};
+
+/// The local memory of one operation: what an iov and its descriptors say, checked once.
+class local_memory {
+ public:
+  static constexpr std::size_t max_segments = wire::max_segments;
+
+  local_memory() = default;
+
+  /// -FI_EINVAL: too many segments, a device range outside its region, or a device address that no
+  /// allocation known here holds.
+  static base::result<local_memory> from(const iovec* iov, void* const* descriptors,
+                                         std::size_t count) noexcept;
+
+  /// The common case, without a loop.
+  static base::result<local_memory> from(const void* buffer, std::size_t length,
+                                         void* descriptor) noexcept {
+    local_memory m;
+    if (const int ret = m.add(buffer, length, descriptor)) return base::error{ret};
+    return m;
+  }
+
+  /// A part of a region, for a peer's request.
+  static local_memory inside(const reg::region& r, std::uint64_t address,
+                             std::size_t length) noexcept;
+
+  [[nodiscard]] std::size_t length() const noexcept { return length_; }
+  [[nodiscard]] std::size_t count() const noexcept { return count_; }
+  [[nodiscard]] const local_segment& operator[](std::size_t i) const noexcept {
+    return segments_[i];
+  }
+  [[nodiscard]] bool on_device() const noexcept { return device_; }
+  /// The first byte when all is one host buffer, else nullptr.
+  [[nodiscard]] std::byte* single_host() const noexcept {
+    return count_ == 1 && !device_ ? segments_[0].host() : nullptr;
+  }
+
+  /// The segment that holds byte `offset` (< length()), and the byte's place in it.
+  struct place {
+    const local_segment* segment;
+    std::size_t within;
+    [[nodiscard]] std::uint64_t address() const noexcept { return segment->address + within; }
+    [[nodiscard]] std::size_t left() const noexcept { return segment->length - within; }
+  };
+  [[nodiscard]] place at(std::size_t offset) const noexcept;
+
+  /// Copies between this (host segments only) and `bytes`, starting at `offset`.
+  void read(std::size_t offset, std::byte* bytes, std::size_t length) const noexcept;
+  void write(std::size_t offset, const std::byte* bytes, std::size_t length) const noexcept;
+
+  /// Cuts the memory to its first `length` bytes.
+  void truncate(std::size_t length) noexcept;
+
+ private:
+  int add(const void* buffer, std::size_t length, void* descriptor) noexcept {
+    const auto address = reinterpret_cast<std::uint64_t>(buffer);
+    // Almost always: host memory. Everything else is out of line.
+    if (descriptor || device::is_device_address(address))
+      return add_checked(address, length, descriptor);
+    segments_[count_++] = {address, length, nullptr, nullptr};
+    length_ += length;
+    return 0;
+  }
+  int add_checked(std::uint64_t address, std::size_t length, void* descriptor) noexcept;
+
+  std::array<local_segment, max_segments> segments_;
+  std::size_t length_ = 0;
+  std::uint8_t count_ = 0;
+  bool device_ = false;
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Moves the bytes of transfers: by core reads and writes on host memory, and through chunks, with
+// the device's copy engine, where one end is device memory. Copies and wire overlap, chunk by
+// chunk.
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+// Small enough that the first copy, the wire and the last copy overlap for most of the transfer,
+// large enough that the cost of a chunk does not show.
+std::size_t endpoint::chunk_length(std::size_t transfer_length) const noexcept {
+  constexpr std::size_t chunks = 32;
+  constexpr std::size_t least = 64 * 1024;
+  constexpr std::size_t page = 4096;
+  const std::size_t even = (transfer_length / chunks + page - 1) & ~(page - 1);
+  return std::min(std::max(even, least), how_.staging_chunk);
+}
+
+// Hands out as much as there is room for.
+void endpoint::move(transfer& t) {
+  while (t.issued < t.length && !t.ending && t.status == 0) {
+    const auto place = t.memory.at(t.issued);
+    std::size_t limit = std::min(t.length - t.issued, place.left());
+    if (!t.slots) limit = std::min(limit, remote_run(t, t.issued));
+    const bool staged = place.segment->on || t.slots;
+    const issue_result did = staged ? issue_staged(t, limit) : issue_direct(t, place, limit);
+    if (did == issue_result::issued) continue;
+    // Something in flight will come back here; without that, try again later.
+    if (did == issue_result::no_room && t.in_flight == 0) stalled_.push_back(&t);
+    return;
+  }
+}
+
+// Bytes from `offset` on that lie in one range of the peer's.
+std::size_t endpoint::remote_run(const transfer& t, std::size_t offset) noexcept {
+  for (const wire::segment& s : t.remote) {
+    if (offset < s.length) return s.length - offset;
+    offset -= s.length;
+  }
+  return 0;
+}
+
+endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
+                                              std::size_t limit) {
+  direct_piece* piece = piece_pool_.create(t, limit);
+  if (!piece) return issue_result::no_room;
+  void* descriptor = place.segment->core_descriptor();
+  auto* bytes = reinterpret_cast<std::byte*>(place.address());
+  if (!descriptor && core_.needs_local_mr()) {
+    const std::uint64_t access = t.moves == transfer::motion::pull ? FI_READ : FI_WRITE;
+    auto mr = core_.register_memory(bytes, limit, access);
+    if (!mr) {
+      piece_pool_.destroy(piece);
+      finish(t, -mr.code());
+      return issue_result::waiting;
+    }
+    piece->local = std::move(*mr);
+    descriptor = piece->local.descriptor();
+  }
+  const int ret = post_rma(t, *piece, bytes, limit, descriptor, t.issued, 0);
+  if (ret) {
+    piece_pool_.destroy(piece);
+    if (ret == -FI_EAGAIN) return issue_result::no_room;
+    finish(t, -ret);
+    return issue_result::waiting;
+  }
+  ++t.in_flight;
+  t.issued += limit;
+  ++paths_.direct_ops;
+  paths_.direct_bytes += limit;
+  return issue_result::issued;
+}
+
+endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
+  if (t.in_flight >= how_.staging_depth) return issue_result::waiting;
+  if (t.slots && t.free_slots.empty()) return issue_result::waiting;
+  buffer* b = chunks_->acquire();
+  if (!b) return issue_result::no_room;
+  b->owner = &t;
+  b->offset = t.issued;
+  b->length = std::min(limit, chunk_length(t.length));
+  b->copies = 0;
+  b->failed = 0;
+  if (t.slots) {
+    b->slot = t.free_slots.back();
+    b->length = std::min<std::size_t>(b->length, t.remote[b->slot].length);
+  }
+  int ret;
+  if (t.moves == transfer::motion::push) {
+    ret = copy_with_device(*b, 0, t.memory, b->offset, b->length, copy::direction::device_to_host);
+  } else {
+    ret = post_rma(t, *b, b->bytes, b->length, b->descriptor(), b->offset, 0);
+  }
+  if (ret) {
+    chunks_->release(*b);
+    if (ret == -FI_EAGAIN) return issue_result::no_room;
+    finish(t, -ret);
+    return issue_result::waiting;
+  }
+  if (t.slots) t.free_slots.pop_back();
+  ++t.in_flight;
+  t.issued += b->length;
+  ++paths_.staged_ops;
+  paths_.staged_bytes += b->length;
+  // Without a device segment in it there was nothing to wait for.
+  if (t.moves == transfer::motion::push && b->copies == 0) chunk_copied(*b);
+  return issue_result::issued;
+}
+
+int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
+                       std::size_t offset, std::uint32_t slot) {
+  wire::segment target;
+  if (t.slots) {
+    target = t.remote[slot];
+  } else {
+    auto s = t.remote.begin();
+    while (offset >= s->length) offset -= (s++)->length;
+    target = {s->address + offset, s->key, s->length - offset};
+  }
+  iovec local{bytes, length};
+  fi_rma_iov remote{target.address, length, target.key};
+  fi_msg_rma message{};
+  message.msg_iov = &local;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = w.context();
+  const ssize_t ret = t.moves == transfer::motion::pull
+                          ? fi_readmsg(t.on->ep.get(), &message, FI_COMPLETION)
+                          : fi_writemsg(t.on->ep.get(), &message,
+                                        FI_COMPLETION | (t.delivery ? FI_DELIVERY_COMPLETE : 0));
+  if (ret == 0) list_posted(*t.on, w);
+  return static_cast<int>(ret);
+}
+
+void endpoint::piece_completed(direct_piece& piece, int error) {
+  transfer* t = piece.owner;
+  const std::size_t length = piece.length;
+  piece_pool_.destroy(&piece);
+  if (t) piece_finished(*t, length, error);
+}
+
+void endpoint::chunk_completed(buffer& b, int error) {
+  transfer* t = b.owner;
+  if (t && !error && t->moves == transfer::motion::pull && !t->ending) {
+    const int ret =
+        copy_with_device(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
+    if (ret == 0 && b.copies != 0) return;
+    error = -ret;
+  }
+  const std::size_t length = b.length;
+  chunks_->release(b);
+  if (t) piece_finished(*t, length, error);
+}
+
+// All device copies that read or write the buffer have ended.
+void endpoint::chunk_copied(buffer& b) {
+  transfer* t = b.owner;
+  if (!t) {
+    // A message: the queue that it stands in sends it.
+    b.ready = true;
+    return;
+  }
+  const int error = -b.failed;
+  switch (t->moves) {
+    case transfer::motion::drain:
+      if (b.what == work::kind::receive) {
+        repost(b);
+      } else {
+        send_buffers_->release(b);
+      }
+      return piece_finished(*t, t->length, error);
+    case transfer::motion::fill:
+      return slot_emptied(*t, b, error);
+    case transfer::motion::pull: {
+      const std::size_t length = b.length;
+      chunks_->release(b);
+      return piece_finished(*t, length, error);
+    }
+    case transfer::motion::push:
+      return chunk_loaded(*t, b, error);
+    case transfer::motion::none:
+      return;
+  }
+}
+
+void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
+  int ret = error ? -error : 0;
+  if (!ret && !t.ending) {
+    ret = post_rma(t, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
+    if (ret == -FI_EAGAIN) {
+      unwritten_.push_back(&b);
+      return;
+    }
+    if (ret == 0) {
+      if (!t.slots) return;
+      // Behind the write on the same connection: the data is there when this is read.
+      wire::chunk_fields fields{};
+      fields.operation = t.peer_operation;
+      fields.offset = b.offset;
+      fields.length = static_cast<std::uint32_t>(b.length);
+      fields.slot = b.slot;
+      send_control(*t.on, wire::kind::chunk, 0, fields, sizeof fields);
+      return;
+    }
+  }
+  const std::size_t length = b.length;
+  chunks_->release(b);
+  piece_finished(t, length, -ret);
+}
+
+void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {
+  if (slot.copies != 0) return malformed(*t.on, "chunk (slot in use)");
+  slot.slot = chunk.slot;
+  slot.offset = chunk.offset;
+  slot.length = chunk.length;
+  slot.failed = 0;
+  ++t.in_flight;
+  const int ret = copy_with_device(slot, 0, t.memory, chunk.offset, chunk.length,
+                                   copy::direction::host_to_device);
+  if (ret || slot.copies == 0) slot_emptied(t, slot, -ret);
+}
+
+void endpoint::slot_emptied(transfer& t, buffer& slot, int error) {
+  const std::size_t length = slot.length;
+  if (!error && t.finished + length < t.length) {
+    wire::chunk_fields fields{};
+    fields.operation = t.peer_operation;
+    fields.slot = slot.slot;
+    send_control(*t.on, wire::kind::slot_free, 0, fields, sizeof fields);
+  }
+  piece_finished(t, length, error);
+}
+
+// A received payload goes from its buffer to device memory. Whether the buffer is free again
+// already.
+bool endpoint::drain(transfer& t, buffer* holder, const std::byte* payload) {
+  t.moves = transfer::motion::drain;
+  ++t.in_flight;
+  buffer* b = holder;
+  std::size_t at = 0;
+  if (t.memory.on_device() && !b) {
+    // An unexpected message that was copied out of its buffer: the engine needs pinned memory.
+    b = send_buffers_->acquire();
+    if (!b) {
+      piece_finished(t, 0, FI_ENOMEM);
+      return true;
+    }
+    std::memcpy(b->bytes, payload, t.length);
+  } else if (b) {
+    at = static_cast<std::size_t>(payload - b->bytes);
+  }
+  if (!t.memory.on_device()) {
+    t.memory.write(0, payload, t.length);
+    piece_finished(t, t.length, 0);
+    return true;
+  }
+  b->owner = &t;
+  b->copies = 0;
+  b->failed = 0;
+  const int ret = copy_with_device(*b, at, t.memory, 0, t.length, copy::direction::host_to_device);
+  ++paths_.staged_ops;
+  paths_.staged_bytes += t.length;
+  if (ret == 0 && b->copies != 0) return false;
+  if (!holder) send_buffers_->release(*b);
+  piece_finished(t, t.length, -ret);
+  return true;
+}
+
+void endpoint::piece_finished(transfer& t, std::size_t length, int error) {
+  --t.in_flight;
+  t.finished += length;
+  if (error) return finish(t, error);
+  if (t.ending) return settle(t);
+  if (t.finished < t.length) return move(t);
+  if (t.moves == transfer::motion::push && t.peer_operation != 0) {
+    // Slots are emptied by the peer, which then says so; final memory is complete now.
+    if (!t.slots) send_done(*t.on, t.peer_operation, 0);
+    return;
+  }
+  finish(t, 0);
+}
+
+base::result<copy::dma_engine*> endpoint::engine_for(device::device& on) {
+  for (const auto& engine : engines_) {
+    if (engine->owner().get() == &on) return engine.get();
+  }
+  auto engine = copy::dma_engine::for_device(on.shared_from_this());
+  if (!engine) return engine.failure();
+  engines_.push_back(*engine);
+  return engines_.back().get();
+}
+
+// Starts the copies between a buffer and a part of local memory; parts in host memory are copied
+// here and now. b.copies tells how many are under way.
+int endpoint::copy_with_device(buffer& b, std::size_t at, const local_memory& memory,
+                               std::size_t offset, std::size_t length, copy::direction dir) {
+  const bool to_device = dir == copy::direction::host_to_device;
+  while (length) {
+    const auto place = memory.at(offset);
+    const std::size_t part = std::min(length, place.left());
+    if (!place.segment->on) {
+      if (to_device) {
+        std::memcpy(reinterpret_cast<void*>(place.address()), b.bytes + at, part);
+      } else {
+        std::memcpy(b.bytes + at, reinterpret_cast<const void*>(place.address()), part);
+      }
+    } else if (const int ret = start_copy(b, at, *place.segment->on, place.address(), part, dir)) {
+      if (b.copies) wait_for_copies(b);
+      return ret;
+    }
+    at += part;
+    offset += part;
+    length -= part;
+  }
+  return 0;
+}
+
+int endpoint::start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
+                         std::size_t length, copy::direction dir) {
+  const auto engine = engine_for(on);
+  if (!engine) return engine.code();
+  const auto host = b.device_address(on);
+  if (!host) return host.code();
+  const bool to_device = dir == copy::direction::host_to_device;
+  for (;;) {
+    const auto ticket = (*engine)->submit(to_device ? address : *host + at,
+                                          to_device ? *host + at : address, length, dir);
+    if (ticket) {
+      copies_.push_back({*engine, *ticket, &b});
+      ++b.copies;
+      return 0;
+    }
+    if (ticket.code() != -FI_EAGAIN) return ticket.code();
+    // The engine is full. Its copies end without our help, so waiting for one cannot block for
+    // long.
+    if (!wait_for_a_copy(**engine)) return -FI_EAGAIN;
+  }
+}
+
+bool endpoint::wait_for_a_copy(copy::dma_engine& engine) {
+  for (device_copy& c : copies_) {
+    if (c.engine != &engine || c.ticket.id == 0) continue;
+    if (const int ret = engine.wait(c.ticket, -1)) c.chunk->failed = ret;
+    c.ticket = {};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+
+namespace gaudi::proto {
+
+/// Which way the bytes of a domain went. Counted at the end that moves them (the sender of an eager
+/// message, the side of a rendezvous that reads or writes). Guarded by the domain lock.
+struct path_counters {
+  std::uint64_t eager_ops = 0;  // copied through message buffers
+  std::uint64_t eager_bytes = 0;
+  std::uint64_t direct_ops = 0;  // core RMA on the application's memory: no copy here
+  std::uint64_t direct_bytes = 0;
+  std::uint64_t staged_ops = 0;  // through bounce buffers and the device's copy engine
+  std::uint64_t staged_bytes = 0;
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What moves everything: completions of the core, ends of device copies, connection events, and
+// what had to wait for room.
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+void endpoint::progress() {
+  if (!enabled()) return;
+  handle_completions();
+  if (!copies_.empty()) poll_copies();
+  if (!stalled_.empty() || !unwritten_.empty() || !unposted_.empty()) retry_stalled();
+  if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
+  connections_->poll();
+}
+
+void endpoint::handle_completions() {
+  std::array<fi_cq_msg_entry, 16> entries;
+  for (;;) {
+    const ssize_t count = fi_cq_read(core_queue_.get(), entries.data(), entries.size());
+    if (count == -FI_EAVAIL) {
+      handle_core_error();
+      continue;
+    }
+    if (count <= 0) return;
+    for (ssize_t i = 0; i < count; ++i) {
+      if (entries[i].op_context)
+        completed(work::from_context(entries[i].op_context), entries[i].len, 0);
+    }
+    if (count < static_cast<ssize_t>(entries.size())) return;
+  }
+}
+
+void endpoint::handle_core_error() {
+  // Newer releases write a longer entry than this version declares.
+  union {
+    fi_cq_err_entry entry;
+    std::byte space[256];
+  } error{};
+  if (fi_cq_readerr(core_queue_.get(), &error.entry, 0) < 1) return;
+  // An injected message has no context: the connection's own event tells of its end.
+  if (error.entry.op_context)
+    completed(work::from_context(error.entry.op_context), 0,
+              error.entry.err ? error.entry.err : FI_EIO);
+}
+
+void endpoint::completed(work& w, std::size_t length, int error) {
+  if (w.what == work::kind::receive) {
+    auto& b = static_cast<buffer&>(w);
+    return error ? repost(b) : arrived(b, length);
+  }
+  connection* c = w.on;
+  if (c) {
+    c->posted.erase(c->posted.iterator_to(w));
+    w.on = nullptr;
+  }
+  switch (w.what) {
+    case work::kind::message:
+      message_sent(static_cast<buffer&>(w), error);
+      break;
+    case work::kind::chunk:
+      chunk_completed(static_cast<buffer&>(w), error);
+      break;
+    case work::kind::piece:
+      piece_completed(static_cast<direct_piece&>(w), error);
+      break;
+    case work::kind::receive:
+      break;
+  }
+}
+
+void endpoint::list_posted(connection& c, work& w) noexcept {
+  w.on = &c;
+  c.posted.push_back(w);
+}
+
+void endpoint::poll_copies() {
+  for (std::size_t i = 0; i < copies_.size();) {
+    const device_copy c = copies_[i];
+    const int ret = c.ticket.id == 0 ? 0 : c.engine->poll(c.ticket);
+    if (ret == -FI_EAGAIN) {
+      ++i;
+      continue;
+    }
+    // Keeps the order, so that older copies are looked at first.
+    copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (ret) c.chunk->failed = ret;
+    if (--c.chunk->copies == 0) chunk_copied(*c.chunk);
+  }
+}
+
+void endpoint::retry_stalled() {
+  std::vector<buffer*> buffers;
+  buffers.swap(unposted_);
+  for (buffer* b : buffers) repost(*b);
+  buffers.clear();
+  buffers.swap(unwritten_);
+  for (buffer* b : buffers) chunk_loaded(*b->owner, *b, 0);
+  std::vector<transfer*> transfers;
+  transfers.swap(stalled_);
+  for (transfer* t : transfers) move(*t);
+}
+
+void endpoint::flush_waiting() {
+  std::erase_if(ordered_waiting_, [this](std::uint32_t id) {
+    connection* c = connections_->find(id);
+    if (c) flush_ordered(*c);
+    return !c || c->ordered.empty();
+  });
+  std::erase_if(control_waiting_, [this](std::uint32_t id) {
+    connection* c = connections_->find(id);
+    if (!c) return true;
+    flush_control(*c);
+    if (!c->control_queue.empty() || !c->control_buffers.empty() || c->returns_due()) return false;
+    c->control_waits = false;
+    return true;
+  });
+}
+
+// Few peers share the pool; each one beyond what it was made for brings its own.
+void endpoint::connection_up(connection&) {
+  constexpr std::size_t per_peer = 2;
+  if (connections_->count() * per_peer > receive_buffers_->total()) fill_receive_pool(per_peer);
+}
+
+void endpoint::connection_down(connection& c, int error) {
+  fail_posted(c, error);
+  fail_queued(c, error);
+  fail_transfers(c, error);
+  forget_rendezvous_of(c);
+}
+
+// The core endpoint is closed, so the application's memory is its own again; the works themselves
+// come back later, as errors that nobody waits for.
+void endpoint::fail_posted(connection& c, int error) {
+  while (!c.posted.empty()) {
+    work& w = c.posted.front();
+    c.posted.pop_front();
+    w.on = nullptr;
+    if (w.what == work::kind::piece) {
+      static_cast<direct_piece&>(w).owner = nullptr;
+    } else {
+      auto& b = static_cast<buffer&>(w);
+      b.owner = nullptr;
+      b.on_sent.end({.error = error});
+      b.on_sent = {};
+    }
+  }
+}
+
+void endpoint::fail_queued(connection& c, int error) {
+  for (auto* queue : {&c.ordered, &c.control_buffers}) {
+    for (buffer* b : *queue) {
+      if (b->copies) wait_for_copies(*b);
+      b->on_sent.end({.error = error});
+      abandon(*b);
+    }
+    queue->clear();
+  }
+  c.control_queue.clear();
+}
+
+void endpoint::fail_transfers(connection& c, int error) {
+  // A device may still be writing to or reading from the application's memory: that ends by itself,
+  // soon.
+  for (std::size_t i = 0; i < copies_.size();) {
+    buffer& b = *copies_[i].chunk;
+    if (!b.owner || b.owner->on != &c) {
+      ++i;
+      continue;
+    }
+    wait_for_copies(b);
+    const auto kind = b.owner->moves;
+    b.owner = nullptr;
+    if (b.what == work::kind::receive) {
+      repost(b);
+    } else if (kind == transfer::motion::drain) {
+      send_buffers_->release(b);
+    } else if (kind != transfer::motion::fill) {
+      chunks_->release(b);
+    }
+  }
+  std::erase_if(unwritten_, [&](buffer* b) {
+    if (b->owner->on != &c) return false;
+    chunks_->release(*b);
+    return true;
+  });
+  while (!c.transfers.empty()) {
+    transfer& t = c.transfers.front();
+    t.in_flight = 0;
+    finish(t, error);
+  }
+}
+
+// A message that is all here can still be received; one whose data is at the peer cannot.
+void endpoint::forget_rendezvous_of(connection& c) {
+  for (match_queue* queue : {&tagged_, &untagged_}) {
+    queue->for_each_arrived([&](arrived_hook& hook) {
+      auto& m = static_cast<unexpected&>(hook);
+      if (m.on != &c) return;
+      m.on = nullptr;
+      if (!m.info.rendezvous) return;
+      queue->remove(m);
+      forget(m);
+    });
+  }
+  for (auto& [context, m] : claimed_) {
+    if (m->on == &c) m->on = nullptr;
+  }
+}
+
+void endpoint::added(fi_addr_t index, const net_address& address) {
+  peer& p = connections_->peer_named(address);
+  if (index >= peers_by_address_.size()) peers_by_address_.resize(index + 1);
+  peers_by_address_[index] = &p;
+  p.address = std::min(p.address, index);
+}
+
+void endpoint::removed(fi_addr_t index, const net_address& address) {
+  peer* p = peer_at(index);
+  if (!p) return;
+  peers_by_address_[index] = nullptr;
+  p->address = addresses_->index_of(address);
+}
+
+peer* endpoint::peer_at(fi_addr_t address) {
+  return address < peers_by_address_.size() ? peers_by_address_[address] : nullptr;
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "proto/match_queue.hpp"
+#include "proto/memory.hpp"
+#include "proto/request.hpp"
+#include "proto/wire.hpp"
+
+namespace gaudi::proto {
+
+struct buffer;
+class connection;
+struct peer;
+
+/// A receive that waits for its message.
+struct posted_receive : posted_hook {
+  request asked;
+  local_memory memory;
+};
+
+/// What the first packet of a message says.
+struct message_info {
+  peer* from = nullptr;
+  std::uint8_t flags = 0;  // wire::header_flags
+  std::uint64_t tag = 0;
+  std::uint64_t data = 0;
+  std::uint64_t operation = 0;  // the sender's, with wire::want_done or a rendezvous
+  std::size_t length = 0;       // of the whole message
+  bool rendezvous = false;
+  wire::rts_fields rts;  // with rendezvous
+};
+
+/// A message that came before its receive was posted.
+struct unexpected : arrived_hook {
+  message_info info;
+  connection* on = nullptr;  // null: that connection is gone; its eager payload is still good
+  std::uint32_t on_id = 0;
+  buffer* holder = nullptr;           // the receive buffer that holds the payload, or
+  std::unique_ptr<std::byte[]> copy;  // a copy of it
+  const std::byte* payload = nullptr;
+  bool credit_held = false;  // the sender gets its credit when the message is taken
+  void* claimed_by = nullptr;
+};
+
+}  // namespace gaudi::proto

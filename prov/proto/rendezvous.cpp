@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Messages and RMA data that do not fit one packet.
+//
+// The owner of the source sends an rts. Where the source is host memory, the rts names it and the
+// sink pulls it by core reads, straight to its own host memory or through chunks to its device.
+// Where the source is a device, it is staged: the sink answers with a grant of either its final
+// host memory or staging slots, and the source copies chunk by chunk and writes them there; slots
+// are emptied to the sink's device and given back. In the end the sink sends `done`, which ends the
+// source's operation; before that, a source that wrote to final memory sends `done` to the sink,
+// which cannot know otherwise.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+transfer* endpoint::new_transfer(connection* c, const local_memory& memory, const request& asked) {
+  transfer* t = transfer_pool_.create();
+  if (!t) return nullptr;
+  t->id = transfers_.insert(t);
+  if (t->id == base::slot_table<transfer>::invalid) {
+    transfer_pool_.destroy(t);
+    return nullptr;
+  }
+  t->on = c;
+  t->memory = memory;
+  t->length = memory.length();
+  t->asked = asked;
+  if (c) c->transfers.push_back(*t);
+  return t;
+}
+
+// Gives the transfer's things back; tells nobody.
+void endpoint::end_transfer(transfer& t) {
+  for (buffer* slot : t.own_slots) slots_->release(*slot);
+  if (!t.own_slots.empty()) start_waiting_grants();
+  if (t.on) t.on->transfers.erase(t.on->transfers.iterator_to(t));
+  std::erase(stalled_, &t);
+  std::erase(waiting_grants_, &t);
+  transfers_.erase(t.id);
+  transfer_pool_.destroy(&t);
+}
+
+// The operation is over, as soon as nothing handed out is still under way.
+void endpoint::finish(transfer& t, int status) {
+  if (t.status == 0) t.status = status;
+  t.ending = true;
+  settle(t);
+}
+
+void endpoint::settle(transfer& t) {
+  if (!t.ending || t.in_flight != 0) return;
+  if (t.on && t.on->usable()) {
+    if (t.has_event && t.status == 0) {
+      wire::event_fields fields{};
+      fields.data = t.event_data;
+      fields.length = t.length;
+      send_control(*t.on, wire::kind::event, wire::cq_data, fields, sizeof fields);
+    }
+    const bool failed_source =
+        t.status != 0 && t.is == transfer::role::source && t.peer_operation != 0;
+    if (t.tell_peer || failed_source) send_done(*t.on, t.peer_operation, t.status);
+  }
+  completion entry = t.result;
+  if (t.status != 0) entry.error = t.status;
+  const request asked = t.asked;
+  end_transfer(t);
+  asked.end(entry);
+}
+
+int endpoint::send_rendezvous(connection& c, const local_memory& memory, const outgoing& message) {
+  buffer* b = send_buffers_->acquire();
+  transfer* t = b ? new_transfer(&c, memory, message.asked) : nullptr;
+  if (!t) {
+    if (b) send_buffers_->release(*b);
+    return -FI_EAGAIN;
+  }
+  t->is = transfer::role::source;
+  std::uint8_t flags = message.wire_flags;
+  wire::eager_fields fields{};
+  fields.tag = message.tag;
+  fields.data = message.data;
+  fields.operation = t->id;
+  wire::rts_fields rts{};
+  int ret = expose(*t, rts, FI_REMOTE_READ);
+  if (ret == 0) {
+    if (memory.on_device()) flags |= wire::staged;
+    fields.head = {wire::kind::rts, static_cast<std::uint8_t>(flags | wire::want_done), 0, 0,
+                   c.remote_id};
+    std::memcpy(b->bytes, &fields, sizeof fields);
+    const std::size_t size = rts_size(rts);
+    std::memcpy(b->bytes + sizeof fields, &rts, size);
+    b->length = sizeof fields + size;
+    b->on_sent = {};
+    b->awaits = t->id;
+    b->failed = 0;
+    ret = submit_ordered(c, *b);
+  }
+  if (ret) {
+    end_transfer(*t);
+    abandon(*b);
+  }
+  return ret;
+}
+
+std::size_t endpoint::rts_size(const wire::rts_fields& rts) noexcept {
+  return offsetof(wire::rts_fields, segments) + rts.segment_count * sizeof(wire::segment);
+}
+
+// Describes our memory for the peer; host memory is made accessible to it for the time of the
+// transfer.
+int endpoint::expose(transfer& t, wire::rts_fields& rts, std::uint64_t access) {
+  rts.operation = t.id;
+  rts.length = t.length;
+  rts.segment_count = 0;
+  if (t.memory.on_device()) return 0;
+  for (std::size_t i = 0; i < t.memory.count(); ++i) {
+    const local_segment& s = t.memory[i];
+    if (s.length == 0) continue;
+    auto& named = rts.segments[rts.segment_count];
+    named.address = s.address;
+    named.length = s.length;
+    if (s.registered && s.registered->core && (s.registered->access & access) == access) {
+      named.key = s.registered->core.key();
+    } else {
+      auto mr = core_.register_memory(s.host(), s.length, access);
+      if (!mr) {
+        GAUDI_WARN(MR, "the core cannot register %zu bytes at 0x%lx: %s (see RLIMIT_MEMLOCK)\n",
+                   s.length, s.address, fi_strerror(-mr.code()));
+        return mr.code();
+      }
+      named.key = mr->key();
+      t.exposed.push_back(std::move(*mr));
+    }
+    ++rts.segment_count;
+  }
+  return 0;
+}
+
+bool endpoint::parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out,
+                         bool staged) {
+  constexpr std::size_t fixed = offsetof(wire::rts_fields, segments);
+  if (length < fixed) return false;
+  std::memcpy(&out, bytes, std::min(length, sizeof out));
+  if (staged) return out.segment_count == 0;
+  if (out.segment_count > wire::max_segments ||
+      length < fixed + out.segment_count * sizeof(wire::segment))
+    return false;
+  std::uint64_t named = 0;
+  for (std::uint32_t i = 0; i < out.segment_count; ++i) {
+    if (out.segments[i].length > out.length - named) return false;
+    named += out.segments[i].length;
+  }
+  return named == out.length;
+}
+
+// The transfer's memory is where the data goes, and its length what is wanted of it.
+void endpoint::start_sink(connection& c, const wire::rts_fields& rts, bool staged, transfer& t) {
+  t.peer_operation = rts.operation;
+  t.tell_peer = true;
+  if (t.length == 0) return finish(t, 0);
+  if (!staged) {
+    t.moves = transfer::motion::pull;
+    t.remote.assign(rts.segments, rts.segments + rts.segment_count);
+    return move(t);
+  }
+  if (t.memory.on_device()) return grant_slots(t);
+
+  wire::rts_fields own{};
+  if (const int ret = expose(t, own, FI_REMOTE_WRITE)) return finish(t, -ret);
+  wire::grant_fields g{};
+  g.segment_count = own.segment_count;
+  std::copy_n(own.segments, own.segment_count, g.segments);
+  send_grant(c, t, g, wire::direct);
+}
+
+void endpoint::send_grant(connection& c, const transfer& t, wire::grant_fields& g,
+                          std::uint8_t flags) {
+  g.source_operation = t.peer_operation;
+  g.target_operation = t.id;
+  g.length = t.length;
+  send_control(c, wire::kind::grant, flags, g,
+               offsetof(wire::grant_fields, segments) + g.segment_count * sizeof(wire::segment));
+}
+
+void endpoint::grant_slots(transfer& t) {
+  t.moves = transfer::motion::fill;
+  const std::size_t wanted =
+      std::min({how_.staging_depth, wire::max_slots,
+                (t.length + chunk_length(t.length) - 1) / chunk_length(t.length)});
+  wire::grant_fields g{};
+  while (t.own_slots.size() < wanted) {
+    buffer* slot = slots_->acquire();
+    if (!slot) break;
+    slot->owner = &t;
+    slot->copies = 0;
+    g.segments[g.segment_count++] = {reinterpret_cast<std::uint64_t>(slot->bytes), slot->key(),
+                                     chunk_length(t.length)};
+    t.own_slots.push_back(slot);
+  }
+  if (t.own_slots.empty()) {
+    waiting_grants_.push_back(&t);
+    return;
+  }
+  send_grant(*t.on, t, g, 0);
+}
+
+void endpoint::start_waiting_grants() {
+  std::vector<transfer*> waiting;
+  waiting.swap(waiting_grants_);
+  for (transfer* t : waiting) grant_slots(*t);
+}
+
+}  // namespace gaudi::proto

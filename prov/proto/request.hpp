@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "proto/completion_queue.hpp"
+
+namespace gaudi::proto {
+
+/// What the application asked to be told about an operation.
+struct request {
+  completion_queue* queue = nullptr;  // null: no CQ is bound for this direction
+  void* context = nullptr;
+  std::uint64_t flags = 0;  // for the completion entry: FI_SEND | FI_TAGGED ...
+  bool report = false;      // success is reported; an error always is
+
+  /// Reports the end of the operation. `entry` has everything but context and flags, to which its
+  /// own are added.
+  void end(completion entry) const {
+    if (!queue || (!report && entry.error == 0)) return;
+    entry.context = context;
+    entry.flags |= flags;
+    queue->push(entry);
+  }
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// One-sided operations: by the core alone where the key is its own, else by messages that the
+// target's provider answers (device memory, and keys that the application chose).
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+int endpoint::write(const local_memory& memory, const rma_access& access) {
+  const auto c = data_connection(access.target);
+  if (!c) return c.code();
+  if (is_direct(access.key)) return access_directly(**c, memory, access, transfer::motion::push);
+  return write_by_message(**c, memory, access);
+}
+
+int endpoint::read(const local_memory& memory, const rma_access& access) {
+  const auto c = data_connection(access.target);
+  if (!c) return c.code();
+  if (is_direct(access.key)) return access_directly(**c, memory, access, transfer::motion::pull);
+  return read_by_message(**c, memory, access);
+}
+
+bool endpoint::is_direct(std::uint64_t key) const noexcept {
+  return how_.provider_keys && !(key & reg::key_table::software_bit);
+}
+
+int endpoint::access_directly(connection& c, const local_memory& memory, const rma_access& access,
+                              transfer::motion way) {
+  if (access.inject) return inject_write(c, memory, access);
+  transfer* t = new_transfer(&c, memory, access.asked);
+  if (!t) return -FI_EAGAIN;
+  t->moves = way;
+  t->remote.push_back({access.address, access.key, memory.length()});
+  t->delivery = access.delivery;
+  t->has_event = access.has_data;
+  t->event_data = access.data;
+  if (t->length == 0) {
+    finish(*t, 0);
+  } else {
+    move(*t);
+  }
+  return 0;
+}
+
+// The buffer is the caller's again on return, so the data leaves from a chunk of ours.
+int endpoint::inject_write(connection& c, const local_memory& memory, const rma_access& access) {
+  buffer* b = chunks_->acquire();
+  transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
+  if (!t) {
+    if (b) chunks_->release(*b);
+    return -FI_EAGAIN;
+  }
+  t->moves = transfer::motion::push;
+  t->remote.push_back({access.address, access.key, memory.length()});
+  t->has_event = access.has_data;
+  t->event_data = access.data;
+  if (t->length == 0) {
+    chunks_->release(*b);
+    finish(*t, 0);
+    return 0;
+  }
+  b->owner = t;
+  b->offset = 0;
+  b->length = memory.length();
+  b->copies = 0;
+  b->failed = 0;
+  int ret = copy_with_device(*b, 0, memory, 0, memory.length(), copy::direction::device_to_host);
+  if (ret == 0 && b->copies) ret = wait_for_copies(*b);
+  if (ret == 0) ret = post_rma(*t, *b, b->bytes, b->length, b->descriptor(), 0, 0);
+  if (ret) {
+    chunks_->release(*b);
+    end_transfer(*t);
+    return ret;
+  }
+  t->issued = t->length;
+  ++t->in_flight;
+  return 0;
+}
+
+int endpoint::write_by_message(connection& c, const local_memory& memory,
+                               const rma_access& access) {
+  buffer* b = send_buffers_->acquire();
+  transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
+  if (!t) {
+    if (b) send_buffers_->release(*b);
+    return -FI_EAGAIN;
+  }
+  t->is = transfer::role::source;
+  wire::rma_fields fields{};
+  fields.operation = t->id;
+  fields.address = access.address;
+  fields.key = access.key;
+  fields.length = memory.length();
+  fields.data = access.data;
+  std::uint8_t flags = access.has_data ? wire::cq_data : 0;
+  b->on_sent = {};
+  b->awaits = t->id;
+  b->failed = 0;
+
+  int ret = 0;
+  const bool short_enough = sizeof fields + memory.length() <= c.eager_limit;
+  if (short_enough) {
+    fields.head = {wire::kind::write, flags, 0, 0, c.remote_id};
+    b->length = sizeof fields + memory.length();
+    ret = load_payload(*b, sizeof fields, memory, 0, memory.length());
+    if (ret == 0 && access.inject) ret = wait_for_copies(*b);
+  } else {
+    wire::rts_fields rts{};
+    ret = expose(*t, rts, FI_REMOTE_READ);
+    if (memory.on_device()) flags |= wire::staged;
+    fields.head = {wire::kind::write_rts, flags, 0, 0, c.remote_id};
+    const std::size_t size = rts_size(rts);
+    std::memcpy(b->bytes + sizeof fields, &rts, size);
+    b->length = sizeof fields + size;
+  }
+  if (ret == 0) {
+    std::memcpy(b->bytes, &fields, sizeof fields);
+    ret = submit_ordered(c, *b);
+  }
+  if (ret) {
+    end_transfer(*t);
+    abandon(*b);
+  } else if (short_enough) {
+    ++paths_.eager_ops;
+    paths_.eager_bytes += memory.length();
+  }
+  return ret;
+}
+
+int endpoint::read_by_message(connection& c, const local_memory& memory, const rma_access& access) {
+  buffer* b = send_buffers_->acquire();
+  transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
+  if (!t) {
+    if (b) send_buffers_->release(*b);
+    return -FI_EAGAIN;
+  }
+  t->is = transfer::role::reader;
+  wire::rma_fields fields{};
+  fields.head = {wire::kind::read, 0, 0, 0, c.remote_id};
+  fields.operation = t->id;
+  fields.address = access.address;
+  fields.key = access.key;
+  fields.length = memory.length();
+  std::memcpy(b->bytes, &fields, sizeof fields);
+  b->length = sizeof fields;
+  b->on_sent = {};
+  b->awaits = t->id;
+  b->failed = 0;
+  if (const int ret = submit_ordered(c, *b)) {
+    end_transfer(*t);
+    abandon(*b);
+    return ret;
+  }
+  return 0;
+}
+
+// At the target: the answer goes out in one message, or as a rendezvous of which we are the source.
+void endpoint::serve_read(connection& c, const wire::rma_fields& asked,
+                          const local_memory& memory) {
+  buffer* b = send_buffers_->acquire();
+  if (!b) return send_done(c, asked.operation, FI_ENOMEM);
+  wire::done_fields fields{};
+  fields.operation = asked.operation;
+  b->on_sent = {};
+  b->awaits = 0;
+  b->failed = 0;
+  const std::size_t whole = sizeof fields + memory.length();
+  if (whole <= c.eager_limit) {
+    fields.head = {wire::kind::read_reply, 0, 0, 0, c.remote_id};
+    std::memcpy(b->bytes, &fields, sizeof fields);
+    b->length = whole;
+    if (const int ret = load_payload(*b, sizeof fields, memory, 0, memory.length())) {
+      abandon(*b);
+      return send_done(c, asked.operation, -ret);
+    }
+    return queue_control_buffer(c, *b);
+  }
+  transfer* t = new_transfer(&c, memory, {});
+  wire::rts_fields rts{};
+  const int ret = t ? expose(*t, rts, FI_REMOTE_READ) : -FI_ENOMEM;
+  if (ret) {
+    if (t) end_transfer(*t);
+    abandon(*b);
+    return send_done(c, asked.operation, -ret);
+  }
+  t->is = transfer::role::source;
+  t->for_peer = true;
+  t->peer_operation = asked.operation;
+  fields.head = {wire::kind::read_rts,
+                 static_cast<std::uint8_t>(memory.on_device() ? wire::staged : 0), 0, 0,
+                 c.remote_id};
+  std::memcpy(b->bytes, &fields, sizeof fields);
+  const std::size_t size = rts_size(rts);
+  std::memcpy(b->bytes + sizeof fields, &rts, size);
+  b->length = sizeof fields + size;
+  queue_control_buffer(c, *b);
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// How a message leaves: the choice of protocol, and messages that fit one packet.
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+base::result<connection*> endpoint::data_connection(fi_addr_t to) {
+  peer* p = peer_at(to);
+  if (!p) return base::error{-FI_EINVAL};
+  auto c = connections_->to(*p);
+  if (c && (*c)->data.can_send()) return c;
+  if (!c && c.code() != -FI_EAGAIN) return c;
+  // An application that only repeats the send must get there, too.
+  progress();
+  c = connections_->to(*p);
+  if (c && !(*c)->data.can_send()) return base::error{-FI_EAGAIN};
+  return c;
+}
+
+int endpoint::send(const local_memory& memory, const outgoing& message) {
+  const auto c = data_connection(message.to);
+  if (!c) return c.code();
+  const bool eager = memory.length() + sizeof(wire::eager_fields) <= (*c)->eager_limit;
+  const int ret = eager ? send_eager(**c, memory, message) : send_rendezvous(**c, memory, message);
+  // Out of buffers, or of room in the core: an application that only repeats the send must get
+  // there, too.
+  if (ret == -FI_EAGAIN) progress();
+  return ret;
+}
+
+void endpoint::fill_header(connection& c, wire::header& h, wire::kind what,
+                           std::uint8_t flags) noexcept {
+  h = {what, flags, c.data.take_returnable(), c.control.take_returnable(), c.remote_id};
+}
+
+int endpoint::send_eager(connection& c, const local_memory& memory, const outgoing& message) {
+  const std::size_t fields = wire::eager_size(message.wire_flags);
+  const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
+  int ret;
+  if (plain && fields + memory.length() <= core_inject_) {
+    ret = send_injected(c, memory, message);
+  } else {
+    ret = send_buffered(c, memory, message);
+  }
+  if (ret == 0) {
+    ++paths_.eager_ops;
+    paths_.eager_bytes += memory.length();
+  }
+  return ret;
+}
+
+// The shortest way: one copy on the stack, no completion of the core to wait for.
+int endpoint::send_injected(connection& c, const local_memory& memory, const outgoing& message) {
+  alignas(8) std::byte packet[256];
+  auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
+  const std::size_t start = wire::eager_size(message.wire_flags);
+  const credit_window data_before = c.data;
+  const credit_window control_before = c.control;
+  fill_header(c, fields.head, wire::kind::eager, message.wire_flags);
+  fields.tag = message.tag;
+  if (message.wire_flags & wire::cq_data) fields.data = message.data;
+  if (std::byte* bytes = memory.single_host()) {
+    std::memcpy(packet + start, bytes, memory.length());
+  } else {
+    memory.read(0, packet + start, memory.length());
+  }
+  const ssize_t ret = fi_inject(c.ep.get(), packet, start + memory.length(), 0);
+  if (ret) {
+    c.data = data_before;
+    c.control = control_before;
+    return static_cast<int>(ret);
+  }
+  c.data.sent();
+  message.asked.end({});
+  return 0;
+}
+
+int endpoint::send_buffered(connection& c, const local_memory& memory, const outgoing& message) {
+  buffer* b = send_buffers_->acquire();
+  if (!b) return -FI_EAGAIN;
+  transfer* t = nullptr;
+  std::uint8_t flags = message.wire_flags;
+  if (message.delivery) {
+    t = new_transfer(&c, {}, message.asked);
+    if (!t) {
+      send_buffers_->release(*b);
+      return -FI_EAGAIN;
+    }
+    t->is = transfer::role::source;
+    t->moves = transfer::motion::drain;  // nothing to grant
+    flags |= wire::want_done;
+  }
+  auto& fields = *reinterpret_cast<wire::eager_fields*>(b->bytes);
+  const std::size_t start = wire::eager_size(flags);
+  fields.head = {wire::kind::eager, flags, 0, 0, c.remote_id};
+  fields.tag = message.tag;
+  if (start > offsetof(wire::eager_fields, data)) fields.data = message.data;
+  if (t) fields.operation = t->id;
+  b->length = start + memory.length();
+  b->on_sent = t ? request{} : message.asked;
+  b->awaits = t ? t->id : 0;
+
+  int ret = load_payload(*b, start, memory, 0, memory.length());
+  if (ret == 0 && message.inject) ret = wait_for_copies(*b);
+  if (ret == 0) ret = submit_ordered(c, *b);
+  if (ret) {
+    if (t) end_transfer(*t);
+    abandon(*b);
+  }
+  return ret;
+}
+
+// Puts local memory into a message: at once from the host, by the copy engine from a device.
+int endpoint::load_payload(buffer& b, std::size_t at, const local_memory& memory,
+                           std::size_t offset, std::size_t length) {
+  b.failed = 0;
+  if (!memory.on_device()) {
+    memory.read(offset, b.bytes + at, length);
+    return 0;
+  }
+  return copy_with_device(b, at, memory, offset, length, copy::direction::device_to_host);
+}
+
+int endpoint::wait_for_copies(buffer& b) {
+  for (auto it = copies_.begin(); it != copies_.end();) {
+    if (it->chunk != &b) {
+      ++it;
+      continue;
+    }
+    const int ret = it->engine->wait(it->ticket, -1);
+    --b.copies;
+    it = copies_.erase(it);
+    if (ret) b.failed = ret;
+  }
+  return b.failed;
+}
+
+// Messages to a peer leave in the order they were sent: one that waits for its payload holds back
+// the later ones.
+int endpoint::submit_ordered(connection& c, buffer& b) {
+  b.on = nullptr;
+  b.owner = nullptr;
+  b.ready = b.copies == 0;
+  if (b.ready && c.ordered.empty()) {
+    const int ret = post_message(c, b);
+    if (ret == 0) c.data.sent();
+    return ret;
+  }
+  if (c.ordered.empty()) ordered_waiting_.push_back(c.id);
+  c.ordered.push_back(&b);
+  c.data.sent();
+  return 0;
+}
+
+void endpoint::flush_ordered(connection& c) {
+  while (!c.ordered.empty() && c.ordered.front()->ready) {
+    buffer& b = *c.ordered.front();
+    if (b.failed) {
+      // The device failed, not the peer: it never learns of this message.
+      c.ordered.pop_front();
+      c.data.returned(1);
+      b.on_sent.end({.error = -b.failed});
+      if (transfer* t = transfers_.find(b.awaits)) finish(*t, -b.failed);
+      send_buffers_->release(b);
+      continue;
+    }
+    if (post_message(c, b)) return;
+    c.ordered.pop_front();
+  }
+}
+
+// The core has the buffer from here on; credits are taken from the window only now, when they
+// travel.
+int endpoint::post_message(connection& c, buffer& b) {
+  auto& head = *reinterpret_cast<wire::header*>(b.bytes);
+  const credit_window data_before = c.data;
+  const credit_window control_before = c.control;
+  fill_header(c, head, head.what, head.flags);
+  iovec part{b.bytes, b.length};
+  void* descriptor = b.descriptor();
+  fi_msg message{};
+  message.msg_iov = &part;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.context = b.context();
+  const ssize_t ret = fi_sendmsg(c.ep.get(), &message, FI_COMPLETION);
+  if (ret) {
+    c.data = data_before;
+    c.control = control_before;
+    return static_cast<int>(ret);
+  }
+  list_posted(c, b);
+  return 0;
+}
+
+void endpoint::message_sent(buffer& b, int error) {
+  b.on_sent.end({.error = error});
+  abandon(b);
+}
+
+void endpoint::abandon(buffer& b) {
+  // A device may still be writing to it.
+  if (b.copies) wait_for_copies(b);
+  b.on_sent = {};
+  b.owner = nullptr;
+  send_buffers_->release(b);
+}
+
+}  // namespace gaudi::proto

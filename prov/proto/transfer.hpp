@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <boost/intrusive/list.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/slot_table.hpp"
+#include "core/inner_domain.hpp"
+#include "proto/memory.hpp"
+#include "proto/request.hpp"
+#include "proto/wire.hpp"
+#include "proto/work.hpp"
+
+namespace gaudi::proto {
+
+class connection;
+struct buffer;
+struct transfer;
+
+/// A core RMA operation directly on the application's memory.
+struct direct_piece : work {
+  direct_piece(transfer& t, std::size_t n) noexcept : work(kind::piece), owner(&t), length(n) {}
+  transfer* owner;
+  std::size_t length;
+  core::inner_mr
+      local;  // registered for this piece alone, where the application gave no descriptor
+};
+
+/// An operation that takes more than one message: a rendezvous at either end, an RMA operation, or
+/// a message whose end the peer reports. See rendezvous.cpp for the whole life of one.
+struct transfer : boost::intrusive::list_base_hook<> {
+  /// What moves bytes at this end.
+  enum class motion : std::uint8_t {
+    none,   // the peer does, or nothing has to
+    pull,   // core reads from the peer's memory into ours
+    push,   // core writes from our memory to the peer's
+    fill,   // the peer writes into our staging slots, we copy them to our device
+    drain,  // a received message is being copied to our device
+  };
+
+  transfer() = default;
+  transfer(const transfer&) = delete;
+  transfer& operator=(const transfer&) = delete;
+
+  /// What the peer may do to it.
+  enum class role : std::uint8_t {
+    sink,    // a receive, an RMA write at its target, a read whose answer is on its way
+    source,  // a message, an RMA write, or a read at its target: may be granted a place to write to
+    reader,  // an RMA read that waits for its answer
+  };
+
+  connection* on = nullptr;
+  role is = role::sink;
+  base::slot_table<transfer>::id id = 0;
+  std::uint64_t peer_operation = 0;
+  motion moves = motion::none;
+  bool slots = false;      // push: the peer's segments are staging slots, to be refilled
+  bool tell_peer = false;  // send `done` to peer_operation at the end
+  bool delivery = false;   // writes of the core itself end when they are in the peer's memory
+  bool for_peer = false;   // an RMA operation of the peer on a region of ours
+  bool ending = false;     // all that is left is for `posted` and `copies` to come back
+  int status = 0;          // 0 or a positive FI_E*: how it ends
+  request asked;
+  completion result;  // what the application will be told, besides status
+
+  local_memory memory;
+  std::size_t length = 0;       // bytes to move
+  std::size_t issued = 0;       // of them, handed to core or device
+  std::size_t finished = 0;     // of them, done
+  std::uint32_t in_flight = 0;  // chunks and pieces handed out
+
+  std::vector<wire::segment> remote;  // the peer's memory, or its slots
+  std::vector<std::uint32_t> free_slots;
+  std::vector<buffer*> own_slots;       // fill: ours, by slot number
+  std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
+  std::uint64_t event_data = 0;         // direct RMA write with remote CQ data
+  bool has_event = false;
+};
+
+using transfer_list = boost::intrusive::list<transfer, boost::intrusive::constant_time_size<false>>;
+
+}  // namespace gaudi::proto

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+/// The bytes that two gaudi endpoints exchange. Little-endian, naturally aligned fields, no
+/// implicit padding; bulk data moves by the core's RMA and has no header. Every message starts with
+/// a wire::header; what follows is given by its kind. Any change of this file changes
+/// wire::version.
+namespace gaudi::proto::wire {
+
+/// Checked when a connection is made: peers with different versions refuse each other.
+inline constexpr std::uint16_t version = 1;
+inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
+
+enum class kind : std::uint8_t {
+  // Data class: takes a data credit, may wait in the receiver's unexpected queue.
+  eager = 1,      // eager_fields, payload
+  rts = 2,        // eager_fields, rts_fields
+  write = 3,      // rma_fields, payload: software RMA write
+  write_rts = 4,  // rma_fields, rts_fields
+  read = 5,       // rma_fields: software RMA read request
+  // Control class: takes a control credit, is consumed as soon as it arrives.
+  read_reply = 16,  // done_fields, payload: answer to read
+  read_rts = 17,    // done_fields, rts_fields: answer to a read too long for one message
+  grant = 18,       // grant_fields: where the owner of a staged source may write
+  chunk = 19,       // chunk_fields: a staging slot was filled
+  slot_free = 20,   // chunk_fields: a staging slot may be filled again
+  done = 21,        // done_fields: an operation of the receiver of this message ended
+  event = 22,       // event_fields: remote CQ data of a direct RMA write
+  // Neither: only the header, always accepted.
+  credit = 32,
+};
+
+inline constexpr bool is_control(kind k) noexcept {
+  return k >= kind::read_reply;
+}
+
+enum header_flags : std::uint8_t {
+  tagged = 1 << 0,     // matched on the tagged queue
+  cq_data = 1 << 1,    // data is valid
+  want_done = 1 << 2,  // the sender waits for a `done` with its operation id
+  staged = 1 << 3,     // rts: the source is device memory, ask for it with a grant
+  direct = 1 << 4,     // grant: the segments are final memory, not staging slots
+};
+
+struct header {
+  kind what;
+  std::uint8_t flags;
+  std::uint8_t data_credits;     // returned with this message
+  std::uint8_t control_credits;  // returned with this message
+  std::uint32_t connection;      // index at the receiver, from its hello
+};
+static_assert(sizeof(header) == 8);
+
+struct eager_fields {
+  header head;
+  std::uint64_t tag;
+  std::uint64_t data;       // only sent with cq_data or want_done
+  std::uint64_t operation;  // only sent with want_done, and always in rts
+};
+static_assert(sizeof(eager_fields) == 32);
+
+/// Bytes of eager_fields that travel for these flags: short messages are what latency is made of.
+inline constexpr std::size_t eager_size(std::uint8_t flags) noexcept {
+  if (flags & want_done) return sizeof(eager_fields);
+  return (flags & cq_data) ? offsetof(eager_fields, operation) : offsetof(eager_fields, data);
+}
+
+/// A range of memory registered with the core provider at the end that names it.
+struct segment {
+  std::uint64_t address;
+  std::uint64_t key;
+  std::uint64_t length;
+};
+
+inline constexpr std::size_t max_segments = 4;
+inline constexpr std::size_t max_slots = 16;
+
+struct rts_fields {
+  std::uint64_t operation;  // at the owner of the source
+  std::uint64_t length;     // whole message
+  std::uint32_t segment_count;
+  std::uint32_t reserved;
+  segment segments[max_segments];  // segment_count of them travel; none when staged
+};
+
+struct rma_fields {
+  header head;
+  std::uint64_t operation;  // at the initiator
+  std::uint64_t address;    // at the target: virtual address or offset, as its mr_mode says
+  std::uint64_t key;
+  std::uint64_t length;
+  std::uint64_t data;
+};
+
+struct done_fields {
+  header head;
+  std::uint64_t operation;  // at the receiver of this message
+  std::int32_t status;      // 0 or a positive FI_E* code
+  std::uint32_t reserved;
+};
+
+struct grant_fields {
+  header head;
+  std::uint64_t source_operation;
+  std::uint64_t target_operation;
+  std::uint64_t length;  // bytes wanted: less than announced when the receive is shorter
+  std::uint32_t segment_count;
+  std::uint32_t reserved;
+  segment segments[max_slots];  // segment_count of them travel
+};
+
+struct chunk_fields {
+  header head;
+  std::uint64_t operation;  // at the receiver of this message
+  std::uint64_t offset;     // in the message
+  std::uint32_t length;
+  std::uint32_t slot;
+};
+
+struct event_fields {
+  header head;
+  std::uint64_t data;
+  std::uint64_t length;
+};
+
+/// The private data of connection requests and answers. The first six bytes never change meaning.
+struct hello {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint8_t reason;  // of a reject
+  std::uint8_t reserved;
+  std::uint32_t connection;  // index at the sender of the hello, for wire::header
+  std::uint32_t eager_limit;
+  std::uint64_t instance;  // random per endpoint: tells a restarted peer at an old address
+  std::uint16_t data_window;
+  std::uint16_t control_window;
+  std::uint16_t family;  // AF_INET or AF_INET6
+  std::uint16_t port;    // network order: the sender's listener
+  std::uint8_t address[16];
+};
+// verbs carries 56 bytes of private data over IPv4.
+static_assert(sizeof(hello) == 48);
+
+/// Control messages that an endpoint takes from each peer at once.
+inline constexpr std::uint16_t control_window = 8;
+
+/// Every endpoint takes messages of this many bytes: all that are not bulk data, and what fi_inject
+/// takes.
+inline constexpr std::size_t least_message = 1024 + sizeof(rma_fields);
+static_assert(least_message >= sizeof(grant_fields));
+
+enum class reject_reason : std::uint8_t {
+  none = 0,
+  wrong_version = 1,  // wire::version differs
+  simultaneous = 2,   // both connect at once and the other request goes on
+  resources = 3,
+  malformed = 4,
+};
+
+}  // namespace gaudi::proto::wire

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <boost/intrusive/list.hpp>
+
+namespace gaudi::proto {
+
+class connection;
+
+/// The first member of everything given to the core: with FI_CONTEXT2 the core may write here
+/// between post and completion, and hands back its address as the operation's context.
+struct core_context {
+  fi_context2 storage{};
+};
+
+/// Something given to the core provider that comes back as one completion. It stays allocated until
+/// then, whatever becomes of its connection.
+struct work : core_context, boost::intrusive::list_base_hook<> {
+  enum class kind : unsigned char {
+    receive,  // a receive buffer in the shared pool
+    message,  // a message from a transmit buffer
+    chunk,    // a core RMA read or write of a chunk of a transfer
+    piece,    // one on the application's own memory
+  };
+
+  explicit work(kind k) noexcept : what(k) {}
+  work(const work&) = delete;
+  work& operator=(const work&) = delete;
+
+  const kind what;
+  // The connection it was posted on, which lists it; null when that connection failed meanwhile.
+  connection* on = nullptr;
+
+  [[nodiscard]] void* context() noexcept { return static_cast<core_context*>(this); }
+  static work& from_context(void* context) noexcept {
+    return *static_cast<work*>(static_cast<core_context*>(context));
+  }
+};
+
+using work_list = boost::intrusive::list<work, boost::intrusive::constant_time_size<false>>;
+
+}  // namespace gaudi::proto
