@@ -86,6 +86,19 @@ struct fi_gaudi_range {
 	uint64_t map_len;
 };
 
+/*
+ * Which way the bytes of a domain went so far, counted at the end that moved them: the sender of a short message, the
+ * side of a longer transfer that reads or writes.
+ */
+struct fi_gaudi_path_stats {
+	uint64_t eager_ops;		/* short messages, copied through message buffers */
+	uint64_t eager_bytes;
+	uint64_t direct_ops;		/* RMA on the application's memory: not copied here */
+	uint64_t direct_bytes;
+	uint64_t staged_ops;		/* chunks through host buffers and the device's copy engine */
+	uint64_t staged_bytes;
+};
+
 struct fi_gaudi_ops {
 	size_t size;			/* bytes of this structure that the provider filled in */
 
@@ -147,6 +160,9 @@ struct fi_gaudi_ops {
 
 	/* Forgets an adopted range by its first address. -FI_EBUSY: a memory region still covers it. */
 	int (*release_range)(struct fid_domain *domain, uint64_t addr);
+
+	/* The domain's counters; they never go back. */
+	int (*path_stats)(struct fid_domain *domain, struct fi_gaudi_path_stats *stats);
 };
 
 #ifdef __cplusplus

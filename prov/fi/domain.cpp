@@ -3,10 +3,116 @@
 
 #include <rdma/fi_errno.h>
 
-namespace gaudi::fi {
+#include <cstring>
 
-int domain_open(fid_fabric*, fi_info*, fid_domain**, void*) noexcept {
-  return -FI_ENOSYS;
+#include "base/log.hpp"
+#include "base/params.hpp"
+#include "device/table.hpp"
+#include "fi/av.hpp"
+#include "fi/cq.hpp"
+#include "fi/endpoint.hpp"
+#include "fi/fabric.hpp"
+#include "fi/guard.hpp"
+#include "fi/info.hpp"
+#include "fi/mr.hpp"
+#include "fi/tables.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+int close_domain(fid_t f) noexcept {
+  domain& d = domain::of(f);
+  if (d.open_children().any()) {
+    GAUDI_INFO(
+        DOMAIN,
+        "domain stays open: close its endpoints, queues, vectors and memory regions first\n");
+    return -FI_EBUSY;
+  }
+  delete &d;
+  return 0;
+}
+
+int open_ops(fid_t, const char* name, std::uint64_t flags, void** ops, void*) noexcept {
+  if (flags) return -FI_EBADFLAGS;
+  if (std::strcmp(name, FI_GAUDI_DOMAIN_OPS) != 0) return -FI_ENOSYS;
+  *ops = &extension_ops;
+  return 0;
+}
+
+int open_av(fid_domain* d, fi_av_attr* attr, fid_av** out, void* context) noexcept {
+  domain& self = domain::of(d);
+  return av_open({self.open_children(), self.lock(), self.addr_format()}, attr, out, context);
+}
+
+// Event queues may be bound for asynchronous registration, which is never asynchronous here.
+int bind_domain(fid_t, fid_t other, std::uint64_t) noexcept {
+  return other->fclass == FI_CLASS_EQ ? 0 : -FI_EINVAL;
+}
+
+fi_ops make_fid_ops() noexcept {
+  fi_ops ops = only_close(close_domain);
+  ops.bind = bind_domain;
+  ops.ops_open = open_ops;
+  return ops;
+}
+
+fi_ops fid_ops = make_fid_ops();
+fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
+                         .av_open = open_av,
+                         .cq_open = cq_open,
+                         .endpoint = endpoint_open,
+                         .scalable_ep = not_supported,
+                         .cntr_open = not_supported,
+                         .poll_open = not_supported,
+                         .stx_ctx = not_supported,
+                         .srx_ctx = not_supported,
+                         .query_atomic = not_supported,
+                         .query_collective = not_supported,
+                         .endpoint2 = not_supported};
+
+constexpr int basic = 1 << 0;  // FI_MR_BASIC, which 2.x headers deprecate with a warning
+
+bool has_mode(const fi_info& info, int mode) noexcept {
+  const int modes = info.domain_attr->mr_mode;
+  return modes == basic || (modes & mode);
+}
+
+}  // namespace
+
+domain::domain(children& parent, fid_fabric& f, const fi_info& info,
+               std::unique_ptr<core::inner_domain> core, void* user_context)
+    : fid_domain{.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &fid_ops},
+                 .ops = &domain_ops,
+                 .mr = &mr_ops},
+      parent_(parent),
+      // Several endpoints share the core's domain, so only a promise for the whole of it helps.
+      lock_(info.domain_attr->threading != FI_THREAD_DOMAIN),
+      core_(std::move(core)),
+      api_version_(f.api_version),
+      addr_format_(info.addr_format),
+      virtual_address_(has_mode(info, FI_MR_VIRT_ADDR)),
+      provider_keys_(has_mode(info, FI_MR_PROV_KEY)) {}
+
+void domain::progress() {
+  for (proto::endpoint* e : endpoints_) e->progress();
+}
+
+base::result<std::shared_ptr<device::device>> domain::current_device() {
+  const base::params& p = base::params::get();
+  return device::table::instance().current({p.hlthunk, p.device, p.device_timeout});
+}
+
+int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept {
+  return static_cast<int>(guarded([&]() -> ssize_t {
+    if (!info || !info->domain_attr || !out) return -FI_EINVAL;
+    auto core_info = core_info_for(*info);
+    if (!core_info) return core_info.code();
+    auto core = core::inner_domain::open(std::move(*core_info));
+    if (!core) return core.code();
+    *out = new domain(fabric::of(f).open_children(), *f, *info, std::move(*core), context);
+    return 0;
+  }));
 }
 
 }  // namespace gaudi::fi

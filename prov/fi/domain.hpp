@@ -3,7 +3,74 @@
 
 #include <rdma/fi_domain.h>
 
+#include <memory>
+#include <vector>
+
+#include "base/domain_lock.hpp"
+#include "base/result.hpp"
+#include "core/inner_domain.hpp"
+#include "device/device.hpp"
+#include "fi/children.hpp"
+#include "fi/ext_ops.hpp"
+#include "proto/path_counters.hpp"
+#include "reg/key_table.hpp"
+
+namespace gaudi::proto {
+class endpoint;
+}
+
 namespace gaudi::fi {
+
+/// fid_domain of the provider, see fi_domain(3): one core domain, one lock, and all that is opened
+/// below.
+class domain final : public fid_domain {
+ public:
+  domain(children& parent, fid_fabric& f, const fi_info& info,
+         std::unique_ptr<core::inner_domain> core, void* context);
+
+  static domain& of(fid_domain* d) noexcept { return *static_cast<domain*>(d); }
+  static domain& of(fid_t f) noexcept { return of(reinterpret_cast<fid_domain*>(f)); }
+
+  [[nodiscard]] base::domain_lock& lock() noexcept { return lock_; }
+  [[nodiscard]] core::inner_domain& core() noexcept { return *core_; }
+  [[nodiscard]] children& open_children() noexcept { return children_; }
+  [[nodiscard]] std::uint32_t api_version() const noexcept { return api_version_; }
+  [[nodiscard]] std::uint32_t addr_format() const noexcept { return addr_format_; }
+
+  /// Regions are addressed by virtual address, not by offset.
+  [[nodiscard]] bool virtual_address() const noexcept { return virtual_address_; }
+  /// Keys are chosen here, not by the application.
+  [[nodiscard]] bool provider_keys() const noexcept { return provider_keys_; }
+
+  // Under the lock.
+  reg::key_table& keys() noexcept { return keys_; }
+  proto::path_counters& paths() noexcept { return paths_; }
+  void add(proto::endpoint& e) { endpoints_.push_back(&e); }
+  void remove(proto::endpoint& e) noexcept { std::erase(endpoints_, &e); }
+  /// Progresses every endpoint of the domain, whichever queue the application looks at.
+  void progress();
+  [[nodiscard]] const std::vector<proto::endpoint*>& endpoints() const noexcept {
+    return endpoints_;
+  }
+
+  /// The device in use, opened at first need. -FI_ENODATA: the application did not ask for FI_HMEM.
+  static base::result<std::shared_ptr<device::device>> current_device();
+  async_copies& copies() noexcept { return copies_; }
+
+ private:
+  children::ref parent_;
+  children children_;
+  base::domain_lock lock_;
+  std::unique_ptr<core::inner_domain> core_;
+  const std::uint32_t api_version_;
+  const std::uint32_t addr_format_;
+  const bool virtual_address_;
+  const bool provider_keys_;
+  reg::key_table keys_;
+  proto::path_counters paths_;
+  std::vector<proto::endpoint*> endpoints_;
+  async_copies copies_;
+};
 
 /// fi_domain(3): the domain op of fid_fabric.
 int domain_open(fid_fabric* fabric, fi_info* info, fid_domain** out, void* context) noexcept;

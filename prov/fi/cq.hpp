@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <atomic>
+
+#include "fi/children.hpp"
+#include "fi/domain.hpp"
+#include "proto/completion_queue.hpp"
+
+namespace gaudi::fi {
+
+/// fid_cq of the provider, see fi_cq(3). Reading progresses the whole domain (manual progress).
+class cq final : public fid_cq {
+ public:
+  cq(domain& parent, const fi_cq_attr& attr, void* context);
+
+  static cq& of(fid_cq* c) noexcept { return *static_cast<cq*>(c); }
+  static cq& of(fid_t f) noexcept { return of(reinterpret_cast<fid_cq*>(f)); }
+
+  /// Under the domain lock.
+  proto::completion_queue& entries() noexcept { return entries_; }
+  children& bound() noexcept { return bound_; }
+  [[nodiscard]] domain& parent() noexcept { return parent_; }
+
+  ssize_t read(void* buf, std::size_t count, fi_addr_t* sources);
+  ssize_t wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int timeout);
+  ssize_t read_error(fi_cq_err_entry& out);
+  void signal() noexcept { signalled_.store(true, std::memory_order_release); }
+
+ private:
+  domain& parent_;
+  children::ref hold_;
+  children bound_;
+  const fi_cq_format format_;
+  std::atomic<bool> signalled_{false};
+  proto::completion_queue entries_;
+};
+
+/// The cq_open op of fid_domain. FI_CQ_FORMAT_UNSPEC becomes FI_CQ_FORMAT_CONTEXT in `attr`.
+/// -FI_ENOSYS: wait objects other than none and unspecified.
+int cq_open(fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) noexcept;
+
+}  // namespace gaudi::fi

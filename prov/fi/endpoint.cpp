@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/endpoint.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include "base/log.hpp"
+#include "base/params.hpp"
+#include "fi/guard.hpp"
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+constexpr std::uint64_t queue_flags = FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION;
+
+int close(fid_t f) noexcept {
+  delete &endpoint::of(f);
+  return 0;
+}
+
+int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+  return static_cast<int>(guarded([&] { return endpoint::of(f).bind(other, flags); }));
+}
+
+int control(fid_t f, int command, void* arg) noexcept {
+  return static_cast<int>(guarded([&]() -> ssize_t {
+    endpoint& self = endpoint::of(f);
+    switch (command) {
+      case FI_ENABLE:
+        return self.enable();
+      case FI_GETOPSFLAG:
+        return self.get_flags(*static_cast<std::uint64_t*>(arg));
+      case FI_SETOPSFLAG:
+        return self.set_flags(*static_cast<const std::uint64_t*>(arg));
+      default:
+        return -FI_ENOSYS;
+    }
+  }));
+}
+
+ssize_t cancel(fid_t f, void* context) noexcept {
+  return guarded([&]() -> ssize_t {
+    endpoint& self = endpoint::of(f);
+    const base::scoped_domain_lock hold(self.lock());
+    return self.core().cancel(context);
+  });
+}
+
+int no_option(fid_t, int, int, void*, std::size_t*) noexcept {
+  return -FI_ENOPROTOOPT;
+}
+int no_option_to_set(fid_t, int, int, const void*, std::size_t) noexcept {
+  return -FI_ENOPROTOOPT;
+}
+
+fi_ops make_fid_ops() noexcept {
+  fi_ops ops = only_close(close);
+  ops.bind = bind;
+  ops.control = control;
+  return ops;
+}
+fi_ops fid_ops = make_fid_ops();
+fi_ops_ep ep_ops{.size = sizeof(fi_ops_ep),
+                 .cancel = cancel,
+                 .getopt = no_option,
+                 .setopt = no_option_to_set,
+                 .tx_ctx = not_supported,
+                 .rx_ctx = not_supported,
+                 .rx_size_left = not_supported,
+                 .tx_size_left = not_supported};
+
+proto::endpoint::settings settings_for(const domain& d, const fi_info& info) {
+  const base::params& p = base::params::get();
+  return {.directed_receive = (info.caps & FI_DIRECTED_RECV) != 0,
+          .provider_keys = d.provider_keys() && d.virtual_address(),
+          .eager_size = p.eager_size,
+          .staging_chunk = p.staging_chunk,
+          .staging_depth = p.staging_depth,
+          .rx_buffers = p.rx_buffers,
+          .unexpected_limit = p.unexpected_limit};
+}
+
+}  // namespace
+
+endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::settings& how,
+                   void* user_context)
+    : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &fid_ops},
+             .ops = &ep_ops,
+             .cm = &endpoint_cm_ops,
+             .msg = &endpoint_msg_ops,
+             .rma = &endpoint_rma_ops,
+             .tagged = &endpoint_tagged_ops,
+             .atomic = &no_atomics,
+             .collective = &no_collectives},
+      parent_(parent),
+      hold_(parent.open_children()),
+      caps_(info.caps),
+      core_(parent.core(), parent.keys(), parent.paths(), how) {
+  tx_.default_flags = info.tx_attr ? info.tx_attr->op_flags : 0;
+  rx_.default_flags = info.rx_attr ? info.rx_attr->op_flags : 0;
+}
+
+endpoint::~endpoint() {
+  const base::scoped_domain_lock hold(parent_.lock());
+  parent_.remove(core_);
+  core_.shut_down();
+}
+
+int endpoint::bind(fid_t other, std::uint64_t flags) {
+  const base::scoped_domain_lock hold(lock());
+  switch (other->fclass) {
+    case FI_CLASS_AV:
+      if (addresses_) return -FI_EINVAL;
+      addresses_ = &av::of(other);
+      addresses_hold_ = children::ref(addresses_->bound());
+      core_.use_addresses(addresses_->addresses());
+      return 0;
+    case FI_CLASS_CQ:
+      return bind_queue(cq::of(other), flags);
+    case FI_CLASS_EQ:
+      events_hold_ = children::ref(event_queue::of(other).bound());
+      return 0;
+    default:
+      return -FI_ENOSYS;
+  }
+}
+
+int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
+  if ((flags & ~queue_flags) || !(flags & (FI_TRANSMIT | FI_RECV))) return -FI_EBADFLAGS;
+  if (&queue.parent() != &parent_) return -FI_EINVAL;
+  for (const auto bit : {FI_TRANSMIT, FI_RECV}) {
+    if (!(flags & bit)) continue;
+    direction& d = bit == FI_TRANSMIT ? tx_ : rx_;
+    if (d.queue) return -FI_EINVAL;
+    d.queue = &queue;
+    d.entries = &queue.entries();
+    d.hold = children::ref(queue.bound());
+    d.selective = flags & FI_SELECTIVE_COMPLETION;
+  }
+  if (flags & FI_RECV) core_.use_receive_queue(&queue.entries());
+  return 0;
+}
+
+int endpoint::enable() {
+  const base::scoped_domain_lock hold(lock());
+  if (core_.enabled()) return 0;
+  if (!addresses_) return -FI_ENOAV;
+  const bool sends = caps_ & (FI_SEND | FI_READ | FI_WRITE);
+  if ((sends && !tx_.queue) || ((caps_ & FI_RECV) && !rx_.queue)) return -FI_ENOCQ;
+  const auto enabled = core_.enable();
+  if (enabled) parent_.add(core_);
+  return enabled.code();
+}
+
+int endpoint::get_flags(std::uint64_t& flags) const {
+  if ((flags & FI_TRANSMIT) && (flags & FI_RECV)) return -FI_EINVAL;
+  if (!(flags & (FI_TRANSMIT | FI_RECV))) return -FI_EINVAL;
+  flags = (flags & FI_TRANSMIT) ? tx_.default_flags : rx_.default_flags;
+  return 0;
+}
+
+int endpoint::set_flags(std::uint64_t flags) {
+  if ((flags & FI_TRANSMIT) && (flags & FI_RECV)) return -FI_EINVAL;
+  if (!(flags & (FI_TRANSMIT | FI_RECV))) return -FI_EINVAL;
+  direction& d = (flags & FI_TRANSMIT) ? tx_ : rx_;
+  d.default_flags = flags & ~(FI_TRANSMIT | FI_RECV);
+  return 0;
+}
+
+int endpoint_open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noexcept {
+  return static_cast<int>(guarded([&]() -> ssize_t {
+    if (!info || !info->ep_attr || !out) return -FI_EINVAL;
+    if (info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
+    domain& parent = domain::of(d);
+    *out = new endpoint(parent, *info, settings_for(parent, *info), context);
+    return 0;
+  }));
+}
+
+}  // namespace gaudi::fi

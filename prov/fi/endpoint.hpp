@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include "fi/av.hpp"
+#include "fi/children.hpp"
+#include "fi/cq.hpp"
+#include "fi/domain.hpp"
+#include "fi/eq.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::fi {
+
+/// fid_ep of the provider for FI_EP_RDM, see fi_endpoint(3).
+class endpoint final : public fid_ep {
+ public:
+  endpoint(domain& parent, const fi_info& info, const proto::endpoint::settings& how,
+           void* context);
+  ~endpoint();
+
+  static endpoint& of(fid_ep* e) noexcept { return *static_cast<endpoint*>(e); }
+  static endpoint& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
+
+  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  [[nodiscard]] base::domain_lock& lock() noexcept { return parent_.lock(); }
+  /// Under the domain lock.
+  proto::endpoint& core() noexcept { return core_; }
+
+  int bind(fid_t other, std::uint64_t flags);
+  int enable();
+  int get_flags(std::uint64_t& flags) const;
+  int set_flags(std::uint64_t flags);
+
+  [[nodiscard]] std::uint64_t tx_flags() const noexcept { return tx_.default_flags; }
+  [[nodiscard]] std::uint64_t rx_flags() const noexcept { return rx_.default_flags; }
+
+  /// What an operation with these flags reports. `flags` are op_flags of the endpoint, or those of
+  /// the call for the msg variants.
+  [[nodiscard]] proto::request tx_request(void* user_context, std::uint64_t flags,
+                                          std::uint64_t kind) const noexcept {
+    return tx_.make(user_context, flags, kind);
+  }
+  [[nodiscard]] proto::request rx_request(void* user_context, std::uint64_t flags,
+                                          std::uint64_t kind) const noexcept {
+    return rx_.make(user_context, flags, kind);
+  }
+
+ private:
+  struct direction {
+    cq* queue = nullptr;
+    proto::completion_queue* entries = nullptr;
+    children::ref hold;
+    bool selective = false;
+    std::uint64_t default_flags = 0;
+
+    [[nodiscard]] proto::request make(void* user_context, std::uint64_t flags,
+                                      std::uint64_t kind) const noexcept {
+      return {entries, user_context, kind, !selective || (flags & FI_COMPLETION)};
+    }
+  };
+
+  int bind_queue(cq& queue, std::uint64_t flags);
+
+  domain& parent_;
+  children::ref hold_;
+  const std::uint64_t caps_;
+  av* addresses_ = nullptr;
+  children::ref addresses_hold_;
+  children::ref events_hold_;
+  direction tx_;
+  direction rx_;
+  proto::endpoint core_;
+};
+
+/// The endpoint op of fid_domain. -FI_EINVAL: not FI_EP_RDM.
+int endpoint_open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noexcept;
+
+// The operation tables, each in its file.
+extern fi_ops_cm endpoint_cm_ops;
+extern fi_ops_msg endpoint_msg_ops;
+extern fi_ops_tagged endpoint_tagged_ops;
+extern fi_ops_rma endpoint_rma_ops;
+
+}  // namespace gaudi::fi

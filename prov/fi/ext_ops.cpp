@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/ext_ops.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/params.hpp"
+#include "device/table.hpp"
+#include "fi/domain.hpp"
+#include "fi/guard.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+template <class Call>
+int guarded_int(Call&& call) noexcept {
+  return static_cast<int>(guarded([&]() -> ssize_t { return call(); }));
+}
+
+template <std::size_t Size>
+void copy_text(char (&to)[Size], const std::string& from) noexcept {
+  const std::size_t length = std::min(from.size(), Size - 1);
+  std::memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
+
+int query_device(fid_domain*, fi_gaudi_device_attr* attr) noexcept {
+  return guarded_int([&] {
+    const auto current = domain::current_device();
+    if (!current) return current.code();
+    const auto& known = (*current)->attributes();
+    *attr = {};
+    attr->generation = static_cast<fi_gaudi_generation>(known.generation);
+    copy_text(attr->name, known.name);
+    copy_text(attr->pci_addr, known.bus_id);
+    attr->index = known.index;
+    attr->module_id = known.module_id;
+    attr->simulated = known.simulated;
+    attr->owned = known.owned;
+    attr->hbm_size = known.hbm_size;
+    const auto free_bytes = (*current)->hbm_free();
+    if (!free_bytes) return free_bytes.code();
+    attr->hbm_free = *free_bytes;
+    return 0;
+  });
+}
+
+int alloc(fid_domain*, std::uint64_t len, std::uint64_t* addr) noexcept {
+  return guarded_int([&] {
+    const auto current = domain::current_device();
+    if (!current) return current.code();
+    const auto allocated = (*current)->allocate(len);
+    if (!allocated) return allocated.code();
+    *addr = *allocated;
+    return 0;
+  });
+}
+
+int free_memory(fid_domain*, std::uint64_t addr) noexcept {
+  return guarded_int([&] {
+    const auto current = device::table::instance().opened();
+    return current ? current->free(addr).code() : -FI_EINVAL;
+  });
+}
+
+copy::direction direction_of(fi_gaudi_copy_dir dir) noexcept {
+  if (dir == FI_GAUDI_HOST_TO_DEVICE) return copy::direction::host_to_device;
+  if (dir == FI_GAUDI_DEVICE_TO_HOST) return copy::direction::device_to_host;
+  return copy::direction::device_to_device;
+}
+
+base::result<std::shared_ptr<copy::copier>> current_copier() {
+  const auto current = domain::current_device();
+  if (!current) return current.failure();
+  return copy::copier::for_device(*current);
+}
+
+int copy_now(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+             fi_gaudi_copy_dir dir) noexcept {
+  return guarded_int([&] {
+    const auto copier = domain::of(d).copies().copier();
+    return copier ? (*copier)->copy(dst, src, len, direction_of(dir)).code() : copier.code();
+  });
+}
+
+int copy_async(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+               fi_gaudi_copy_dir dir, std::uint64_t* ticket) noexcept {
+  return guarded_int([&] {
+    const auto copier = domain::of(d).copies().copier();
+    if (!copier) return copier.code();
+    auto started = (*copier)->start(dst, src, len, direction_of(dir));
+    if (!started) return started.code();
+    *ticket = domain::of(d).copies().add(std::move(*started));
+    return 0;
+  });
+}
+
+int copy_test(fid_domain* d, std::uint64_t ticket) noexcept {
+  return guarded_int([&] { return domain::of(d).copies().check(ticket, 0); });
+}
+
+int copy_wait(fid_domain* d, std::uint64_t ticket, int timeout_ms) noexcept {
+  return guarded_int([&] {
+    const int ret = domain::of(d).copies().check(ticket, timeout_ms);
+    return ret == -FI_EAGAIN ? -FI_ETIMEDOUT : ret;
+  });
+}
+
+int query_addr(fid_domain*, std::uint64_t addr, std::uint64_t len,
+               fi_gaudi_addr_attr* attr) noexcept {
+  return guarded_int([&] {
+    const auto current = device::table::instance().opened();
+    if (!current) return -FI_ENOENT;
+    const auto found = current->find(addr, len);
+    if (!found) return found.code();
+    *attr = {.alloc_base = found->base,
+             .alloc_len = found->len,
+             .offset = found->offset,
+             .device_index = current->attributes().index,
+             .adopted = found->adopted};
+    return 0;
+  });
+}
+
+int export_dmabuf(fid_domain*, std::uint64_t addr, std::uint64_t len,
+                  fi_gaudi_dmabuf* dmabuf) noexcept {
+  return guarded_int([&] {
+    const auto current = device::table::instance().opened();
+    if (!current) return -FI_ENOENT;
+    auto exported = current->export_dmabuf(addr, len);
+    if (!exported) return exported.code();
+    *dmabuf = {.fd = exported->fd.release(),
+               .offset = exported->offset,
+               .len = exported->len,
+               .base_addr = exported->base_addr};
+    return 0;
+  });
+}
+
+int adopt_device(fid_domain*, int device_fd) noexcept {
+  return guarded_int([&] {
+    return device::table::instance().adopt(base::params::get().hlthunk, device_fd).code();
+  });
+}
+
+int adopt_range(fid_domain*, const fi_gaudi_range* range) noexcept {
+  return guarded_int([&] {
+    const auto current = domain::current_device();
+    if (!current) return current.code();
+    return (*current)->adopt_range(range->addr, range->len, range->map_base, range->map_len).code();
+  });
+}
+
+int release_range(fid_domain*, std::uint64_t addr) noexcept {
+  return guarded_int([&] {
+    const auto current = device::table::instance().opened();
+    return current ? current->release_range(addr).code() : -FI_EINVAL;
+  });
+}
+
+int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
+  domain& self = domain::of(d);
+  const base::scoped_domain_lock hold(self.lock());
+  const proto::path_counters& c = self.paths();
+  *stats = {.eager_ops = c.eager_ops,
+            .eager_bytes = c.eager_bytes,
+            .direct_ops = c.direct_ops,
+            .direct_bytes = c.direct_bytes,
+            .staged_ops = c.staged_ops,
+            .staged_bytes = c.staged_bytes};
+  return 0;
+}
+
+}  // namespace
+
+base::result<std::shared_ptr<copy::copier>> async_copies::copier() {
+  const std::lock_guard hold(mutex_);
+  if (copier_) return copier_;
+  auto made = current_copier();
+  if (made) copier_ = *made;
+  return made;
+}
+
+std::uint64_t async_copies::add(std::unique_ptr<copy::operation> started) {
+  auto added = std::make_shared<entry>();
+  added->copy = std::move(started);
+  const std::lock_guard hold(mutex_);
+  entries_.emplace(next_, std::move(added));
+  return next_++;
+}
+
+int async_copies::check(std::uint64_t ticket, int timeout_ms) {
+  std::shared_ptr<entry> e;
+  {
+    const std::lock_guard hold(mutex_);
+    const auto found = entries_.find(ticket);
+    if (found == entries_.end()) return -FI_EINVAL;
+    e = found->second;
+  }
+  const std::lock_guard busy(e->busy);
+  const int ret = timeout_ms == 0 ? e->copy->poll() : e->copy->wait(timeout_ms);
+  if (ret == -FI_EAGAIN || ret == -FI_ETIMEDOUT) return ret;
+  const std::lock_guard hold(mutex_);
+  entries_.erase(ticket);
+  return ret;
+}
+
+fi_gaudi_ops extension_ops{.size = sizeof(fi_gaudi_ops),
+                           .query_device = query_device,
+                           .alloc = alloc,
+                           .free = free_memory,
+                           .copy = copy_now,
+                           .copy_async = copy_async,
+                           .copy_test = copy_test,
+                           .copy_wait = copy_wait,
+                           .query_addr = query_addr,
+                           .export_dmabuf = export_dmabuf,
+                           .adopt_device = adopt_device,
+                           .adopt_range = adopt_range,
+                           .release_range = release_range,
+                           .path_stats = path_stats};
+
+}  // namespace gaudi::fi

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_ext_gaudi.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "copy/copier.hpp"
+
+namespace gaudi::fi {
+
+/// A domain's copies through fi_gaudi_ops: the copier, and the copies that an application has
+/// started with fi_gaudi_ops.copy_async and not yet seen the end of. Thread safe.
+class async_copies {
+ public:
+  /// The device's copier, kept with its pinned chunks for as long as the domain. Opens the device
+  /// at first need.
+  base::result<std::shared_ptr<copy::copier>> copier();
+  std::uint64_t add(std::unique_ptr<copy::operation> started);
+  /// Polls (timeout 0) or waits. The ticket is used up when the copy has ended. -FI_EINVAL: no such
+  /// ticket.
+  int check(std::uint64_t ticket, int timeout_ms);
+
+ private:
+  struct entry {
+    std::mutex busy;  // an operation is used by one thread at a time
+    std::unique_ptr<copy::operation> copy;
+  };
+  std::mutex mutex_;
+  std::shared_ptr<copy::copier> copier_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<entry>> entries_;
+  std::uint64_t next_ = 1;
+};
+
+/// What fi_open_ops(FI_GAUDI_DOMAIN_OPS) gives.
+extern fi_gaudi_ops extension_ops;
+
+}  // namespace gaudi::fi

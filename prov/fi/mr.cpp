@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/mr.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <memory>
+
+#include "base/log.hpp"
+#include "device/table.hpp"
+#include "fi/domain.hpp"
+#include "fi/guard.hpp"
+#include "fi/tables.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+// The bits of fi_mr_regattr's flags that libfabric 1.17 does not name yet.
+constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;  // FI_MR_DMABUF, since 1.20
+
+struct memory_region final : fid_mr {
+  memory_region(domain& d, void* user_context) noexcept;
+
+  domain& parent;
+  children::ref hold;
+  reg::region region;
+};
+
+int close_region(fid_t f) noexcept {
+  std::unique_ptr<memory_region> self(static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f)));
+  const base::scoped_domain_lock hold(self->parent.lock());
+  // A peer may be in the middle of reading or writing it.
+  for (proto::endpoint* e : self->parent.endpoints()) e->let_go_of(self->region);
+  self->parent.keys().remove(self->region);
+  // Deregistration is a call of the core's, so it belongs under the lock.
+  self->region.core = {};
+  return 0;
+}
+
+// Regions are usable at once; endpoints need not know them.
+int bind_region(fid_t, fid_t, std::uint64_t) noexcept {
+  return 0;
+}
+int control_region(fid_t, int command, void*) noexcept {
+  return command == FI_ENABLE ? 0 : -FI_ENOSYS;
+}
+
+fi_ops make_fid_ops() noexcept {
+  fi_ops ops = only_close(close_region);
+  ops.bind = bind_region;
+  ops.control = control_region;
+  return ops;
+}
+fi_ops fid_ops = make_fid_ops();
+
+memory_region::memory_region(domain& d, void* user_context) noexcept
+    : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &fid_ops},
+             .mem_desc = nullptr,
+             .key = 0},
+      parent(d),
+      hold(d.open_children()) {
+  mem_desc = &region;
+}
+
+int attach_device(reg::region& r) {
+  if (!device::is_device_address(r.address)) {
+    GAUDI_WARN(
+        MR, "0x%lx+%zu was registered as Gaudi memory (FI_HMEM_SYNAPSEAI) but is a host address\n",
+        r.address, r.length);
+    return -FI_EINVAL;
+  }
+  const auto current = domain::current_device();
+  if (!current) return current.code();
+  const auto found = (*current)->find(r.address, r.length);
+  if (!found) {
+    GAUDI_WARN(MR, "0x%lx+%zu is not inside one allocation of %s %s known to this process%s\n",
+               r.address, r.length, (*current)->attributes().name.c_str(),
+               (*current)->attributes().bus_id.c_str(),
+               found.code() == -FI_EINVAL ? ": it crosses the allocation's end"
+                                          : ": adopt it through fi_ext_gaudi.h");
+    return -FI_EINVAL;
+  }
+  auto pin = (*current)->pin(r.address);
+  if (!pin) return pin.code();
+  r.pin.emplace(std::move(*pin));
+  r.owner = *current;
+  return 0;
+}
+
+int attach_host(domain& d, reg::region& r) {
+  if (device::is_device_address(r.address)) {
+    GAUDI_WARN(MR,
+               "0x%lx+%zu was registered as host memory but is a Gaudi address: set iface to "
+               "FI_HMEM_SYNAPSEAI\n",
+               r.address, r.length);
+    return -FI_EINVAL;
+  }
+  auto mr = d.core().register_memory(reinterpret_cast<void*>(r.address), r.length, r.access);
+  if (!mr) {
+    GAUDI_WARN(MR, "the core cannot register %zu bytes at 0x%lx: %s (see RLIMIT_MEMLOCK)\n",
+               r.length, r.address, fi_strerror(-mr.code()));
+    return mr.code();
+  }
+  r.core = std::move(*mr);
+  return 0;
+}
+
+int register_range(domain& d, const iovec& range, std::uint64_t access, std::uint64_t key,
+                   fi_hmem_iface iface, void* context, fid_mr** out) {
+  if (range.iov_len == 0) {
+    GAUDI_WARN(MR, "a memory region of length 0 was refused\n");
+    return -FI_EINVAL;
+  }
+  if (iface != FI_HMEM_SYSTEM && iface != FI_HMEM_SYNAPSEAI) {
+    GAUDI_WARN(MR,
+               "memory of another accelerator (iface %d) cannot be registered with this provider\n",
+               iface);
+    return -FI_ENOSYS;
+  }
+  auto mr = std::make_unique<memory_region>(d, context);
+  reg::region& r = mr->region;
+  r.address = reinterpret_cast<std::uint64_t>(range.iov_base);
+  r.length = range.iov_len;
+  r.access = access;
+  r.virtual_address = d.virtual_address();
+
+  const base::scoped_domain_lock hold(d.lock());
+  if (const int ret = iface == FI_HMEM_SYNAPSEAI ? attach_device(r) : attach_host(d, r)) return ret;
+  if (d.provider_keys()) {
+    d.keys().add_chosen_here(r);
+  } else if (const auto added = d.keys().add_requested(r, key); !added) {
+    r.core = {};
+    return added.code();
+  }
+  mr->key = r.key;
+  *out = mr.release();
+  return 0;
+}
+
+int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
+  return static_cast<int>(guarded([&]() -> ssize_t {
+    if (f->fclass != FI_CLASS_DOMAIN || !attr || !out) return -FI_EINVAL;
+    if (flags & from_dmabuf) {
+      GAUDI_INFO(MR, "FI_MR_DMABUF is not offered: register the device address itself\n");
+      return -FI_EOPNOTSUPP;
+    }
+    if (attr->iov_count != 1 || !attr->mr_iov) return -FI_EINVAL;
+    return register_range(domain::of(f), *attr->mr_iov, attr->access, attr->requested_key,
+                          attr->iface, attr->context, out);
+  }));
+}
+
+int regv(fid_t f, const iovec* iov, std::size_t count, std::uint64_t access, std::uint64_t,
+         std::uint64_t key, std::uint64_t, fid_mr** out, void* context) noexcept {
+  return static_cast<int>(guarded([&]() -> ssize_t {
+    if (f->fclass != FI_CLASS_DOMAIN || count != 1 || !iov || !out) return -FI_EINVAL;
+    return register_range(domain::of(f), *iov, access, key, FI_HMEM_SYSTEM, context, out);
+  }));
+}
+
+int reg_one(fid_t f, const void* buf, std::size_t len, std::uint64_t access, std::uint64_t offset,
+            std::uint64_t key, std::uint64_t flags, fid_mr** out, void* context) noexcept {
+  const iovec range{const_cast<void*>(buf), len};
+  return regv(f, &range, 1, access, offset, key, flags, out, context);
+}
+
+}  // namespace
+
+fi_ops_mr mr_ops{.size = sizeof(fi_ops_mr), .reg = reg_one, .regv = regv, .regattr = regattr};
+
+}  // namespace gaudi::fi

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+
+#include "fi/endpoint.hpp"
+#include "fi/guard.hpp"
+
+namespace gaudi::fi {
+
+/// One send of whatever kind, as the C call said it.
+struct send_call {
+  fi_addr_t to;
+  std::uint64_t tag = 0;
+  std::uint64_t data = 0;
+  std::uint64_t kind;   // FI_MSG or FI_TAGGED
+  std::uint64_t flags;  // FI_COMPLETION, FI_INJECT, FI_REMOTE_CQ_DATA, FI_DELIVERY_COMPLETE ...
+  void* context = nullptr;
+};
+
+/// An injected operation never reports success (fi_endpoint(3)).
+inline constexpr std::uint64_t silent = std::uint64_t{1} << 63;
+
+inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& memory,
+                       const send_call& call) {
+  if (!memory) return memory.code();
+  if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
+  proto::outgoing message;
+  message.to = call.to;
+  message.tag = call.tag;
+  message.data = call.data;
+  if (call.kind & FI_TAGGED) message.wire_flags |= proto::wire::tagged;
+  if (call.flags & FI_REMOTE_CQ_DATA) message.wire_flags |= proto::wire::cq_data;
+  message.inject = call.flags & FI_INJECT;
+  message.delivery = call.flags & FI_DELIVERY_COMPLETE;
+  message.asked = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
+  if (call.flags & silent) message.asked.report = false;
+  const base::scoped_domain_lock hold(e.lock());
+  return e.core().send(*memory, message);
+}
+
+struct receive_call {
+  fi_addr_t from;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  std::uint64_t kind;   // FI_MSG or FI_TAGGED
+  std::uint64_t flags;  // FI_COMPLETION, FI_PEEK, FI_CLAIM, FI_DISCARD
+  void* context = nullptr;
+};
+
+inline ssize_t receive_on(endpoint& e, const base::result<proto::local_memory>& memory,
+                          const receive_call& call) {
+  if (!memory) return memory.code();
+  proto::incoming wanted;
+  wanted.from = call.from;
+  wanted.tag = call.tag;
+  wanted.ignore = call.ignore;
+  wanted.tagged = call.kind & FI_TAGGED;
+  wanted.asked = e.rx_request(call.context, call.flags, call.kind | FI_RECV);
+  const bool claim = call.flags & FI_CLAIM;
+  const bool discard = call.flags & FI_DISCARD;
+  const base::scoped_domain_lock hold(e.lock());
+  if (call.flags & FI_PEEK) return e.core().peek(wanted, claim, discard);
+  if (claim) return e.core().receive_claimed(*memory, wanted, discard);
+  if (discard) return -FI_EINVAL;
+  return e.core().receive(*memory, wanted);
+}
+
+}  // namespace gaudi::fi
