@@ -26,6 +26,8 @@ std::size_t endpoint::chunk_length(std::size_t transfer_length) const noexcept {
 
 // Hands out as much as there is room for.
 void endpoint::move(transfer& t) {
+  // Slots are filled, and buffers drained, as the peer's messages say.
+  if (t.moves != transfer::motion::pull && t.moves != transfer::motion::push) return;
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
