@@ -24,7 +24,7 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
 // From a single byte over the eager sizes to what needs pipelining.
-constexpr std::array<std::size_t, 7> sizes{1, 512, 4 * kib, 64 * kib, mib, 8 * mib, 64 * mib};
+constexpr std::array<std::size_t, 6> sizes{1, 512, 4 * kib, 64 * kib, mib, 64 * mib};
 
 // Bytes that one row moves per measurement, and in one window: the whole tour is to take seconds.
 constexpr std::size_t row_volume = 64 * mib;
