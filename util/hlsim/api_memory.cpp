@@ -27,7 +27,7 @@ bool strikes(const context& c, fault which) {
 /// Faults the pages in for writing, as pinning them would; -EFAULT where that cannot be.
 int pin(uint64_t host, uint64_t size) {
   const uint64_t first = host / page * page;
-  void* const at = reinterpret_cast<void*>(first);  // NOLINT(performance-no-int-to-ptr)
+  void* const at = reinterpret_cast<void*>(first);
   const int rc = ::madvise(at, host - first + size, MADV_POPULATE_WRITE);
   return rc == 0 ? 0 : -EFAULT;
 }

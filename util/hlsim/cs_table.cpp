@@ -48,18 +48,27 @@ int outcome(const cs_slot& slot, uint64_t seq, uint32_t& status) noexcept {
   }
 }
 
-}  // namespace
-
-uint64_t begin_cs(device_state& state, const std::function<bool()>& may_go_on) {
+/// The next sequence number, or 0 when its slot is still in use after a tick.
+uint64_t begin_within_tick(device_state& state) {
+  const uint64_t deadline = now_ns() + tick_ns;
   state_lock lock(state);
   while (slot_of(state, state.next_seq).progress == cs_progress::running) {
-    if (lock.wait_until(now_ns() + tick_ns)) continue;
+    if (lock.wait_until(deadline)) continue;
     abort_if_orphan(slot_of(state, state.next_seq));
-    if (!may_go_on()) return 0;
+    if (slot_of(state, state.next_seq).progress == cs_progress::running) return 0;
   }
   const uint64_t seq = state.next_seq++;
   slot_of(state, seq) = {seq, cs_progress::running, ::getpid()};
   return seq;
+}
+
+}  // namespace
+
+uint64_t begin_cs(device_state& state, const std::function<bool()>& may_go_on) {
+  while (true) {
+    if (const uint64_t seq = begin_within_tick(state); seq != 0) return seq;
+    if (!may_go_on()) return 0;  // asked without the lock, which it takes itself
+  }
 }
 
 void finish_cs(device_state& state, uint64_t seq, cs_progress result) {

@@ -72,20 +72,24 @@ void engine::work(queue& q) {
   }
 }
 
-/// Lets a later submission of another queue go first.
+/// Lets a later submission of another queue go first. That later one is not held itself.
 void engine::hold_back(const job& j, std::unique_lock<std::mutex>& lock) {
   const reorder order = current_settings().order;
   if (order == reorder::never) return;
   const bool always = order == reorder::always;
-  if (!always && (j.owner->seq % hold_every != 0 || !later_elsewhere(j))) return;
+  const bool overtakes = always && waits_elsewhere(j, std::less<>());
+  const bool in_turn = j.owner->seq % hold_every == 0 && waits_elsewhere(j, std::greater<>());
+  if (overtakes || (!always && !in_turn)) return;
   changed_.wait_for(lock, always ? hold_always : hold_sometimes,
                     [&] { return stop_ || newest_done_ > j.owner->seq; });
 }
 
-bool engine::later_elsewhere(const job& j) const {
+bool engine::waits_elsewhere(const job& j,
+                             const std::function<bool(uint64_t, uint64_t)>& than) const {
   return std::any_of(queues_.begin(), queues_.end(), [&](const auto& q) {
-    return q.first != j.buffer.queue && !q.second.jobs.empty() &&
-           q.second.jobs.back().owner->seq > j.owner->seq;
+    if (q.first == j.buffer.queue || q.second.jobs.empty()) return false;
+    return than(q.second.jobs.front().owner->seq, j.owner->seq) ||
+           than(q.second.jobs.back().owner->seq, j.owner->seq);
   });
 }
 

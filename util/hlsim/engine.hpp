@@ -62,7 +62,9 @@ class engine {
 
   void work(queue& q);
   void hold_back(const job& j, std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] bool later_elsewhere(const job& j) const;
+  /// True when a submission `than` (earlier or later) this one has not completed on another queue.
+  [[nodiscard]] bool waits_elsewhere(const job& j,
+                                     const std::function<bool(uint64_t, uint64_t)>& than) const;
   void run(const job& j);
   cs_progress execute(const job& j);
   bool execute_packets(const command_buffer& buffer, uint64_t ready_ns, bool nested);

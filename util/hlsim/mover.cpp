@@ -38,7 +38,7 @@ using process_copy = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec
 
 bool copy_process(process_copy call, int pid, uint64_t remote, void* local, uint64_t size) {
   iovec here{local, size};
-  iovec there{reinterpret_cast<void*>(remote), size};  // NOLINT(performance-no-int-to-ptr)
+  iovec there{reinterpret_cast<void*>(remote), size};
   return call(pid, &here, 1, &there, 1, 0) == static_cast<ssize_t>(size);
 }
 
@@ -114,8 +114,8 @@ bool mover::fetch(uint64_t source, void* out, uint64_t size) const {
 /// EFAULT where a memcpy would die.
 void mover::move(const piece& from, const piece& to, uint64_t size) const {
   const int self = ::getpid();
-  void* const to_host = reinterpret_cast<void*>(to.at);      // NOLINT(performance-no-int-to-ptr)
-  void* const from_host = reinterpret_cast<void*>(from.at);  // NOLINT(performance-no-int-to-ptr)
+  void* const to_host = reinterpret_cast<void*>(to.at);
+  void* const from_host = reinterpret_cast<void*>(from.at);
   if (!from.host && to.host && to.pid == self) return load(from, 0, to_host, size);
   if (from.host && from.pid == self && !to.host) return store(to, 0, from_host, size);
   for (uint64_t done = 0; done < size;) {

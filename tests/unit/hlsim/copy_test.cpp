@@ -59,7 +59,7 @@ TEST(copies, memset_repeats_the_pattern) {
 }
 
 TEST(copies, are_asynchronous_and_polling_says_busy) {
-  simulate({{"HLSIM_LATENCY_US", "100000"}}, [] {
+  simulate({{"HLSIM_LATENCY_US", "300000"}}, [] {
     const open_device device;
     const device_page hbm(device);
     const host_buffer in(device, 4096), out(device, 4096);
@@ -211,7 +211,7 @@ TEST(submission, is_checked) {
 }
 
 TEST(submission, blocks_while_64_are_in_flight) {
-  simulate({{"HLSIM_LATENCY_US", "100000"}}, [] {
+  simulate({{"HLSIM_LATENCY_US", "300000"}}, [] {
     const open_device device;
     const device_page hbm(device);
     const host_buffer in(device, 4096);
@@ -227,7 +227,7 @@ TEST(submission, blocks_while_64_are_in_flight) {
 }
 
 TEST(submission, several_are_awaited_at_once) {
-  simulate({{"HLSIM_LATENCY_US", "50000"}}, [] {
+  simulate({{"HLSIM_LATENCY_US", "200000"}}, [] {
     const open_device device;
     const device_page hbm(device);
     const host_buffer in(device, 4096);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <algorithm>
 #include <chrono>
 
 #include "simulation.hpp"
@@ -11,8 +12,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 /// Seconds that a stream of copies takes from `source` to `destination`.
-double stream(int device, uint64_t source, uint64_t destination, uint32_t chunk, int count,
-              std::vector<uint32_t> queues) {
+double stream_once(int device, uint64_t source, uint64_t destination, uint32_t chunk, int count,
+                   const std::vector<uint32_t>& queues) {
   command c(device, {{chunk, lin_dma_control, source, destination}});
   std::vector<uint64_t> seqs(static_cast<size_t>(count));
   const auto begin = clock::now();
@@ -23,13 +24,23 @@ double stream(int device, uint64_t source, uint64_t destination, uint32_t chunk,
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
+/// The shortest of some: other work on the machine can only lengthen a stream.
+double stream(int device, uint64_t source, uint64_t destination, uint32_t chunk, int count,
+              const std::vector<uint32_t>& queues) {
+  constexpr int tries = 4;
+  double best = stream_once(device, source, destination, chunk, count, queues);
+  for (int i = 1; i < tries; ++i)
+    best = std::min(best, stream_once(device, source, destination, chunk, count, queues));
+  return best;
+}
+
 TEST(rates, hold_per_direction) {
   simulate({{"HLSIM_H2D_GBPS", "0.2"}, {"HLSIM_D2H_GBPS", "0.1"}}, [] {
     const open_device device;
     const device_page hbm(device);
     const host_buffer host(device, 512 << 10);
-    const double down = stream(device, host.va(), hbm.va, 512 << 10, 40, {0});
-    const double up = stream(device, hbm.va, host.va(), 512 << 10, 40, {4});
+    const double down = stream(device, host.va(), hbm.va, 512 << 10, 20, {0});
+    const double up = stream(device, hbm.va, host.va(), 512 << 10, 20, {4});
     EXPECT_GT(up / down, 1.6);
     EXPECT_LT(up / down, 2.5);
   });
@@ -40,8 +51,8 @@ TEST(rates, are_shared_by_the_queues_of_a_direction) {
     const open_device device;
     const device_page hbm(device);
     const host_buffer host(device, 512 << 10);
-    const double one = stream(device, host.va(), hbm.va, 512 << 10, 30, {0});
-    const double two = stream(device, host.va(), hbm.va, 512 << 10, 30, {0, 4});
+    const double one = stream(device, host.va(), hbm.va, 512 << 10, 20, {0});
+    const double two = stream(device, host.va(), hbm.va, 512 << 10, 20, {0, 4});
     EXPECT_GT(two / one, 0.8);
     EXPECT_LT(two / one, 1.3);
   });
