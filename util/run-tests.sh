@@ -57,15 +57,19 @@ join_builds() { # FOLDER...
   printf 'subdirs("%s")\n' "$@" >"$joined/CTestTestfile.cmake"
 }
 
-# The reason that each skipped test of a ctest run gave: its last line of output with text in it.
-skip_reasons() { # LAST_TEST_LOG
+# The reason that each test gave which ctest lists as skipped: its last line of output with text in it,
+# GoogleTest's own lines apart.
+skip_reasons() { # CTEST-OUTPUT LAST-TEST-LOG
   awk '
-    /^[0-9]+\/[0-9]+ Test: / { name = $0; sub(/^[^:]*: /, "", name); reason = "no reason given"; body = 0 }
-    /^-{20,}$/ { body = 1; next }
+    NR == FNR { if (sub(/ \((Skipped|Not Run)\)$/, "")) { sub(/^[ \t]*[0-9]+ - /, ""); skipped[++count] = $0 } next }
+    /^[0-9]+\/[0-9]+ Test: / { name = $0; sub(/^[^:]*: /, "", name); body = 0; next }
+    /^-----+$/ { body = 1; next }
     /^<end of output>/ { body = 0 }
-    body && NF { if (!/^\[|^Running main|^Note:/) reason = $0 }
-    /^Test Skipped\./ || /^Test time .*Skipped/ { print "  " name ": " reason }
-  ' "$1"
+    body && NF && !/^\[|^Running main|^Note:/ { reason[name] = $0 }
+    END { for (i = 1; i <= count; i++) {
+      name = skipped[i]
+      print "  " name ": " (name in reason ? reason[name] : "it gave no reason") } }
+  ' <(sed -n '/did not run:/,/FAILED:/p' "$1") "$2"
 }
 
 # Runs ctest; where tests were skipped, says why and repeats ctest's closing lines after it.
@@ -76,7 +80,7 @@ run_ctest() { # FOLDER CTEST-OPTION...
   ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(nproc)" "$@" 2>&1 | tee "$log" || status=1
   if grep -q 'did not run:' "$log"; then
     step "skipped, and why"
-    skip_reasons "$folder/Testing/Temporary/LastTest.log"
+    skip_reasons "$log" "$folder/Testing/Temporary/LastTest.log"
     echo
     sed -n '/% tests passed, /,$p' "$log"
   fi
