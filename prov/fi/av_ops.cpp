@@ -5,26 +5,16 @@
 
 #include <cstdio>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 
 #include "base/log.hpp"
 #include "fi/av.hpp"
+#include "fi/guard.hpp"
 #include "fi/tables.hpp"
 
 namespace gaudi::fi {
 namespace {
-
-/// Allocation is all that can throw below; nothing may leave the library.
-template <class Call>
-int guarded(Call&& call) noexcept {
-  try {
-    return call();
-  } catch (const std::exception&) {
-    return -FI_ENOMEM;
-  }
-}
 
 int close(fid_t f) noexcept {
   std::unique_ptr<av> self(&av::of(f));
@@ -41,17 +31,18 @@ int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 
 int insert(fid_av* a, const void* addr, std::size_t count, fi_addr_t* fi_addr, std::uint64_t flags,
            void* context) noexcept {
-  return guarded([&] { return av::of(a).insert(addr, count, fi_addr, flags, context); });
+  return guarded_int([&] { return av::of(a).insert(addr, count, fi_addr, flags, context); });
 }
 
 int insertsvc(fid_av* a, const char* node, const char* service, fi_addr_t* fi_addr,
               std::uint64_t flags, void* context) noexcept {
-  return guarded([&] { return av::of(a).insert_service(node, service, fi_addr, flags, context); });
+  return guarded_int(
+      [&] { return av::of(a).insert_service(node, service, fi_addr, flags, context); });
 }
 
 int insertsym(fid_av* a, const char* node, std::size_t nodecnt, const char* service,
               std::size_t svccnt, fi_addr_t* fi_addr, std::uint64_t flags, void* context) noexcept {
-  return guarded([&] {
+  return guarded_int([&] {
     return av::of(a).insert_symmetric(node, nodecnt, service, svccnt, fi_addr, flags, context);
   });
 }
@@ -66,7 +57,7 @@ int lookup(fid_av* a, fi_addr_t fi_addr, void* addr, std::size_t* length) noexce
 }
 
 const char* straddr(fid_av* a, const void* addr, char* buf, std::size_t* length) noexcept {
-  static_cast<void>(guarded([&] {
+  static_cast<void>(guarded_int([&] {
     const auto text = av::of(a).read(addr).to_string();
     if (buf && *length != 0) std::snprintf(buf, *length, "%s", text.c_str());
     *length = text.size() + 1;

@@ -178,7 +178,7 @@ ssize_t cq::read_error(fi_cq_err_entry& out) {
 }
 
 int cq_open(fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) noexcept {
-  return static_cast<int>(guarded([&]() -> ssize_t {
+  return guarded_int([&]() -> int {
     if (!attr || !out) return -FI_EINVAL;
     if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC) {
       GAUDI_INFO(CQ, "wait object %d is not offered\n", attr->wait_obj);
@@ -188,7 +188,7 @@ int cq_open(fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) noexce
     if (attr->format == FI_CQ_FORMAT_UNSPEC) attr->format = FI_CQ_FORMAT_CONTEXT;
     *out = new cq(domain::of(d), *attr, context);
     return 0;
-  }));
+  });
 }
 
 }  // namespace gaudi::fi

@@ -104,7 +104,7 @@ base::result<std::shared_ptr<device::device>> domain::current_device() {
 }
 
 int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept {
-  return static_cast<int>(guarded([&]() -> ssize_t {
+  return guarded_int([&]() -> int {
     if (!info || !info->domain_attr || !out) return -FI_EINVAL;
     auto core_info = core_info_for(*info);
     if (!core_info) return core_info.code();
@@ -112,7 +112,7 @@ int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) n
     if (!core) return core.code();
     *out = new domain(fabric::of(f).open_children(), *f, *info, std::move(*core), context);
     return 0;
-  }));
+  });
 }
 
 }  // namespace gaudi::fi

@@ -19,11 +19,11 @@ int close(fid_t f) noexcept {
 }
 
 int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
-  return static_cast<int>(guarded([&] { return endpoint::of(f).bind(other, flags); }));
+  return guarded_int([&] { return endpoint::of(f).bind(other, flags); });
 }
 
 int control(fid_t f, int command, void* arg) noexcept {
-  return static_cast<int>(guarded([&]() -> ssize_t {
+  return guarded_int([&]() -> int {
     endpoint& self = endpoint::of(f);
     switch (command) {
       case FI_ENABLE:
@@ -35,7 +35,7 @@ int control(fid_t f, int command, void* arg) noexcept {
       default:
         return -FI_ENOSYS;
     }
-  }));
+  });
 }
 
 ssize_t cancel(fid_t f, void* context) noexcept {
@@ -168,13 +168,13 @@ int endpoint::set_flags(std::uint64_t flags) {
 }
 
 int endpoint_open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noexcept {
-  return static_cast<int>(guarded([&]() -> ssize_t {
+  return guarded_int([&]() -> int {
     if (!info || !info->ep_attr || !out) return -FI_EINVAL;
     if (info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
     domain& parent = domain::of(d);
     *out = new endpoint(parent, *info, settings_for(parent, *info), context);
     return 0;
-  }));
+  });
 }
 
 }  // namespace gaudi::fi

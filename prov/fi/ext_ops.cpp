@@ -14,11 +14,6 @@
 namespace gaudi::fi {
 namespace {
 
-template <class Call>
-int guarded_int(Call&& call) noexcept {
-  return static_cast<int>(guarded([&]() -> ssize_t { return call(); }));
-}
-
 template <std::size_t Size>
 void copy_text(char (&to)[Size], const std::string& from) noexcept {
   const std::size_t length = std::min(from.size(), Size - 1);

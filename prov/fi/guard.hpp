@@ -4,7 +4,7 @@
 #include <rdma/fi_errno.h>
 #include <sys/types.h>
 
-#include <new>
+#include <exception>
 
 namespace gaudi::fi {
 
@@ -14,9 +14,15 @@ template <class Call>
 ssize_t guarded(Call&& call) noexcept {
   try {
     return call();
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     return -FI_ENOMEM;
   }
+}
+
+/// The same, for functions that return int.
+template <class Call>
+int guarded_int(Call&& call) noexcept {
+  return static_cast<int>(guarded([&]() -> ssize_t { return call(); }));
 }
 
 }  // namespace gaudi::fi

@@ -138,7 +138,7 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
 }
 
 int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
-  return static_cast<int>(guarded([&]() -> ssize_t {
+  return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || !attr || !out) return -FI_EINVAL;
     if (flags & from_dmabuf) {
       GAUDI_INFO(MR, "FI_MR_DMABUF is not offered: register the device address itself\n");
@@ -147,15 +147,15 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
     if (attr->iov_count != 1 || !attr->mr_iov) return -FI_EINVAL;
     return register_range(domain::of(f), *attr->mr_iov, attr->access, attr->requested_key,
                           attr->iface, attr->context, out);
-  }));
+  });
 }
 
 int regv(fid_t f, const iovec* iov, std::size_t count, std::uint64_t access, std::uint64_t,
          std::uint64_t key, std::uint64_t, fid_mr** out, void* context) noexcept {
-  return static_cast<int>(guarded([&]() -> ssize_t {
+  return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || count != 1 || !iov || !out) return -FI_EINVAL;
     return register_range(domain::of(f), *iov, access, key, FI_HMEM_SYSTEM, context, out);
-  }));
+  });
 }
 
 int reg_one(fid_t f, const void* buf, std::size_t len, std::uint64_t access, std::uint64_t offset,

@@ -195,6 +195,8 @@ bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, 
       malformed(c, "RMA read reply");
       return true;
     }
+    ++paths_.eager_ops;
+    paths_.eager_bytes += left;
     return drain(*t, &b, payload);
   }
   wire::rts_fields rts;
