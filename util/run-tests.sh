@@ -63,9 +63,9 @@ skip_reasons() { # CTEST-OUTPUT LAST-TEST-LOG
   awk '
     NR == FNR { if (sub(/ \((Skipped|Not Run)\)$/, "")) { sub(/^[ \t]*[0-9]+ - /, ""); skipped[++count] = $0 } next }
     /^[0-9]+\/[0-9]+ Test: / { name = $0; sub(/^[^:]*: /, "", name); body = 0; next }
-    /^-----+$/ { body = 1; next }
+    /^Output:$/ { body = 1; next }
     /^<end of output>/ { body = 0 }
-    body && NF && !/^\[|^Running main|^Note:/ { reason[name] = $0 }
+    body && NF && !/^\[|^-----|^Running main|^Note:/ { reason[name] = $0 }
     END { for (i = 1; i <= count; i++) {
       name = skipped[i]
       print "  " name ": " (name in reason ? reason[name] : "it gave no reason") } }
