@@ -54,6 +54,7 @@ endpoint::~endpoint() {
 
 void endpoint::shut_down() {
   if (!connections_) return;
+  flush_outgoing();
   if (addresses_) addresses_->unsubscribe(*this);
   std::vector<connection*> open;
   connections_->for_each([&](connection& c) { open.push_back(&c); });
@@ -67,6 +68,24 @@ void endpoint::shut_down() {
   shared_receives_.reset();
   core_queue_.reset();
   drop_queued();
+}
+
+// An application may close as soon as its sends have completed: what the completion promised must
+// still leave. A peer that takes nothing any more cannot hold up the close for long.
+void endpoint::flush_outgoing() {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  const auto has_outgoing = [](const connection& c) {
+    const bool in_core = std::any_of(c.posted.begin(), c.posted.end(),
+                                     [](const work& w) { return w.what == work::kind::message; });
+    return c.usable() && (in_core || !c.ordered.empty() || !c.control_queue.empty() ||
+                          !c.control_buffers.empty());
+  };
+  for (;;) {
+    bool waiting = false;
+    connections_->for_each([&](connection& c) { waiting = waiting || has_outgoing(c); });
+    if (!waiting || std::chrono::steady_clock::now() > give_up) return;
+    progress();
+  }
 }
 
 // The pools free memory, not objects.

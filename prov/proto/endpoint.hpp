@@ -232,6 +232,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void handle_completions();
   void handle_core_error();
   bool fill_receive_pool(std::size_t count);
+  void flush_outgoing();
   void drop_queued();
   void completed(work& w, std::size_t length, int error);
   void poll_copies();

@@ -127,6 +127,12 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
     return true;
   }
 
+  if (m.rendezvous && !c) {
+    // The data stayed at a peer that is gone.
+    entry.error = FI_ECONNRESET;
+    asked.end(entry);
+    return true;
+  }
   transfer* t = new_transfer(c, memory, asked);
   if (!t) {
     entry.error = FI_ENOMEM;
