@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Speed of the provider as ratios to what it is measured against, both sides in turn in one run.
+
+  latency    64 B tagged ping-pong: gaudi's time over that of tcp;ofi_rxm       (goal: at most 1.15)
+  bandwidth  1 MiB tagged stream: gaudi's rate over that of tcp;ofi_rxm         (goal: at least 0.95)
+  staged     device-device stream over min(copy rate, wire rate), for several
+             rates of the stand-in's copy engine; simulated Gaudi2              (goal: at least 0.85 from 4 MiB)
+  idle       resident memory per connected peer that says nothing               (goal: below 64 KiB)
+
+Both processes of a pair run on a CPU of their own. Figures of the stand-in are this machine's, not a Gaudi's.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+RXM = "tcp;ofi_rxm"
+PORT = 18600
+
+
+class Bench:
+    def __init__(self, build, pairs, smoke):
+        self.build = pathlib.Path(build).resolve()
+        self.pairs = pairs
+        self.smoke = smoke
+        cpus = sorted(os.sched_getaffinity(0))
+        self.cpus = (cpus[0], cpus[-1])
+
+    def environment(self, provider, extra):
+        env = dict(os.environ, FI_PROVIDER_PATH=str(self.build / "prov"), FI_PROVIDER=provider,
+                   FI_GAUDI_CORE="tcp", FI_TCP_DISABLE_AUTO_PROGRESS="1", HLSIM_DEVICES="2",
+                   FI_GAUDI_HLTHUNK=str(self.build / "util/hlsim/libhl-thunk.so"))
+        return env | extra
+
+    def pinned(self, cpu, *command):
+        return ["taskset", "-c", str(cpu), *map(str, command)]
+
+    def measure(self, provider, options, extra=None, devices=False):
+        """One server and client of gaudi_perf; the client's single result."""
+        env = self.environment(provider, extra or {})
+        tool = self.build / "util/gaudi_perf"
+        common = [tool, "--provider", provider, "--port", PORT]
+        where = ["device:0", "device:1"] if devices else ["host", "host"]
+        server = subprocess.Popen(self.pinned(self.cpus[0], *common, "--memory", where[0]), env=env,
+                                  stdout=subprocess.DEVNULL)
+        try:
+            for _ in range(50):
+                time.sleep(0.1)
+                client = subprocess.run(
+                    self.pinned(self.cpus[1], *common, "--memory", where[1], "--json", *options, "127.0.0.1"),
+                    env=env, capture_output=True, text=True, timeout=180)
+                if client.returncode == 0:
+                    server.wait(30)
+                    return json.loads(client.stdout)["results"][0]
+                if server.poll() is not None:
+                    break
+            raise RuntimeError(f"gaudi_perf over {provider} failed: {client.stderr.strip()}")
+        finally:
+            server.kill()
+            server.wait()
+
+    def program(self, name, *arguments, provider="gaudi", extra=None):
+        out = subprocess.run([self.build / "tests/perf" / name, *map(str, arguments)], check=True, text=True,
+                             env=self.environment(provider, extra or {}), capture_output=True, timeout=180)
+        return [float(word) for word in out.stdout.split()]
+
+    def report(self, what, ours, theirs, unit, ratios, note=""):
+        print(f"{what:34} {statistics.median(ours):10.2f} {statistics.median(theirs):10.2f} {unit:5} "
+              f"ratio median {statistics.median(ratios):5.2f}  min {min(ratios):5.2f}  max {max(ratios):5.2f}{note}",
+              flush=True)
+
+    def in_turn(self, what, unit, one_of):
+        """one_of(provider) measures one side once."""
+        ours, theirs = [], []
+        for _ in range(self.pairs):
+            ours.append(one_of("gaudi"))
+            theirs.append(one_of(RXM))
+        self.report(what, ours, theirs, unit, [a / b for a, b in zip(ours, theirs)])
+
+    def latency(self):
+        options = ["--op", "tagged", "--iters", 200 if self.smoke else 20000, "--size"]
+        for size in ["64"] if self.smoke else ["8", "64", "1K", "4K"]:
+            self.in_turn(f"latency {size} B, gaudi / rxm", "us",
+                         lambda provider: self.measure(provider, [*options, size])["latency_us"]["median"])
+
+    def bandwidth(self):
+        for size, iterations in [("1M", 8)] if self.smoke else [("8", 50000), ("64K", 4000), ("1M", 500), ("4M", 150)]:
+            options = ["--op", "tagged", "--window", 16, "--iters", iterations, "--size", size]
+            self.in_turn(f"bandwidth {size}, gaudi / rxm", "MB/s",
+                         lambda provider: self.measure(provider, options)["megabytes_per_second"])
+
+    def staged(self):
+        """All three rates belong to one round, so that the machine's moods meet them alike."""
+        for rate in [5] if self.smoke else [1, 5, 0]:
+            extra = {"HLSIM_H2D_GBPS": str(rate), "HLSIM_D2H_GBPS": str(rate)}
+            for size, iterations in [("4M", 4)] if self.smoke else [("4M", 100), ("16M", 30), ("64M", 10)]:
+                options = ["--op", "tagged", "--window", 1, "--iters", iterations, "--size", size]
+                bounds, got = [], []
+                for _ in range(self.pairs):
+                    bytes_each = int(size[:-1]) << 20
+                    copy = min(self.program("perf_copy_rate", bytes_each, iterations, extra=extra))
+                    wire = self.measure("gaudi", options)["megabytes_per_second"]
+                    got.append(self.measure("gaudi", options, extra, devices=True)["megabytes_per_second"])
+                    bounds.append(min(copy, wire))
+                name = f"{rate} GB/s" if rate else "unlimited"
+                self.report(f"staged {size}, copy at {name}", got, bounds, "MB/s",
+                            [a / b for a, b in zip(got, bounds)], "  (simulated Gaudi2)")
+
+    def idle(self):
+        peers = 8 if self.smoke else 64
+        self.in_turn(f"idle peer, {peers} of them", "KiB",
+                     lambda provider: max(self.program("perf_idle_peers", provider, peers, provider=provider)[0], 0.01))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", choices=[[], "latency", "bandwidth", "staged", "idle"])
+    parser.add_argument("--build", default="build", help="build folder (default: build)")
+    parser.add_argument("--pairs", type=int, default=9, help="pairs of runs for each figure (default: 9)")
+    parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
+    parser.add_argument("--smoke", action="store_true", help="one short pair of each: checks that this program works")
+    options = parser.parse_args()
+    load = os.getloadavg()[0]
+    print(f"load average {load:.2f}, {os.cpu_count()} CPUs")
+    if load > 0.5 and not (options.force or options.smoke):
+        print("skipped: the machine is busy, figures would mean nothing (--force measures all the same)")
+        return 77
+    print(f"{'':34} {'ours':>10} {'theirs':>10}")
+    bench = Bench(options.build, 1 if options.smoke else options.pairs, options.smoke)
+    for what in options.what or ["latency", "bandwidth", "staged", "idle"]:
+        getattr(bench, what)()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
