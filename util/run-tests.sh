@@ -92,7 +92,7 @@ run_ctest() { # FOLDER CTEST-OPTION...
 sanitizer_options() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1
   # GCC 12's LeakSanitizer now and then crashes on the thread-local blocks of a process that is ending.
-  export LSAN_OPTIONS=use_tls=0
+  export LSAN_OPTIONS=use_tls=0:print_suppressions=0:suppressions=$root/tests/tools/lsan.supp
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
   export TSAN_OPTIONS=second_deadlock_stack=1
 }

@@ -31,7 +31,7 @@ class bounce_pool {
   };
 
   struct options {
-    std::size_t chunk_size = 512 * 1024;
+    std::size_t chunk_size = std::size_t{512} * 1024;
     std::size_t chunks_per_slab = 16;
     std::size_t limit = 256;  ///< chunks in all; acquire gives null beyond it
   };

@@ -78,7 +78,7 @@ class endpoint final : private connection_observer, private address_vector::list
   };
 
   endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
-  ~endpoint();
+  ~endpoint() override;
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 

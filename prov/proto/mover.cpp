@@ -18,7 +18,7 @@ namespace gaudi::proto {
 // large enough that the cost of a chunk does not show.
 std::size_t endpoint::chunk_length(std::size_t transfer_length) const noexcept {
   constexpr std::size_t chunks = 32;
-  constexpr std::size_t least = 64 * 1024;
+  constexpr std::size_t least = std::size_t{64} * 1024;
   constexpr std::size_t page = 4096;
   const std::size_t even = (transfer_length / chunks + page - 1) & ~(page - 1);
   return std::min(std::max(even, least), how_.staging_chunk);
