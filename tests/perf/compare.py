@@ -89,7 +89,7 @@ class Bench:
                          lambda provider: self.measure(provider, [*options, size])["latency_us"]["median"])
 
     def bandwidth(self):
-        for size, iterations in [("1M", 8)] if self.smoke else [("8", 50000), ("64K", 4000), ("1M", 500), ("4M", 150)]:
+        for size, iterations in [("1M", 8)] if self.smoke else [("8", 200000), ("64K", 20000), ("1M", 1500), ("4M", 400)]:
             options = ["--op", "tagged", "--window", 16, "--iters", iterations, "--size", size]
             self.in_turn(f"bandwidth {size}, gaudi / rxm", "MB/s",
                          lambda provider: self.measure(provider, options)["megabytes_per_second"])
