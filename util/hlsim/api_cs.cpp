@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <sched.h>
 #include <unistd.h>
 
 #include <bit>
@@ -63,9 +64,13 @@ int hlthunk_command_submission_timeout(int fd, hlthunk_cs_in* in, hlthunk_cs_out
 int hlthunk_wait_for_cs(int fd, uint64_t seq, uint64_t timeout_us, uint32_t* status) {
   if (!status) return -EINVAL;
   *status = 0;
-  return info_call(fd, [&](context& c) {
+  const int rc = info_call(fd, [&](context& c) {
     return c.is_control() ? -ENOTTY : wait_cs(c.state(), seq, timeout_us, *status);
   });
+  // A real engine has no need of the CPU that polls for its end; the simulated one may be waiting
+  // for it.
+  if (rc == 0 && *status == HL_WAIT_CS_STATUS_BUSY) ::sched_yield();
+  return rc;
 }
 
 int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,

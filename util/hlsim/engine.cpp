@@ -35,7 +35,8 @@ engine::~engine() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  completed_.notify_all();
+  for (auto& [index, q] : queues_) q.has_jobs.notify_one();
   for (auto& [index, q] : queues_) q.worker.join();
 }
 
@@ -50,16 +51,16 @@ void engine::submit(uint64_t seq, std::span<const command_buffer> buffers) {
       queue& q = queues_[b.queue];
       q.jobs.push_back({owner, b});
       if (!q.worker.joinable()) q.worker = std::thread([this, &q] { work(q); });
+      q.has_jobs.notify_one();
     }
   }
-  changed_.notify_all();
 }
 
 void engine::work(queue& q) {
   prepare_to_sleep();
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || !q.jobs.empty(); });
+    q.has_jobs.wait(lock, [&] { return stop_ || !q.jobs.empty(); });
     if (q.jobs.empty()) return;
     const job j = q.jobs.front();
     hold_back(j, lock);
@@ -68,7 +69,7 @@ void engine::work(queue& q) {
     lock.lock();
     q.jobs.pop_front();
     newest_done_ = std::max(newest_done_, j.owner->seq);
-    changed_.notify_all();
+    completed_.notify_all();
   }
 }
 
@@ -80,8 +81,8 @@ void engine::hold_back(const job& j, std::unique_lock<std::mutex>& lock) {
   const bool overtakes = always && waits_elsewhere(j, std::less<>());
   const bool in_turn = j.owner->seq % hold_every == 0 && waits_elsewhere(j, std::greater<>());
   if (overtakes || (!always && !in_turn)) return;
-  changed_.wait_for(lock, always ? hold_always : hold_sometimes,
-                    [&] { return stop_ || newest_done_ > j.owner->seq; });
+  completed_.wait_for(lock, always ? hold_always : hold_sometimes,
+                      [&] { return stop_ || newest_done_ > j.owner->seq; });
 }
 
 bool engine::waits_elsewhere(const job& j,
