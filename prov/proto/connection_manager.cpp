@@ -63,14 +63,15 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   // No wait object: the tcp provider would start a progress thread for one.
   attr.wait_obj = FI_WAIT_NONE;
   if (const int ret = fi_eq_open(core_.fabric(), &attr, &eq, nullptr)) return base::error{ret};
-  events_.reset(eq);
+  core::unique_fid<fid_eq> events(eq);
 
   fid_pep* pep = nullptr;
+  core::unique_fid<fid_pep> listener;
   const auto info = info_for_peer(core_.info());
   if (!info) return base::error{-FI_ENOMEM};
   int ret = fi_passive_ep(core_.fabric(), info.get(), &pep, nullptr);
   if (!ret) {
-    listener_.reset(pep);
+    listener.reset(pep);
     ret = fi_pep_bind(pep, &eq->fid, 0);
   }
   if (!ret) ret = fi_listen(pep);
@@ -83,6 +84,8 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   std::size_t length = sizeof address;
   if ((ret = fi_getname(&pep->fid, &address, &length))) return base::error{ret};
   name_ = net_address(&address, length);
+  events_ = std::move(events);
+  listener_ = std::move(listener);
   return {};
 }
 
@@ -146,6 +149,7 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
 }
 
 base::result<void> connection_manager::connect(peer& p) {
+  if (!events_) return base::error{-FI_EOPBADSTATE};
   auto info = info_for_peer(core_.info());
   if (!info) return base::error{-FI_ENOMEM};
   auto added = add(p, connection::state::connecting);

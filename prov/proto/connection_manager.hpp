@@ -55,7 +55,8 @@ class connection_manager {
   [[nodiscard]] std::vector<std::unique_ptr<peer>>& peers() noexcept { return peers_; }
 
   /// A usable connection to the peer; starts to make one if there is none. -FI_EAGAIN: not yet.
-  /// Another error: the last attempt failed with it; the next call tries anew.
+  /// -FI_EOPBADSTATE: not before listen(). Another error: the last attempt failed with it; the next
+  /// call tries anew.
   base::result<connection*> to(peer& p);
 
   [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return by_id_.find(id); }

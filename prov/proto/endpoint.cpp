@@ -35,8 +35,6 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       how_(how),
       message_limit_(message_limit(how.eager_size)) {
   const auto limit = staged_at_once * how_.staging_depth;
-  receive_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::receive, message_limit_,
-                                                   buffers_per_slab, SIZE_MAX);
   send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
                                                 buffers_per_slab, send_buffer_limit);
   chunks_ = std::make_unique<buffer_pool>(core_, work::kind::chunk, how_.staging_chunk,
@@ -137,6 +135,18 @@ void endpoint::use_addresses(address_vector& av) {
 }
 
 base::result<void> endpoint::enable() {
+  const auto opened = open_core();
+  if (opened) return opened;
+  // An attempt that failed leaves nothing behind, so that another one can be made.
+  shared_receives_.reset();
+  core_queue_.reset();
+  unposted_.clear();
+  return opened;
+}
+
+base::result<void> endpoint::open_core() {
+  receive_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::receive, message_limit_,
+                                                   buffers_per_slab, SIZE_MAX);
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
   attr.wait_obj = FI_WAIT_NONE;
@@ -148,16 +158,12 @@ base::result<void> endpoint::enable() {
   fid_ep* receives = nullptr;
   if (const int ret = fi_srx_context(core_.domain(), core_.info().rx_attr, &receives, nullptr)) {
     GAUDI_WARN(EP_CTRL, "the core provider has no shared receive context: %s\n", fi_strerror(-ret));
-    core_queue_.reset();
     return base::error{ret};
   }
   shared_receives_.reset(receives);
   core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
 
-  if (!fill_receive_pool(how_.rx_buffers)) {
-    core_queue_.reset();
-    return base::error{-FI_ENOMEM};
-  }
+  if (!fill_receive_pool(how_.rx_buffers)) return base::error{-FI_ENOMEM};
   return connections_->listen(queue, receives);
 }
 

@@ -86,7 +86,8 @@ class endpoint final : private connection_observer, private address_vector::list
   /// Where requests of peers report (FI_REMOTE_CQ_DATA of an RMA write). Null: nowhere.
   void use_receive_queue(completion_queue* queue) noexcept { receive_queue_ = queue; }
 
-  /// Opens the core objects and listens. Once, before everything below.
+  /// Opens the core objects and listens. Before everything below; once, but for attempts that
+  /// failed.
   base::result<void> enable();
   [[nodiscard]] bool enabled() const noexcept { return core_queue_ != nullptr; }
   [[nodiscard]] const net_address& name() const noexcept { return connections_->name(); }
@@ -99,7 +100,7 @@ class endpoint final : private connection_observer, private address_vector::list
   int read(const local_memory& memory, const rma_access& access);
 
   /// FI_PEEK with or without FI_CLAIM and FI_DISCARD: the result is a completion, FI_ENOMSG when
-  /// nothing fits.
+  /// nothing fits. -FI_EINVAL: a message is claimed under this context already.
   int peek(const incoming& wanted, bool claim, bool discard);
   /// Receives (or with `discard` drops) the message claimed under wanted.asked.context.
   int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard);
@@ -231,6 +232,7 @@ class endpoint final : private connection_observer, private address_vector::list
   // progress.cpp
   void handle_completions();
   void handle_core_error();
+  base::result<void> open_core();
   bool fill_receive_pool(std::size_t count);
   void flush_outgoing();
   void drop_queued();

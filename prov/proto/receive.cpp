@@ -152,6 +152,7 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
 }
 
 int endpoint::peek(const incoming& wanted, bool claim, bool discard) {
+  if (claim && claimed_.contains(wanted.asked.context)) return -FI_EINVAL;
   progress();
   match_queue& queue = queue_for(wanted.tagged);
   arrived_hook* found = queue.find_arrival(source_of(wanted), wanted.tag, wanted.ignore);

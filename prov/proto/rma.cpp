@@ -12,15 +12,22 @@ namespace gaudi::proto {
 int endpoint::write(const local_memory& memory, const rma_access& access) {
   const auto c = data_connection(access.target);
   if (!c) return c.code();
-  if (is_direct(access.key)) return access_directly(**c, memory, access, transfer::motion::push);
-  return write_by_message(**c, memory, access);
+  const int ret = is_direct(access.key)
+                      ? access_directly(**c, memory, access, transfer::motion::push)
+                      : write_by_message(**c, memory, access);
+  // As in send(): the application may only repeat the call.
+  if (ret == -FI_EAGAIN) progress();
+  return ret;
 }
 
 int endpoint::read(const local_memory& memory, const rma_access& access) {
   const auto c = data_connection(access.target);
   if (!c) return c.code();
-  if (is_direct(access.key)) return access_directly(**c, memory, access, transfer::motion::pull);
-  return read_by_message(**c, memory, access);
+  const int ret = is_direct(access.key)
+                      ? access_directly(**c, memory, access, transfer::motion::pull)
+                      : read_by_message(**c, memory, access);
+  if (ret == -FI_EAGAIN) progress();
+  return ret;
 }
 
 bool endpoint::is_direct(std::uint64_t key) const noexcept {
