@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/buffer_pool.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "endpoint_node.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+class buffer_pools : public testing::Test {
+ protected:
+  std::vector<buffer*> take_all(buffer_pool& pool) {
+    std::vector<buffer*> all;
+    while (buffer* b = pool.acquire()) all.push_back(b);
+    return all;
+  }
+
+  std::unique_ptr<core::inner_domain> core_ = test::loopback_domain();
+};
+
+TEST_F(buffer_pools, give_buffers_that_do_not_overlap_up_to_the_limit) {
+  constexpr std::size_t size = 192;
+  buffer_pool pool(*core_, work::kind::message, size, 8, 24);
+  EXPECT_EQ(pool.total(), 0U) << "nothing is taken before it is needed";
+  const auto all = take_all(pool);
+  ASSERT_EQ(all.size(), 24U);
+  EXPECT_EQ(pool.total(), 24U);
+  std::set<std::byte*> places;
+  for (buffer* b : all) {
+    EXPECT_EQ(b->what, work::kind::message);
+    std::memset(b->bytes, 0xAB, size);
+    places.insert(b->bytes);
+  }
+  ASSERT_EQ(places.size(), all.size());
+  std::byte* end = nullptr;
+  for (std::byte* place : places) {
+    EXPECT_GE(place, end);
+    end = place + size;
+  }
+}
+
+TEST_F(buffer_pools, take_back_and_give_again) {
+  buffer_pool pool(*core_, work::kind::chunk, 4096, 4, 4);
+  auto all = take_all(pool);
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(pool.acquire(), nullptr);
+  pool.release(*all[2]);
+  EXPECT_EQ(pool.acquire(), all[2]);
+  EXPECT_EQ(pool.acquire(), nullptr);
+  EXPECT_EQ(pool.total(), 4U);
+}
+
+TEST_F(buffer_pools, are_known_to_the_core_slab_by_slab) {
+  buffer_pool pool(*core_, work::kind::chunk, 64, 4, 8);
+  std::set<std::uint64_t> keys;
+  for (const buffer* b : take_all(pool)) {
+    EXPECT_NE(b->descriptor(), nullptr);
+    keys.insert(b->key());
+  }
+  EXPECT_EQ(keys.size(), 2U) << "two slabs, one registration each";
+}
+
+// More than the address space has.
+TEST_F(buffer_pools, without_memory_give_nothing_and_try_again_later) {
+  buffer_pool pool(*core_, work::kind::chunk, std::size_t{1} << 60, 4, 8);
+  EXPECT_EQ(pool.acquire(), nullptr);
+  EXPECT_EQ(pool.acquire(), nullptr);
+  EXPECT_EQ(pool.total(), 0U);
+}
+
+// The core hands back the address of the context; the work must be found from it.
+TEST_F(buffer_pools, a_buffer_is_found_from_its_context) {
+  buffer_pool pool(*core_, work::kind::receive, 64, 2, 2);
+  buffer* b = pool.acquire();
+  ASSERT_NE(b, nullptr);
+  EXPECT_EQ(&work::from_context(b->context()), static_cast<work*>(b));
+}
+
+}  // namespace
+}  // namespace gaudi::proto

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/completion_queue.hpp"
+
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include "proto/request.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+TEST(completion_queue, keeps_order_and_loses_nothing_beyond_its_size) {
+  completion_queue queue(4);
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    queue.push({.data = 2 * i});
+    queue.push({.data = 2 * i + 1});
+    ASSERT_EQ(queue.front().data, i);
+    queue.pop();
+  }
+  for (std::uint64_t i = 1000; i < 2000; ++i) {
+    ASSERT_FALSE(queue.empty());
+    ASSERT_EQ(queue.front().data, i);
+    queue.pop();
+  }
+  EXPECT_TRUE(queue.empty());
+}
+
+TEST(request, reports_success_only_where_asked_and_errors_always) {
+  completion_queue queue(4);
+  int context = 0;
+  request silent{&queue, &context, FI_SEND, false};
+  silent.end({});
+  EXPECT_TRUE(queue.empty());
+  silent.end({.error = FI_EIO});
+  ASSERT_FALSE(queue.empty());
+  EXPECT_EQ(queue.front().error, FI_EIO);
+  EXPECT_EQ(queue.front().context, &context);
+  queue.pop();
+
+  const request loud{&queue, &context, FI_RECV, true};
+  loud.end({.flags = FI_REMOTE_CQ_DATA, .length = 3});
+  ASSERT_FALSE(queue.empty());
+  EXPECT_EQ(queue.front().flags, FI_RECV | FI_REMOTE_CQ_DATA);
+  EXPECT_EQ(queue.front().length, 3U);
+}
+
+TEST(request, of_a_direction_without_a_queue_tells_nobody) {
+  request nowhere;
+  nowhere.report = true;
+  nowhere.end({.error = FI_EIO});
+}
+
+}  // namespace
+}  // namespace gaudi::proto

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include <chrono>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/get_info.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto::test {
+
+/// The real tcp core on loopback. `port` 0: any that is free.
+inline core::unique_info loopback_info(std::uint16_t port = 0) {
+  sockaddr_in loopback{};
+  loopback.sin_family = AF_INET;
+  loopback.sin_port = htons(port);
+  loopback.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  core::query q;
+  q.addr_format = FI_SOCKADDR_IN;
+  q.src_addr = std::as_bytes(std::span(&loopback, 1));
+  q.core = base::core_choice::tcp;
+  auto found = core::get_info(q);
+  EXPECT_TRUE(found);
+  return found ? std::move(*found) : core::unique_info();
+}
+
+inline std::unique_ptr<core::inner_domain> loopback_domain(std::uint16_t port = 0) {
+  auto opened = core::inner_domain::open(loopback_info(port));
+  EXPECT_TRUE(opened);
+  return opened ? std::move(*opened) : nullptr;
+}
+
+inline endpoint::settings small_settings() {
+  return {.directed_receive = true,
+          .provider_keys = true,
+          .eager_size = 4096,
+          .staging_chunk = 65536,
+          .staging_depth = 4,
+          .rx_buffers = 64,
+          .unexpected_limit = 1 << 20};
+}
+
+inline local_memory memory_of(void* bytes, std::size_t length, void* descriptor = nullptr) {
+  const auto m = local_memory::from(bytes, length, descriptor);
+  EXPECT_TRUE(m);
+  return m ? *m : local_memory();
+}
+
+/// An endpoint with everything that it needs, as the fi room sets one up. Several of them talk to
+/// each other in one process.
+struct node {
+  explicit node(endpoint::settings how = small_settings(), std::uint16_t port = 0)
+      : core(loopback_domain(port)) {
+    ep.emplace(*core, keys, paths, how);
+    ep->use_addresses(addresses);
+    ep->use_receive_queue(&queue);
+  }
+
+  fi_addr_t meet(const net_address& name) {
+    const auto added = addresses.add(name);
+    EXPECT_TRUE(added);
+    return added ? *added : FI_ADDR_NOTAVAIL;
+  }
+  fi_addr_t meet(const node& other) { return meet(other.ep->name()); }
+
+  /// A request that reports to `queue`.
+  request asked(void* context, std::uint64_t flags = 0) { return {&queue, context, flags, true}; }
+
+  int send(fi_addr_t to, const local_memory& memory, std::uint64_t tag, void* context) {
+    return ep->send(memory, {.to = to,
+                             .tag = tag,
+                             .wire_flags = wire::tagged,
+                             .asked = asked(context, FI_SEND | FI_TAGGED)});
+  }
+  int receive(const local_memory& memory, std::uint64_t tag, void* context) {
+    return ep->receive(memory,
+                       {.tag = tag, .tagged = true, .asked = asked(context, FI_RECV | FI_TAGGED)});
+  }
+
+  /// Makes `bytes` known to peers under a key of the provider's choice (`requested` 0) or under
+  /// that one.
+  void expose(reg::region& r, std::span<std::byte> bytes, std::uint64_t requested = 0) {
+    r.address = reinterpret_cast<std::uint64_t>(bytes.data());
+    r.length = bytes.size();
+    r.access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+    r.virtual_address = true;
+    auto mr = core->register_memory(bytes.data(), bytes.size(), r.access);
+    ASSERT_TRUE(mr);
+    r.core = std::move(*mr);
+    if (requested) {
+      ASSERT_TRUE(keys.add_requested(r, requested));
+    } else {
+      keys.add_chosen_here(r);
+    }
+  }
+
+  /// Takes the oldest completion.
+  completion take() {
+    if (queue.empty()) return {.error = FI_ENODATA};
+    const completion entry = queue.front();
+    queue.pop();
+    return entry;
+  }
+
+  std::unique_ptr<core::inner_domain> core;
+  reg::key_table keys;
+  path_counters paths;
+  address_vector addresses;
+  completion_queue queue{8};
+  std::optional<endpoint> ep;
+};
+
+/// An enabled one.
+struct live_node : node {
+  explicit live_node(endpoint::settings how = small_settings()) : node(how) {
+    EXPECT_TRUE(ep->enable());
+  }
+};
+
+/// Progresses the nodes in turn until `done`. False: it never came to be (the time is for a hang,
+/// not for a slow machine).
+template <class Done>
+bool progress_until(std::initializer_list<node*> nodes, Done&& done) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    for (node* n : nodes) n->ep->progress();
+  }
+  return true;
+}
+
+/// Repeats a call that starts an operation while there is no connection or credit.
+template <class Call>
+int post(std::initializer_list<node*> nodes, Call&& call) {
+  int ret = -FI_EAGAIN;
+  const bool over = progress_until(nodes, [&] { return (ret = call()) != -FI_EAGAIN; });
+  return over ? ret : -FI_ETIMEDOUT;
+}
+
+/// The next completion of `of`, while all progress. error FI_ETIMEDOUT: none came.
+inline completion wait(node& of, std::initializer_list<node*> nodes) {
+  if (!progress_until(nodes, [&] { return !of.queue.empty(); })) return {.error = FI_ETIMEDOUT};
+  return of.take();
+}
+
+inline std::vector<std::byte> counting(std::size_t length, unsigned seed = 1) {
+  std::vector<std::byte> bytes(length);
+  for (std::size_t i = 0; i < length; ++i)
+    bytes[i] = static_cast<std::byte>((i * 31 + seed) ^ (i >> 8));
+  return bytes;
+}
+
+/// A context that is a number.
+inline void* number(std::uintptr_t n) {
+  return reinterpret_cast<void*>(n);
+}
+
+/// Sends `length` bytes from a to b and checks what arrives.
+inline void pass(live_node& a, fi_addr_t to, live_node& b, std::size_t length, std::uint64_t tag) {
+  auto sent = counting(length, static_cast<unsigned>(tag));
+  std::vector<std::byte> got(length);
+  ASSERT_EQ(b.receive(memory_of(got.data(), length), tag, number(2)), 0);
+  ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), length), tag, &sent); }),
+            0);
+  const completion received = wait(b, {&a, &b});
+  EXPECT_EQ(received.error, 0) << length << " bytes";
+  EXPECT_EQ(received.length, length);
+  EXPECT_EQ(received.tag, tag);
+  EXPECT_EQ(received.context, number(2));
+  EXPECT_EQ(got, sent) << length << " bytes";
+  EXPECT_EQ(wait(a, {&a, &b}).context, &sent);
+}
+
+}  // namespace gaudi::proto::test

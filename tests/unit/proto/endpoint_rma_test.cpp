@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// One-sided operations between endpoints in one process.
+#include <algorithm>
+
+#include "endpoint_node.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using test::counting;
+using test::live_node;
+using test::memory_of;
+using test::number;
+using test::post;
+using test::progress_until;
+using test::wait;
+
+TEST(endpoint_rma, rma_reaches_regions_of_both_kinds_of_key) {
+  live_node a;
+  live_node b;
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(50'000);
+  reg::region direct;
+  reg::region software;
+  b.expose(direct, target);
+  b.expose(software, target, reg::key_table::software_bit | 5);
+  ASSERT_FALSE(direct.key & reg::key_table::software_bit);
+  for (const auto* r : {&direct, &software}) {
+    for (const std::size_t length : {0U, 1U, 1000U, 50'000U}) {
+      auto sent = counting(length, static_cast<unsigned>(length) + 3);
+      std::fill(target.begin(), target.end(), std::byte{0});
+      const rma_access at{
+          .target = to, .address = r->address, .key = r->key, .asked = a.asked(number(1), FI_RMA)};
+      ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(sent.data(), length), at); }), 0);
+      EXPECT_EQ(wait(a, {&a, &b}).error, 0);
+      std::vector<std::byte> back(length);
+      ASSERT_EQ(post({&a, &b}, [&] { return a.ep->read(memory_of(back.data(), length), at); }), 0);
+      EXPECT_EQ(wait(a, {&a, &b}).error, 0);
+      EXPECT_EQ(back, sent) << length << " bytes, key " << std::hex << r->key;
+      EXPECT_TRUE(std::equal(sent.begin(), sent.end(), target.begin()));
+    }
+  }
+  EXPECT_TRUE(b.queue.empty()) << "the target hears of data only";
+}
+
+TEST(endpoint_rma, software_keys_refuse_what_was_not_granted) {
+  live_node a;
+  live_node b;
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(1000);
+  reg::region r;
+  b.expose(r, target, reg::key_table::software_bit | 5);
+  std::vector<std::byte> bytes = counting(20'000);
+  const auto write = [&](std::uint64_t address, std::uint64_t key, std::size_t length) {
+    EXPECT_EQ(post({&a, &b},
+                   [&] {
+                     return a.ep->write(memory_of(bytes.data(), length),
+                                        {.target = to,
+                                         .address = address,
+                                         .key = key,
+                                         .asked = a.asked(nullptr, FI_RMA)});
+                   }),
+              0);
+    return wait(a, {&a, &b}).error;
+  };
+  EXPECT_EQ(write(r.address, r.key, 1000), 0);
+  EXPECT_EQ(write(r.address, r.key + 1, 10), FI_EACCES);
+  EXPECT_EQ(write(r.address + 1, r.key, 1000), FI_EACCES);
+  EXPECT_EQ(write(r.address - 1, r.key, 1), FI_EACCES);
+  EXPECT_EQ(write(r.address, r.key, 20'000), FI_EACCES) << "a rendezvous is checked as well";
+  EXPECT_EQ(write(UINT64_MAX, r.key, 2), FI_EACCES);
+  r.access = FI_REMOTE_READ;
+  EXPECT_EQ(write(r.address, r.key, 10), FI_EACCES);
+}
+
+// The application may do nothing but repeat the call (fi_rma(3): -FI_EAGAIN).
+TEST(endpoint_rma, injected_writes_need_no_other_call_to_go_on) {
+  live_node a;
+  live_node b;
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(1000);
+  reg::region r;
+  b.expose(r, target);
+  auto bytes = counting(1000);
+  const auto inject = [&](std::size_t at) {
+    return a.ep->write(memory_of(bytes.data() + at, 1),
+                       {.target = to,
+                        .address = r.address + at,
+                        .key = r.key,
+                        .inject = true,
+                        .asked = {&a.queue, nullptr, FI_RMA | FI_WRITE, false}});
+  };
+  ASSERT_EQ(post({&a, &b}, [&] { return inject(0); }), 0);
+  for (std::size_t i = 1; i < bytes.size(); ++i)
+    ASSERT_EQ(post({&b}, [&] { return inject(i); }), 0) << "byte " << i;
+  EXPECT_TRUE(progress_until({&a, &b}, [&] { return target == bytes; }));
+  EXPECT_TRUE(a.queue.empty());
+}
+
+}  // namespace
+}  // namespace gaudi::proto

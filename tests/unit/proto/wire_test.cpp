@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The bytes on the wire are a promise to other releases: what changes here changes wire::version.
+#include "proto/wire.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gaudi::proto::wire {
+namespace {
+
+TEST(wire, every_field_is_where_version_1_has_it) {
+  ASSERT_EQ(version, 1);
+  EXPECT_EQ(offsetof(header, flags), 1U);
+  EXPECT_EQ(offsetof(header, data_credits), 2U);
+  EXPECT_EQ(offsetof(header, control_credits), 3U);
+  EXPECT_EQ(offsetof(header, connection), 4U);
+  EXPECT_EQ(offsetof(eager_fields, tag), 8U);
+  EXPECT_EQ(offsetof(eager_fields, data), 16U);
+  EXPECT_EQ(offsetof(eager_fields, operation), 24U);
+  EXPECT_EQ(offsetof(rts_fields, segment_count), 16U);
+  EXPECT_EQ(offsetof(rts_fields, segments), 24U);
+  EXPECT_EQ(sizeof(rts_fields), 24 + max_segments * 24);
+  EXPECT_EQ(offsetof(rma_fields, address), 16U);
+  EXPECT_EQ(offsetof(rma_fields, data), 40U);
+  EXPECT_EQ(sizeof(rma_fields), 48U);
+  EXPECT_EQ(offsetof(done_fields, status), 16U);
+  EXPECT_EQ(sizeof(done_fields), 24U);
+  EXPECT_EQ(offsetof(grant_fields, segments), 40U);
+  EXPECT_EQ(sizeof(grant_fields), 40 + max_slots * 24);
+  EXPECT_EQ(offsetof(chunk_fields, length), 24U);
+  EXPECT_EQ(sizeof(chunk_fields), 32U);
+  EXPECT_EQ(sizeof(event_fields), 24U);
+  EXPECT_EQ(offsetof(hello, version), 4U);
+  EXPECT_EQ(offsetof(hello, reason), 6U);
+  EXPECT_EQ(offsetof(hello, instance), 16U);
+  EXPECT_EQ(offsetof(hello, address), 32U);
+}
+
+TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
+  EXPECT_EQ(eager_size(0), 16U);
+  EXPECT_EQ(eager_size(tagged), 16U);
+  EXPECT_EQ(eager_size(cq_data), 24U);
+  EXPECT_EQ(eager_size(tagged | cq_data), 24U);
+  EXPECT_EQ(eager_size(want_done), 32U);
+  EXPECT_EQ(eager_size(want_done | cq_data), 32U);
+}
+
+TEST(wire, what_answers_is_control_and_what_asks_is_data) {
+  for (const kind k : {kind::eager, kind::rts, kind::write, kind::write_rts, kind::read})
+    EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
+  for (const kind k : {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free,
+                       kind::done, kind::event, kind::credit})
+    EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
+}
+
+// All that is not bulk data fits the smallest buffer that a hello may announce.
+TEST(wire, every_packet_without_payload_fits_the_least_message) {
+  EXPECT_LE(sizeof(eager_fields) + sizeof(rts_fields), least_message);
+  EXPECT_LE(sizeof(rma_fields) + sizeof(rts_fields), least_message);
+  EXPECT_LE(sizeof(done_fields) + sizeof(rts_fields), least_message);
+  EXPECT_LE(sizeof(grant_fields), least_message);
+}
+
+}  // namespace
+}  // namespace gaudi::proto::wire
