@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <gtest/gtest.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_ext_gaudi.h>
+#include <rdma/fi_tagged.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "core/fid.hpp"
+#include "device/table.hpp"
+#include "fi/fabric.hpp"
+#include "fi/info.hpp"
+
+namespace gaudi::fi::test {
+
+using core::unique_fid;
+
+inline constexpr int direct_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+
+/// A fabric and a domain of the provider on loopback, opened through its C interface.
+struct opened {
+  explicit opened(int mr_mode = direct_mode, std::uint32_t version = FI_VERSION(1, 17)) {
+    set_device_probe([] { return false; });
+    const core::unique_info hints(fi_allocinfo());
+    hints->mode = ~0ULL;
+    hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+    hints->domain_attr->mr_mode = mr_mode;
+    fi_info* found = nullptr;
+    EXPECT_EQ(getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints.get(), &found), 0);
+    info.reset(found);
+    info->fabric_attr->api_version = version;
+    fid_fabric* f = nullptr;
+    EXPECT_EQ(fabric_open(info->fabric_attr, &f, nullptr), 0);
+    fabric.reset(f);
+    fid_domain* d = nullptr;
+    EXPECT_EQ(fi_domain(f, info.get(), &d, nullptr), 0);
+    domain.reset(d);
+  }
+  ~opened() { set_device_probe(nullptr); }
+  opened(const opened&) = delete;
+  opened& operator=(const opened&) = delete;
+
+  unique_fid<fid_cq> open_cq(fi_cq_format format) const {
+    fi_cq_attr attr{};
+    attr.format = format;
+    fid_cq* cq = nullptr;
+    EXPECT_EQ(fi_cq_open(domain.get(), &attr, &cq, nullptr), 0);
+    return unique_fid<fid_cq>(cq);
+  }
+  unique_fid<fid_av> open_av() const {
+    fi_av_attr attr{};
+    attr.type = FI_AV_TABLE;
+    fid_av* av = nullptr;
+    EXPECT_EQ(fi_av_open(domain.get(), &attr, &av, nullptr), 0);
+    return unique_fid<fid_av>(av);
+  }
+  unique_fid<fid_ep> open_ep() const {
+    fid_ep* ep = nullptr;
+    EXPECT_EQ(fi_endpoint(domain.get(), info.get(), &ep, nullptr), 0);
+    return unique_fid<fid_ep>(ep);
+  }
+  [[nodiscard]] fi_gaudi_ops& ops() const {
+    void* found = nullptr;
+    EXPECT_EQ(fi_open_ops(&domain->fid, FI_GAUDI_DOMAIN_OPS, 0, &found, nullptr), 0);
+    return *static_cast<fi_gaudi_ops*>(found);
+  }
+
+  core::unique_info info;
+  unique_fid<fid_fabric> fabric;
+  unique_fid<fid_domain> domain;
+};
+
+/// An endpoint in a domain, enabled, with a queue and a vector of its own.
+struct endpoint_set {
+  explicit endpoint_set(const opened& o, std::uint64_t queue_flags = FI_TRANSMIT | FI_RECV)
+      : cq(o.open_cq(FI_CQ_FORMAT_TAGGED)), av(o.open_av()), ep(o.open_ep()) {
+    EXPECT_EQ(fi_ep_bind(ep.get(), &cq->fid, queue_flags), 0);
+    EXPECT_EQ(fi_ep_bind(ep.get(), &av->fid, 0), 0);
+    EXPECT_EQ(fi_enable(ep.get()), 0);
+  }
+
+  fi_addr_t meet(const endpoint_set& other) const {
+    std::byte name[64];
+    std::size_t length = sizeof name;
+    EXPECT_EQ(fi_getname(&other.ep->fid, name, &length), 0);
+    fi_addr_t address = FI_ADDR_NOTAVAIL;
+    EXPECT_EQ(fi_av_insert(av.get(), name, 1, &address, 0, nullptr), 1);
+    return address;
+  }
+
+  unique_fid<fid_cq> cq;
+  unique_fid<fid_av> av;
+  unique_fid<fid_ep> ep;
+};
+
+/// Repeats a call, reading nothing from `queue` but letting its domain progress, until it gives
+/// something else than -FI_EAGAIN.
+template <class Call>
+ssize_t retry(fid_cq* queue, Call&& call) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  ssize_t ret = call();
+  while (ret == -FI_EAGAIN && std::chrono::steady_clock::now() < give_up) {
+    fi_cq_read(queue, nullptr, 0);
+    ret = call();
+  }
+  return ret;
+}
+
+/// A simulated Gaudi2 of this process alone is the provider's device.
+class with_device : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::filesystem::create_directories(folder());
+    setenv("HLSIM_DIR", folder().c_str(), 1);
+    ASSERT_TRUE(device::table::instance().current({.library = GAUDI_HLSIM, .device = ""}));
+  }
+  static void TearDownTestSuite() {
+    device::table::instance().clear();
+    std::filesystem::remove_all(folder());
+  }
+  static std::string folder() {
+    return (std::filesystem::temp_directory_path() / ("hlsim-fi-" + std::to_string(getpid())))
+        .string();
+  }
+
+  std::uint64_t allocate(std::uint64_t length) {
+    std::uint64_t address = 0;
+    EXPECT_EQ(o_.ops().alloc(o_.domain.get(), length, &address), 0);
+    return address;
+  }
+
+  opened o_;
+};
+
+}  // namespace gaudi::fi::test
