@@ -67,7 +67,7 @@ TEST(local_memory, segments_make_one_range) {
     ASSERT_EQ(m->length(), used);
     if (used == 0) continue;
     const std::size_t offset = random() % used;
-    const std::size_t length = random() % (used - offset + 1);
+    const std::size_t length = 1 + random() % (used - offset);
     m->write(offset, pattern.data(), length);
     ASSERT_EQ(std::memcmp(memory.data() + offset, pattern.data(), length), 0);
     const auto zeros = std::count(memory.begin(), memory.end(), std::byte{0});
