@@ -77,7 +77,7 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
 void endpoint::deliver_kept(unexpected& m, const request& asked, const local_memory& memory) {
   connection* c = m.on;
   const bool free = deliver(c, m.info, m.payload, m.holder, asked, memory);
-  if (!free) {
+  if (!free && m.holder) {
     // A device copies from the receive buffer, which goes back to the core after that.
     m.holder = nullptr;
     --held_buffers_;
