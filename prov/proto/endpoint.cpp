@@ -66,6 +66,11 @@ void endpoint::shut_down() {
   shared_receives_.reset();
   core_queue_.reset();
   drop_queued();
+  // Deregistration is a call of the core's: now, while the caller holds the domain lock.
+  receive_buffers_.reset();
+  send_buffers_.reset();
+  chunks_.reset();
+  slots_.reset();
 }
 
 // An application may close as soon as its sends have completed: what the completion promised must
@@ -103,6 +108,12 @@ void endpoint::drop_queued() {
 }
 
 void endpoint::let_go_of(const reg::region& r) {
+  // Answers to reads are loaded by the device without a transfer; it ends by itself, soon.
+  for (device_copy& c : copies_) {
+    if (!c.ticket.id || c.engine->owner() != r.owner) continue;
+    if (const int ret = c.engine->wait(c.ticket, -1)) c.chunk->failed = ret;
+    c.ticket = {};
+  }
   const auto uses = [&](const transfer& t) {
     for (std::size_t i = 0; i < t.memory.count(); ++i) {
       if (t.memory[i].registered == &r) return true;

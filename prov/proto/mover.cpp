@@ -28,15 +28,22 @@ std::size_t endpoint::chunk_length(std::size_t transfer_length) const noexcept {
 void endpoint::move(transfer& t) {
   // Slots are filled, and buffers drained, as the peer's messages say.
   if (t.moves != transfer::motion::pull && t.moves != transfer::motion::push) return;
+  const auto id = t.id;
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
     if (!t.slots) limit = std::min(limit, remote_run(t, t.issued));
     const bool staged = place.segment->on || t.slots;
     const issue_result did = staged ? issue_staged(t, limit) : issue_direct(t, place, limit);
-    if (did == issue_result::issued) continue;
+    if (did == issue_result::issued) {
+      // A chunk that needed no device and could not leave has ended the transfer.
+      if (transfers_.find(id) != &t) return;
+      continue;
+    }
     // Something in flight will come back here; without that, try again later.
-    if (did == issue_result::no_room && t.in_flight == 0) stalled_.push_back(&t);
+    if (did == issue_result::no_room && t.in_flight == 0 &&
+        std::find(stalled_.begin(), stalled_.end(), &t) == stalled_.end())
+      stalled_.push_back(&t);
     return;
   }
 }
