@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <span>
@@ -65,11 +65,10 @@ int hlthunk_wait_for_cs(int fd, uint64_t seq, uint64_t timeout_us, uint32_t* sta
   if (!status) return -EINVAL;
   *status = 0;
   const int rc = info_call(fd, [&](context& c) {
-    return c.is_control() ? -ENOTTY : wait_cs(c.state(), seq, timeout_us, *status);
+    if (c.is_control()) return -ENOTTY;
+    c.lend_cpu(seq);
+    return wait_cs(c.state(), seq, timeout_us, *status);
   });
-  // A real engine has no need of the CPU that polls for its end; the simulated one may be waiting
-  // for it.
-  if (rc == 0 && *status == HL_WAIT_CS_STATUS_BUSY) ::sched_yield();
   return rc;
 }
 
@@ -80,6 +79,7 @@ int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
   return info_call(fd, [&](context& c) {
     if (c.is_control()) return -ENOTTY;
     const std::span<const uint64_t> seqs(in->seq, in->seq_len);
+    c.lend_cpu(*std::max_element(seqs.begin(), seqs.end()));
     const int rc = wait_any_cs(c.state(), seqs, in->timeout_us, out->seq_set);
     out->completed = static_cast<uint8_t>(std::popcount(out->seq_set));
     out->status = out->seq_set ? HL_WAIT_CS_STATUS_COMPLETED : HL_WAIT_CS_STATUS_BUSY;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <map>
 #include <string>
@@ -16,9 +17,11 @@
 namespace hlsim {
 namespace {
 
+/// Submissions are frequent, changes of the fault file are not.
+constexpr uint64_t engine_fault_age_ns = 1'000'000;
+
 uint64_t generation_of(device_state& state) {
-  const state_lock lock(state);
-  return state.generation;
+  return std::atomic_ref(state.generation).load(std::memory_order_acquire);
 }
 
 /// The contexts that this process has met, by the device and inode of their files.
@@ -95,9 +98,9 @@ context::context(state_mapping state, bool control, hbm_store hbm)
       generation_(generation_of(*state_)),
       hbm_(std::move(hbm)) {}
 
-int context::status() const {
+int context::status(uint64_t fault_age_ns) const {
   fault_set& faults = fault_set::instance();
-  faults.refresh();
+  faults.refresh(fault_age_ns);
   const uint32_t index = state_->index;
   if (faults.strikes(fault::removal, index)) return -ENODEV;
   if (faults.strikes(fault::malfunction, index)) return HL_DEVICE_STATUS_MALFUNCTION;
@@ -106,28 +109,43 @@ int context::status() const {
   return state_->in_reset ? HL_DEVICE_STATUS_IN_RESET : HL_DEVICE_STATUS_OPERATIONAL;
 }
 
-int context::health() const {
-  const int now = status();
+int context::health(uint64_t fault_age_ns) const {
+  const int now = status(fault_age_ns);
   if (now < 0) return now;
   return now == HL_DEVICE_STATUS_OPERATIONAL ? 0 : -EBUSY;
 }
 
 uint64_t context::submit(std::span<const command_buffer> buffers) {
   const std::lock_guard lock(submit_mutex_);
-  const auto healthy = [this] { return health() == 0; };
+  const auto healthy = [this] { return health(engine_fault_age_ns) == 0; };
   const uint64_t seq = begin_cs(*state_, healthy);
   if (seq == 0) return 0;
-  if (!engine_)
-    engine_ = std::make_unique<engine>(*state_, device(), hbm_, healthy, [this] {
+  std::shared_ptr<engine> e = current_engine();
+  if (!e) {
+    e = std::make_shared<engine>(*state_, device(), hbm_, healthy, [this] {
       return fault_set::instance().strikes(fault::cs_timeout, state_->index);
     });
-  engine_->submit(seq, buffers);
+    const std::lock_guard publish(engine_mutex_);
+    engine_ = e;
+  }
+  e->submit(seq, buffers);
   return seq;
+}
+
+std::shared_ptr<engine> context::current_engine() const {
+  const std::lock_guard lock(engine_mutex_);
+  return engine_;
+}
+
+void context::lend_cpu(uint64_t seq) const {
+  if (const std::shared_ptr<engine> e = current_engine()) e->lend_cpu(seq);
 }
 
 void context::stop_engine() {
   const std::lock_guard lock(submit_mutex_);
-  engine_.reset();
+  std::shared_ptr<engine> last;
+  const std::lock_guard publish(engine_mutex_);
+  last.swap(engine_);
 }
 
 context_ref find_context(int fd) {

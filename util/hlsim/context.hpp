@@ -26,22 +26,28 @@ class context {
   [[nodiscard]] bool is_control() const noexcept { return control_; }
   [[nodiscard]] uint64_t generation() const noexcept { return generation_; }
 
-  /// 0, -ENODEV (removed) or -EBUSY (in reset, malfunction).
-  [[nodiscard]] int health() const;
+  /// 0, -ENODEV (removed) or -EBUSY (in reset, malfunction). A change of the fault file is seen
+  /// after `fault_age_ns` at the latest.
+  [[nodiscard]] int health(uint64_t fault_age_ns = 0) const;
   /// enum hl_device_status, or -ENODEV.
-  [[nodiscard]] int status() const;
+  [[nodiscard]] int status(uint64_t fault_age_ns = 0) const;
 
   /// Gives `buffers` to the queues. The sequence number, 0 when the device failed meanwhile.
   uint64_t submit(std::span<const command_buffer> buffers);
   void stop_engine();
+  /// See engine::lend_cpu.
+  void lend_cpu(uint64_t seq) const;
 
  private:
+  [[nodiscard]] std::shared_ptr<engine> current_engine() const;
+
   const state_mapping state_;
   const bool control_;
   const uint64_t generation_;
   const hbm_store hbm_;
-  std::mutex submit_mutex_;  ///< a queue sees submissions in the order of their numbers
-  std::unique_ptr<engine> engine_;
+  std::mutex submit_mutex_;          ///< a queue sees submissions in the order of their numbers
+  mutable std::mutex engine_mutex_;  ///< of the pointer alone: a submission may block for long
+  std::shared_ptr<engine> engine_;
 };
 
 using context_ref = std::shared_ptr<context>;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <iterator>
 
@@ -19,10 +20,22 @@ cs_slot& slot_of(device_state& state, uint64_t seq) noexcept {
   return state.cs[seq % cs_slots];
 }
 
+/// Under the state_lock; is_running reads without it.
+void set_progress(cs_slot& slot, cs_progress progress) noexcept {
+  std::atomic_ref(slot.progress).store(progress, std::memory_order_release);
+}
+
+/// Polled often, so without the mutex that the engine needs. Says yes only while it is so.
+bool is_running(device_state& state, uint64_t seq) noexcept {
+  cs_slot& slot = slot_of(state, seq);
+  return std::atomic_ref(slot.progress).load(std::memory_order_acquire) == cs_progress::running &&
+         std::atomic_ref(slot.seq).load(std::memory_order_relaxed) == seq;
+}
+
 /// A process that died leaves its submissions running for ever; the driver would have aborted them.
 void abort_if_orphan(cs_slot& slot) noexcept {
   if (slot.progress == cs_progress::running && ::kill(slot.pid, 0) != 0 && errno == ESRCH)
-    slot.progress = cs_progress::aborted;
+    set_progress(slot, cs_progress::aborted);
 }
 
 uint64_t deadline_after(uint64_t timeout_us) noexcept {
@@ -58,7 +71,10 @@ uint64_t begin_within_tick(device_state& state) {
     if (slot_of(state, state.next_seq).progress == cs_progress::running) return 0;
   }
   const uint64_t seq = state.next_seq++;
-  slot_of(state, seq) = {seq, cs_progress::running, ::getpid()};
+  cs_slot& slot = slot_of(state, seq);
+  slot.pid = ::getpid();
+  std::atomic_ref(slot.seq).store(seq, std::memory_order_relaxed);
+  set_progress(slot, cs_progress::running);
   return seq;
 }
 
@@ -74,12 +90,16 @@ uint64_t begin_cs(device_state& state, const std::function<bool()>& may_go_on) {
 void finish_cs(device_state& state, uint64_t seq, cs_progress result) {
   {
     const state_lock lock(state);
-    if (slot_of(state, seq).seq == seq) slot_of(state, seq).progress = result;
+    if (slot_of(state, seq).seq == seq) set_progress(slot_of(state, seq), result);
   }
   ::pthread_cond_broadcast(&state.cs_changed);  // outside, so that the woken find the lock free
 }
 
 int wait_cs(device_state& state, uint64_t seq, uint64_t timeout_us, uint32_t& status) {
+  if (timeout_us == 0 && is_running(state, seq)) {
+    status = HL_WAIT_CS_STATUS_BUSY;
+    return 0;
+  }
   state_lock lock(state);
   if (seq == 0 || seq >= state.next_seq) return -EINVAL;
   cs_slot& slot = slot_of(state, seq);

@@ -6,7 +6,6 @@
 #include <cstdio>
 
 #include "cs_table.hpp"
-#include "packets.hpp"
 
 namespace hlsim {
 namespace {
@@ -16,8 +15,19 @@ constexpr uint64_t hold_every = 8;
 constexpr std::chrono::microseconds hold_sometimes{50};
 constexpr std::chrono::microseconds hold_always{2000};
 
-/// Bytes whose time is booked and copied at once, so that a stop is noticed.
-constexpr uint64_t slice_bytes = 16 << 20;
+/// How long a new job waits for its worker before a polling thread begins it. An idle CPU wakes the
+/// worker sooner.
+constexpr uint64_t worker_late_ns = 10'000;
+
+/// A thread that polled this lately will be there in time to go on with a job that has begun, so
+/// the worker need not wake for it and gives it a start.
+constexpr uint64_t polled_lately_ns = 50'000;
+constexpr uint64_t head_start_ns = 20'000;
+
+std::chrono::nanoseconds until(uint64_t at_ns) {
+  const uint64_t now = now_ns();
+  return std::chrono::nanoseconds(at_ns > now ? at_ns - now : 0);
+}
 
 }  // namespace
 
@@ -36,7 +46,7 @@ engine::~engine() {
     stop_ = true;
   }
   completed_.notify_all();
-  for (auto& [index, q] : queues_) q.has_jobs.notify_one();
+  for (auto& [index, q] : queues_) q.has_work.notify_one();
   for (auto& [index, q] : queues_) q.worker.join();
 }
 
@@ -45,14 +55,12 @@ void engine::submit(uint64_t seq, std::span<const command_buffer> buffers) {
   owner->seq = seq;
   owner->submitted_ns = now_ns();
   owner->buffers_left = static_cast<uint32_t>(buffers.size());
-  {
-    const std::lock_guard lock(mutex_);
-    for (const command_buffer& b : buffers) {
-      queue& q = queues_[b.queue];
-      q.jobs.push_back({owner, b});
-      if (!q.worker.joinable()) q.worker = std::thread([this, &q] { work(q); });
-      q.has_jobs.notify_one();
-    }
+  const std::lock_guard lock(mutex_);
+  for (const command_buffer& b : buffers) {
+    queue& q = queues_[b.queue];
+    q.jobs.push_back({owner, b, job::hold::undecided, nullptr});
+    if (!q.worker.joinable()) q.worker = std::thread([this, &q] { work(q); });
+    if (q.jobs.size() == 1) q.has_work.notify_one();
   }
 }
 
@@ -60,29 +68,62 @@ void engine::work(queue& q) {
   prepare_to_sleep();
   std::unique_lock lock(mutex_);
   while (true) {
-    q.has_jobs.wait(lock, [&] { return stop_ || !q.jobs.empty(); });
+    q.has_work.wait(lock, [&] { return !q.taken && (stop_ || !q.jobs.empty()); });
     if (q.jobs.empty()) return;
-    const job j = q.jobs.front();
-    hold_back(j, lock);
-    lock.unlock();
-    run(j);
-    lock.lock();
-    q.jobs.pop_front();
-    newest_done_ = std::max(newest_done_, j.owner->seq);
-    completed_.notify_all();
+    hold_back(q, lock);
+    if (q.taken || q.jobs.empty()) continue;
+    const uint64_t wake = step(q, lock);
+    if (wake == 0 || stop_) continue;
+    const bool polled = now_ns() - last_poll_ns_ < polled_lately_ns;
+    q.has_work.wait_for(lock, until(wake + (polled ? head_start_ns : 0)));
   }
 }
 
+void engine::lend_cpu(uint64_t seq) {
+  const uint64_t now = now_ns();
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  last_poll_ns_ = now;
+  for (auto& [index, q] : queues_) {
+    if (q.taken || q.jobs.empty()) continue;
+    job& front = q.jobs.front();
+    if (front.owner->seq > seq || !may_begin(front)) continue;
+    const uint64_t due =
+        front.run ? front.run->wake_ns() : front.owner->submitted_ns + worker_late_ns;
+    if (now < due) continue;
+    const bool ended = step(q, lock) == 0;
+    if (stop_ || (ended && !q.jobs.empty())) q.has_work.notify_one();
+  }
+}
+
+bool engine::may_begin(const job& j) const {
+  if (j.order == job::hold::undecided) return !must_be_held(j);
+  return j.order == job::hold::released;
+}
+
 /// Lets a later submission of another queue go first. That later one is not held itself.
-void engine::hold_back(const job& j, std::unique_lock<std::mutex>& lock) {
-  const reorder order = current_settings().order;
-  if (order == reorder::never) return;
-  const bool always = order == reorder::always;
-  const bool overtakes = always && waits_elsewhere(j, std::less<>());
-  const bool in_turn = j.owner->seq % hold_every == 0 && waits_elsewhere(j, std::greater<>());
-  if (overtakes || (!always && !in_turn)) return;
+void engine::hold_back(queue& q, std::unique_lock<std::mutex>& lock) {
+  job& j = q.jobs.front();
+  if (may_begin(j)) return;
+  j.order = job::hold::held;
+  const uint64_t seq = j.owner->seq;
+  const bool always = current_settings().order == reorder::always;
   completed_.wait_for(lock, always ? hold_always : hold_sometimes,
-                      [&] { return stop_ || newest_done_ > j.owner->seq; });
+                      [&] { return stop_ || newest_done_ > seq; });
+  // Nobody else takes up a job that is held, so it is still there.
+  j.order = job::hold::released;
+}
+
+bool engine::must_be_held(const job& j) const {
+  switch (current_settings().order) {
+    case reorder::never:
+      return false;
+    case reorder::always:
+      return !waits_elsewhere(j, std::less<>());
+    case reorder::sometimes:
+      break;
+  }
+  return j.owner->seq % hold_every == 0 && waits_elsewhere(j, std::greater<>());
 }
 
 bool engine::waits_elsewhere(const job& j,
@@ -94,8 +135,51 @@ bool engine::waits_elsewhere(const job& j,
   });
 }
 
-void engine::run(const job& j) {
-  const cs_progress result = execute(j);
+uint64_t engine::step(queue& q, std::unique_lock<std::mutex>& lock) {
+  job& j = q.jobs.front();  // stays where it is while others push behind it
+  j.order = job::hold::released;
+  q.taken = true;
+  lock.unlock();
+  const std::optional<cs_progress> result = carry_out(j);
+  if (result) end(j, *result);
+  lock.lock();
+  q.taken = false;
+  if (!result) return j.run->wake_ns();
+  newest_done_ = std::max(newest_done_, j.owner->seq);
+  q.jobs.pop_front();
+  if (current_settings().order != reorder::never) completed_.notify_all();
+  return 0;
+}
+
+std::optional<cs_progress> engine::carry_out(job& j) {
+  if (stop_) return cs_progress::aborted;
+  if (!j.run) {
+    if (!healthy_()) return cs_progress::aborted;
+    if (times_out_()) return cs_progress::timed_out;
+    const uint64_t ready = j.owner->submitted_ns + current_settings().latency_ns;
+    j.run = std::make_unique<buffer_run>(tools_, j.buffer, ready);
+  }
+  switch (j.run->advance()) {
+    case buffer_run::state::waiting:
+      return std::nullopt;
+    case buffer_run::state::failed:
+      return fail(j);
+    case buffer_run::state::done:
+      break;
+  }
+  // A reset takes along what had not completed when it began.
+  return stop_ || !healthy_() ? cs_progress::aborted : cs_progress::completed;
+}
+
+cs_progress engine::fail(const job& j) const {
+  std::fprintf(stderr,
+               "hlsim: simulated Gaudi2: submission %llu on queue %u touches an address that is "
+               "not mapped or holds an unknown packet; the device resets\n",
+               static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
+  return cs_progress::aborted;
+}
+
+void engine::end(job& j, cs_progress result) {
   if (result != cs_progress::completed) j.owner->outcome = result;
   if (j.owner->buffers_left.fetch_sub(1) == 1) retire(*j.owner);
 }
@@ -111,59 +195,6 @@ void engine::retire(submission& s) {
     }
   }
   finish_cs(state_, s.seq, outcome);
-}
-
-cs_progress engine::execute(const job& j) {
-  if (stop_ || !healthy_()) return cs_progress::aborted;
-  if (times_out_()) return cs_progress::timed_out;
-  const uint64_t ready = j.owner->submitted_ns + current_settings().latency_ns;
-  if (!execute_packets(j.buffer, ready, false)) {
-    std::fprintf(stderr,
-                 "hlsim: simulated Gaudi2: submission %llu on queue %u touches an address that is "
-                 "not mapped or holds an unknown packet; the device resets\n",
-                 static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
-    return cs_progress::aborted;
-  }
-  // A reset takes along what had not completed when it began.
-  return stop_ || !healthy_() ? cs_progress::aborted : cs_progress::completed;
-}
-
-/// The buffer is read here, not at submission: the hardware fetches it when it gets there.
-bool engine::execute_packets(const command_buffer& buffer, uint64_t ready_ns, bool nested) {
-  std::vector<char> bytes(buffer.size);
-  if (!mover_.fetch(buffer.va, bytes.data(), bytes.size())) return false;
-  sleep_until(ready_ns, stop_);
-  for (std::span<const char> rest(bytes); !rest.empty() && !stop_;) {
-    const std::optional<packet> p = decode(rest);
-    if (!p) return false;
-    rest = rest.subspan(p->bytes);
-    if (p->op == opcode::lin_dma && !transfer(*p, ready_ns)) return false;
-    if (p->op != opcode::cp_dma) continue;
-    if (nested || !execute_packets({buffer.queue, p->source, p->size}, ready_ns, true))
-      return false;
-  }
-  return true;
-}
-
-/// Sleeps first and copies last, so that nothing of the data is seen before its time.
-bool engine::transfer(const packet& p, uint64_t ready_ns) {
-  const direction link = p.memset ? direction::d2d : mover_.direction_of(p.source, p.destination);
-  auto& cost = copy_ns_per_byte_[static_cast<size_t>(link)];
-  for (uint64_t done = 0; done < p.size && !stop_;) {
-    const uint64_t n = std::min<uint64_t>(p.size - done, slice_bytes);
-    const uint64_t due = pace_.book(link, n, ready_ns);
-    const double bytes = static_cast<double>(n);
-    sleep_until(due - std::min(due, static_cast<uint64_t>(cost * bytes)), stop_);
-    const uint64_t begin = now_ns();
-    const bool ok = p.memset ? mover_.fill(p.destination + done, n, static_cast<uint32_t>(p.source))
-                             : mover_.copy(p.source + done, p.destination + done, n);
-    if (!ok) return false;
-    const double taken = static_cast<double>(now_ns() - begin) / bytes;
-    cost = cost * 0.75 + std::min(taken, 2.0) * 0.25;
-    sleep_until(due, stop_);
-    done += n;
-  }
-  return true;
 }
 
 }  // namespace hlsim

@@ -14,22 +14,17 @@
 #include <thread>
 #include <vector>
 
-#include "mover.hpp"
-#include "pace.hpp"
+#include "buffer_run.hpp"
 
 namespace hlsim {
-
-/// A chunk of a submission: a command buffer in device address space, for one queue.
-struct command_buffer {
-  uint32_t queue;
-  uint64_t va;
-  uint32_t size;  ///< bytes
-};
 
 /// The queue managers and DMA engines of one context, for the submissions of this process: a thread
 /// per queue, started when the queue is first used. In order within a queue; across queues a later
 /// submission is made to overtake an earlier one, so that no consumer relies on an order that the
 /// device does not give.
+///
+/// A real engine does not need the CPUs. Where they are all busy a worker may not get one for
+/// milliseconds, so a thread that polls for the end of a submission lends its own.
 class engine {
  public:
   /// `healthy` says whether the device still works; it is asked before each command buffer. The
@@ -44,6 +39,10 @@ class engine {
   /// Takes submission `seq`, got from begin_cs. Never blocks.
   void submit(uint64_t seq, std::span<const command_buffer> buffers);
 
+  /// Does what is due of the submissions up to `seq` that no worker has taken up in time. Never
+  /// sleeps.
+  void lend_cpu(uint64_t seq);
+
  private:
   struct submission {
     uint64_t seq;
@@ -54,38 +53,46 @@ class engine {
   struct job {
     std::shared_ptr<submission> owner;
     command_buffer buffer;
+    enum class hold { undecided, held, released } order = hold::undecided;
+    std::unique_ptr<buffer_run> run;  ///< once begun
   };
   struct queue {
-    std::deque<job> jobs;  ///< the front one is being run
+    std::deque<job> jobs;  ///< in order; the front one is being carried out
+    bool taken = false;    ///< the front one, by a thread that works on it without the mutex
     std::thread worker;
     /// Of the worker alone: waking those of all queues for each submission costs more than the
     /// copies.
-    std::condition_variable has_jobs;
+    std::condition_variable has_work;
   };
 
   void work(queue& q);
-  void hold_back(const job& j, std::unique_lock<std::mutex>& lock);
+  void hold_back(queue& q, std::unique_lock<std::mutex>& lock);
   /// True when a submission `than` (earlier or later) this one has not completed on another queue.
   [[nodiscard]] bool waits_elsewhere(const job& j,
                                      const std::function<bool(uint64_t, uint64_t)>& than) const;
-  void run(const job& j);
-  cs_progress execute(const job& j);
-  bool execute_packets(const command_buffer& buffer, uint64_t ready_ns, bool nested);
-  bool transfer(const struct packet& p, uint64_t ready_ns);
+  [[nodiscard]] bool must_be_held(const job& j) const;
+  [[nodiscard]] bool may_begin(const job& j) const;
+  /// Works on the front job. The time at which to go on with it; 0 when it has ended.
+  uint64_t step(queue& q, std::unique_lock<std::mutex>& lock);
+  /// nothing: it goes on later.
+  std::optional<cs_progress> carry_out(job& j);
+  cs_progress fail(const job& j) const;
+  void end(job& j, cs_progress result);
   void retire(submission& s);
 
   device_state& state_;
   const uint64_t generation_;
   const mover mover_;
   pace pace_;
+  run_tools tools_{mover_, pace_};
   const std::function<bool()> healthy_, times_out_;
   std::atomic<bool> stop_{false};
-  std::array<std::atomic<double>, 3> copy_ns_per_byte_{0.25, 0.25, 0.25};  ///< as measured lately
 
   std::mutex mutex_;
   std::condition_variable completed_;  ///< for submissions that are held back
   std::map<uint32_t, queue> queues_;
   uint64_t newest_done_ = 0;
+  uint64_t last_poll_ns_ = 0;  ///< by a thread that lends its CPU
 };
 
 }  // namespace hlsim

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "settings.hpp"
+#include "shared_state.hpp"
 
 namespace hlsim {
 namespace {
@@ -68,7 +69,10 @@ bool fault_set::strikes(table& faults, fault which, uint32_t index) {
   return false;
 }
 
-void fault_set::refresh() {
+void fault_set::refresh(uint64_t max_age_ns) {
+  const uint64_t now = now_ns();
+  if (max_age_ns != 0 && now - looked_ns_ < max_age_ns) return;
+  looked_ns_ = now;
   const int64_t seen = stamp(path_);
   const std::lock_guard lock(mutex_);
   if (seen == file_stamp_) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -15,8 +16,9 @@ enum class fault { busy, in_reset, malfunction, removal, cs_timeout, enomem, emf
 /// change while the process runs. Thread-safe.
 class fault_set {
  public:
-  /// Reads the file again if it has changed. One system call when it has not.
-  void refresh();
+  /// Reads the file again if it has changed. One system call when it has not, none when the last
+  /// look at it was less than `max_age_ns` ago.
+  void refresh(uint64_t max_age_ns = 0);
 
   /// True when `which` strikes device `index` now. A fault with a count ("emfile=3") strikes only
   /// at the count-th question.
@@ -45,6 +47,7 @@ class fault_set {
   table from_file_;
   const std::string path_;
   int64_t file_stamp_ = 0;
+  std::atomic<uint64_t> looked_ns_{0};
 };
 
 }  // namespace hlsim

@@ -65,6 +65,7 @@ settings read() {
   s.latency_ns = static_cast<uint64_t>(number("HLSIM_LATENCY_US", 0) * 1e3);
   s.release_ns = static_cast<uint64_t>(number("HLSIM_RELEASE_MS", 0) * 1e6);
   s.order = order();
+  s.dry = number("HLSIM_DRY", 0) != 0;
   if (const char* text = std::getenv("HLSIM_FAULT")) s.faults = text;
   return s;
 }

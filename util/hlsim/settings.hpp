@@ -19,6 +19,7 @@ struct settings {
   uint64_t latency_ns = 0;           ///< per submission
   uint64_t release_ns = 0;           ///< how long open says EAGAIN after the last close
   reorder order = reorder::sometimes;
+  bool dry = false;    ///< copies take their time and move nothing
   std::string faults;  ///< HLSIM_FAULT
 };
 

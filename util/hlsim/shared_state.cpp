@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "shared_state.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -45,7 +46,7 @@ void initialise_sync(device_state& state) noexcept {
 }
 
 void reset_context(device_state& state) noexcept {
-  ++state.generation;
+  std::atomic_ref(state.generation).fetch_add(1, std::memory_order_release);
   state.in_reset = 0;
   state.last_handle = state.last_export = 0;
   state.next_seq = 1;

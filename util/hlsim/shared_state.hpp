@@ -49,7 +49,7 @@ struct export_record {
 enum class cs_progress : uint32_t { empty, running, completed, timed_out, aborted };
 
 struct cs_slot {
-  uint64_t seq;
+  uint64_t seq;  ///< this and `progress` are also read without the mutex
   cs_progress progress;
   int32_t pid;  ///< whose worker runs it
 };
@@ -63,7 +63,7 @@ struct device_state {
 
   pthread_mutex_t mutex;
   pthread_cond_t cs_changed;
-  uint64_t generation;  ///< counts contexts
+  uint64_t generation;  ///< counts contexts; also read without the mutex
   uint64_t open_count;
   uint64_t opened_ns, closed_ns;  ///< CLOCK_MONOTONIC
   uint32_t context_active;
