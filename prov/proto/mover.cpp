@@ -17,7 +17,7 @@ namespace gaudi::proto {
 // Small enough that the first copy, the wire and the last copy overlap for most of the transfer,
 // large enough that the cost of a chunk does not show.
 std::size_t endpoint::chunk_length(std::size_t transfer_length) const noexcept {
-  constexpr std::size_t chunks = 32;
+  constexpr std::size_t chunks = 16;
   constexpr std::size_t least = std::size_t{64} * 1024;
   constexpr std::size_t page = 4096;
   const std::size_t even = (transfer_length / chunks + page - 1) & ~(page - 1);

@@ -6,6 +6,7 @@
   bandwidth  1 MiB tagged stream: gaudi's rate over that of tcp;ofi_rxm         (goal: at least 0.95)
   staged     device-device stream over min(copy rate, wire rate), for several
              rates of the stand-in's copy engine; simulated Gaudi2              (goal: at least 0.85 from 4 MiB)
+             "dry": its copies take their time but no CPU, as real ones do
   idle       resident memory per connected peer that says nothing               (goal: below 64 KiB)
 
 Both processes of a pair run on a CPU of their own. Figures of the stand-in are this machine's, not a Gaudi's.
@@ -96,20 +97,22 @@ class Bench:
 
     def staged(self):
         """All three rates belong to one round, so that the machine's moods meet them alike."""
-        for rate in [5] if self.smoke else [1, 5, 0]:
-            extra = {"HLSIM_H2D_GBPS": str(rate), "HLSIM_D2H_GBPS": str(rate)}
-            for size, iterations in [("4M", 4)] if self.smoke else [("4M", 100), ("16M", 30), ("64M", 10)]:
-                options = ["--op", "tagged", "--window", 1, "--iters", iterations, "--size", size]
-                bounds, got = [], []
-                for _ in range(self.pairs):
-                    bytes_each = int(size[:-1]) << 20
-                    copy = min(self.program("perf_copy_rate", bytes_each, iterations, extra=extra))
-                    wire = self.measure("gaudi", options)["megabytes_per_second"]
-                    got.append(self.measure("gaudi", options, extra, devices=True)["megabytes_per_second"])
-                    bounds.append(min(copy, wire))
-                name = f"{rate} GB/s" if rate else "unlimited"
-                self.report(f"staged {size}, copy at {name}", got, bounds, "MB/s",
-                            [a / b for a, b in zip(got, bounds)], "  (simulated Gaudi2)")
+        for dry in [0] if self.smoke else [0, 1]:
+            for rate in [5] if self.smoke else [1, 5, 0]:
+                extra = {"HLSIM_H2D_GBPS": str(rate), "HLSIM_D2H_GBPS": str(rate), "HLSIM_DRY": str(dry)}
+                for size, iterations in [("4M", 4)] if self.smoke else [("4M", 100), ("16M", 30), ("64M", 10)]:
+                    name = f"staged {size}, " + (f"{rate} GB/s" if rate else "unlimited") + (", dry" if dry else "")
+                    self.staged_one(name, size, iterations, extra)
+
+    def staged_one(self, name, size, iterations, extra):
+        options = ["--op", "tagged", "--window", 1, "--iters", iterations, "--size", size]
+        bounds, got = [], []
+        for _ in range(self.pairs):
+            copy = min(self.program("perf_copy_rate", int(size[:-1]) << 20, iterations, extra=extra))
+            wire = self.measure("gaudi", options)["megabytes_per_second"]
+            got.append(self.measure("gaudi", options, extra, devices=True)["megabytes_per_second"])
+            bounds.append(min(copy, wire))
+        self.report(name, got, bounds, "MB/s", [a / b for a, b in zip(got, bounds)], "  (simulated Gaudi2)")
 
     def idle(self):
         peers = 8 if self.smoke else 64
