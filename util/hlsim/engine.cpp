@@ -68,7 +68,9 @@ void engine::work(queue& q) {
   prepare_to_sleep();
   std::unique_lock lock(mutex_);
   while (true) {
+    q.asleep = true;
     q.has_work.wait(lock, [&] { return !q.taken && (stop_ || !q.jobs.empty()); });
+    q.asleep = false;
     if (q.jobs.empty()) return;
     hold_back(q, lock);
     if (q.taken || q.jobs.empty()) continue;
@@ -92,7 +94,7 @@ void engine::lend_cpu(uint64_t seq) {
         front.run ? front.run->wake_ns() : front.owner->submitted_ns + worker_late_ns;
     if (now < due) continue;
     const bool ended = step(q, lock) == 0;
-    if (stop_ || (ended && !q.jobs.empty())) q.has_work.notify_one();
+    if (ended || q.asleep) q.has_work.notify_one();
   }
 }
 

@@ -59,6 +59,7 @@ class engine {
   struct queue {
     std::deque<job> jobs;  ///< in order; the front one is being carried out
     bool taken = false;    ///< the front one, by a thread that works on it without the mutex
+    bool asleep = false;   ///< the worker, until there is work or the front job is given back
     std::thread worker;
     /// Of the worker alone: waking those of all queues for each submission costs more than the
     /// copies.
