@@ -46,13 +46,6 @@ ssize_t cancel(fid_t f, void* context) noexcept {
   });
 }
 
-int no_option(fid_t, int, int, void*, std::size_t*) noexcept {
-  return -FI_ENOPROTOOPT;
-}
-int no_option_to_set(fid_t, int, int, const void*, std::size_t) noexcept {
-  return -FI_ENOPROTOOPT;
-}
-
 fi_ops make_fid_ops() noexcept {
   fi_ops ops = only_close(close);
   ops.bind = bind;
@@ -62,8 +55,8 @@ fi_ops make_fid_ops() noexcept {
 fi_ops fid_ops = make_fid_ops();
 fi_ops_ep ep_ops{.size = sizeof(fi_ops_ep),
                  .cancel = cancel,
-                 .getopt = no_option,
-                 .setopt = no_option_to_set,
+                 .getopt = endpoint_getopt,
+                 .setopt = endpoint_setopt,
                  .tx_ctx = not_supported,
                  .rx_ctx = not_supported,
                  .rx_size_left = not_supported,

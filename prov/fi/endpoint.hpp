@@ -79,6 +79,10 @@ class endpoint final : public fid_ep {
 /// The endpoint op of fid_domain. -FI_EINVAL: not FI_EP_RDM.
 int endpoint_open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noexcept;
 
+// endpoint_options.cpp
+int endpoint_getopt(fid_t f, int level, int name, void* out, std::size_t* length) noexcept;
+int endpoint_setopt(fid_t f, int level, int name, const void* in, std::size_t length) noexcept;
+
 // The operation tables, each in its file.
 extern fi_ops_cm endpoint_cm_ops;
 extern fi_ops_msg endpoint_msg_ops;

@@ -16,7 +16,7 @@ namespace gaudi::fi::offer {
 
 /// Capabilities that an application must name to get them, once it names any.
 inline constexpr std::uint64_t primary_caps =
-    FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_HMEM;
+    FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_HMEM;
 /// Narrow a primary capability; none named means all.
 inline constexpr std::uint64_t message_directions = FI_SEND | FI_RECV;
 inline constexpr std::uint64_t rma_directions =
@@ -28,11 +28,12 @@ inline constexpr std::uint64_t caps =
 inline constexpr std::uint64_t tx_caps =
     FI_MSG | FI_TAGGED | FI_RMA | FI_HMEM | FI_SEND | FI_READ | FI_WRITE;
 inline constexpr std::uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_HMEM | FI_DIRECTED_RECV |
-                                         FI_SOURCE | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
+                                         FI_MULTI_RECV | FI_SOURCE | FI_RECV | FI_REMOTE_READ |
+                                         FI_REMOTE_WRITE;
 
 inline constexpr std::uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                                              FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MORE;
-inline constexpr std::uint64_t rx_op_flags = FI_COMPLETION | FI_MORE;
+inline constexpr std::uint64_t rx_op_flags = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
 
 /// Messages of one sender match in the order they were sent; nothing is promised between RMA and
 /// messages, which may take different paths.

@@ -63,6 +63,7 @@ inline ssize_t receive_on(endpoint& e, const base::result<proto::local_memory>& 
   if (call.flags & FI_PEEK) return e.core().peek(wanted, claim, discard);
   if (claim) return e.core().receive_claimed(*memory, wanted, discard);
   if (discard) return -FI_EINVAL;
+  if ((call.flags & FI_MULTI_RECV) && !wanted.tagged) return e.core().receive_many(*memory, wanted);
   return e.core().receive(*memory, wanted);
 }
 

@@ -121,11 +121,18 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
     m.length = length - start;
   }
 
-  posted_hook* matched = queue_for(flags & wire::tagged).match_arrival(c.remote->number, m.tag);
+  match_queue& queue = queue_for(flags & wire::tagged);
+  posted_hook* matched = queue.find_posted_for(c.remote->number, m.tag);
   if (!matched) return keep_unexpected(c, b, m, b.bytes + start);
   auto& receive = static_cast<posted_receive&>(*matched);
-  const bool free = deliver(&c, m, b.bytes + start, &b, receive.asked, receive.memory);
-  receive_pool_.destroy(&receive);
+  bool free;
+  if (receive.many) [[unlikely]] {
+    free = deliver_into_many(c, m, b.bytes + start, b, receive);
+  } else {
+    queue.remove(receive);
+    free = deliver(&c, m, b.bytes + start, &b, receive.asked, receive.memory);
+    receive_pool_.destroy(&receive);
+  }
   consumed_data(c);
   return free;
 }

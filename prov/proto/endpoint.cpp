@@ -33,7 +33,8 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       keys_(keys),
       paths_(paths),
       how_(how),
-      message_limit_(message_limit(how.eager_size)) {
+      message_limit_(message_limit(how.eager_size)),
+      min_multi_recv_(how.eager_size) {
   const auto limit = staged_at_once * how_.staging_depth;
   send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
                                                 buffers_per_slab, send_buffer_limit);

@@ -96,6 +96,8 @@ class endpoint final : private connection_observer, private address_vector::list
   // Errors after that are reported by completion.
   int send(const local_memory& memory, const outgoing& message);
   int receive(const local_memory& memory, const incoming& wanted);
+  /// FI_MULTI_RECV, untagged only. -FI_EINVAL: not one buffer.
+  int receive_many(const local_memory& memory, const incoming& wanted);
   int write(const local_memory& memory, const rma_access& access);
   int read(const local_memory& memory, const rma_access& access);
 
@@ -107,6 +109,10 @@ class endpoint final : private connection_observer, private address_vector::list
 
   /// Completes the posted receive of this context with FI_ECANCELED. -FI_ENOENT: none is posted.
   int cancel(void* context);
+
+  /// FI_OPT_MIN_MULTI_RECV, in bytes: for buffers posted from now on.
+  [[nodiscard]] std::size_t min_multi_recv() const noexcept { return min_multi_recv_; }
+  void set_min_multi_recv(std::size_t least) noexcept { min_multi_recv_ = least; }
 
   /// Ends what still uses the region, on behalf of peers: it is about to be deregistered. The
   /// application's own operations are its own affair (fi_mr(3)).
@@ -176,6 +182,12 @@ class endpoint final : private connection_observer, private address_vector::list
   void forget(unexpected& m);
   [[nodiscard]] completion describe(const message_info& m) const noexcept;
   match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
+
+  // multi_receive.cpp
+  static bool reserve(posted_receive& r, std::size_t length) noexcept;
+  bool deliver_into_many(connection& c, const message_info& m, const std::byte* payload,
+                         buffer& holder, posted_receive& r);
+  void cancel_many(posted_receive& r);
 
   // rendezvous.cpp
   transfer* new_transfer(connection* c, const local_memory& memory, const request& asked);
@@ -276,6 +288,8 @@ class endpoint final : private connection_observer, private address_vector::list
   base::object_pool<transfer> transfer_pool_;
   base::object_pool<direct_piece> piece_pool_;
   base::object_pool<posted_receive> receive_pool_;
+  multi_receive::pool multi_receive_pool_;
+  std::size_t min_multi_recv_;
   base::object_pool<unexpected> unexpected_pool_;
 
   match_queue untagged_;

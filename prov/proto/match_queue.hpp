@@ -92,12 +92,18 @@ class basic_match_queue {
   /// The receive that takes a message from `source` with `tag`: of those that may, the first
   /// posted. It has left the queue. Null when there is none: add_arrival() then.
   [[nodiscard]] posted_hook* match_arrival(uint32_t source, uint64_t tag) noexcept {
+    posted_hook* const first = find_posted_for(source, tag);
+    if (first) remove(*first);
+    return first;
+  }
+
+  /// The same, but the receive stays where it is.
+  [[nodiscard]] posted_hook* find_posted_for(uint32_t source, uint64_t tag) noexcept {
     assert(source != any_source);
     posted_hook* first = nullptr;
     if (directed_count_ != 0) first = posted_by_key_.find({tag, source});
     if (any_source_count_ != 0) first = earlier(first, posted_by_key_.find({tag, any_source}));
     if (masked_) first = earlier(first, first_masked(source, tag, first));
-    if (first) remove(*first);
     return first;
   }
 

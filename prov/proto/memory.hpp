@@ -76,6 +76,13 @@ class local_memory {
   void read(std::size_t offset, std::byte* bytes, std::size_t length) const noexcept;
   void write(std::size_t offset, const std::byte* bytes, std::size_t length) const noexcept;
 
+  /// Drops the first `length` bytes, or all. Only for a single segment.
+  void skip(std::size_t length) noexcept {
+    length_ -= length < length_ ? length : length_;
+    segments_[0].address += segments_[0].length - length_;
+    segments_[0].length = length_;
+  }
+
   /// Cuts the memory to its first `length` bytes.
   void truncate(std::size_t length) noexcept;
 

@@ -109,6 +109,7 @@ completion endpoint::describe(const message_info& m) const noexcept {
 bool endpoint::deliver(connection* c, const message_info& m, const std::byte* payload,
                        buffer* holder, const request& asked, const local_memory& memory) {
   completion entry = describe(m);
+  if (asked.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
   const std::size_t length = std::min(m.length, memory.length());
   if (length < m.length) {
     entry.error = FI_ETRUNC;
@@ -204,7 +205,11 @@ int endpoint::cancel(void* context) {
     if (!found) continue;
     queue->remove(*found);
     auto& receive = static_cast<posted_receive&>(*found);
-    receive.asked.end({.tag = receive.tag, .error = FI_ECANCELED});
+    if (receive.many) {
+      cancel_many(receive);
+    } else {
+      receive.asked.end({.tag = receive.tag, .error = FI_ECANCELED});
+    }
     receive_pool_.destroy(&receive);
     return 0;
   }

@@ -18,7 +18,8 @@ struct peer;
 /// A receive that waits for its message.
 struct posted_receive : posted_hook {
   request asked;
-  local_memory memory;
+  local_memory memory;            // what is left of it, with `many`
+  multi_receive* many = nullptr;  // FI_MULTI_RECV: stays posted for the next message
 };
 
 /// What the first packet of a message says.

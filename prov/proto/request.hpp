@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "proto/completion_queue.hpp"
+#include "proto/multi_receive.hpp"
 
 namespace gaudi::proto {
 
@@ -12,13 +13,15 @@ namespace gaudi::proto {
 struct request {
   completion_queue* queue = nullptr;  // null: no CQ is bound for this direction
   void* context = nullptr;
-  std::uint64_t flags = 0;  // for the completion entry: FI_SEND | FI_TAGGED ...
-  bool report = false;      // success is reported; an error always is
+  std::uint64_t flags = 0;        // for the completion entry: FI_SEND | FI_TAGGED ...
+  bool report = false;            // success is reported; an error always is
+  multi_receive* many = nullptr;  // the buffer that the message shares with others
 
   /// Reports the end of the operation. `entry` has everything but context and flags, to which its
   /// own are added.
   void end(completion entry) const {
-    if (!queue || (!report && entry.error == 0)) return;
+    const bool releases = many && many->message_ended(entry);
+    if (!queue || (!report && !releases && entry.error == 0)) return;
     entry.context = context;
     entry.flags |= flags;
     queue->push(entry);

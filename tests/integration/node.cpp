@@ -113,7 +113,10 @@ bool node::poll_entries() {
     c.flags = entry.flags;
     c.len = entry.len;
   }
-  if (format_ >= FI_CQ_FORMAT_DATA) c.data = entry.data;
+  if (format_ >= FI_CQ_FORMAT_DATA) {
+    c.data = entry.data;
+    c.buf = entry.buf;
+  }
   if (format_ >= FI_CQ_FORMAT_TAGGED) c.tag = entry.tag;
   done_.push_back(c);
   return true;

@@ -46,6 +46,7 @@ struct completion {
   fi_addr_t source = FI_ADDR_NOTAVAIL;
   int err = 0;
   std::size_t olen = 0;
+  void* buf = nullptr;
 };
 
 struct node_options {

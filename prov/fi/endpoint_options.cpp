@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// fi_getopt and fi_setopt (fi_endpoint(3)).
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+
+#include "fi/endpoint.hpp"
+#include "fi/guard.hpp"
+#include "fi/info_offer.hpp"
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+// Options that libfabric 1.17's header does not name yet; <rdma/fi_endpoint.h> of 2.x.
+enum newer_option : int {
+  cuda_api_permitted = 10,       // bool, since 1.19
+  shared_memory_permitted = 11,  // bool, since 1.19
+  max_msg_size = 12,             // size_t, this and those below since 1.22
+  max_tagged_size = 13,
+  max_rma_size = 14,
+  inject_msg_size = 16,
+  inject_tagged_size = 17,
+  inject_rma_size = 18,
+};
+
+template <class T>
+int give(const T& value, void* out, std::size_t* length) noexcept {
+  const std::size_t room = *length;
+  *length = sizeof value;
+  if (room < sizeof value) return -FI_ETOOSMALL;
+  std::memcpy(out, &value, sizeof value);
+  return 0;
+}
+
+template <class T>
+int take(T& value, const void* in, std::size_t length) noexcept {
+  if (length != sizeof value) return -FI_EINVAL;
+  std::memcpy(&value, in, sizeof value);
+  return 0;
+}
+
+int get(endpoint& e, int name, void* out, std::size_t* length) {
+  switch (name) {
+    case FI_OPT_MIN_MULTI_RECV:
+      return give(e.core().min_multi_recv(), out, length);
+    case max_msg_size:
+    case max_tagged_size:
+    case max_rma_size:
+      return give(offer::max_msg_size, out, length);
+    case inject_msg_size:
+    case inject_tagged_size:
+    case inject_rma_size:
+      return give(offer::inject_size, out, length);
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+}
+
+int set(endpoint& e, int name, const void* in, std::size_t length) {
+  switch (name) {
+    case FI_OPT_MIN_MULTI_RECV: {
+      std::size_t least = 0;
+      if (const int ret = take(least, in, length)) return ret;
+      e.core().set_min_multi_recv(least);
+      return 0;
+    }
+    case cuda_api_permitted:
+    case shared_memory_permitted: {
+      // Neither is used, so either answer is kept to.
+      bool permitted = false;
+      return take(permitted, in, length);
+    }
+    default:
+      return -FI_ENOPROTOOPT;
+  }
+}
+
+}  // namespace
+
+int endpoint_getopt(fid_t f, int level, int name, void* out, std::size_t* length) noexcept {
+  return guarded_int([&]() -> int {
+    if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+    if (!out || !length) return -FI_EINVAL;
+    endpoint& e = endpoint::of(f);
+    const base::scoped_domain_lock hold(e.lock());
+    return get(e, name, out, length);
+  });
+}
+
+int endpoint_setopt(fid_t f, int level, int name, const void* in, std::size_t length) noexcept {
+  return guarded_int([&]() -> int {
+    if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
+    if (!in) return -FI_EINVAL;
+    endpoint& e = endpoint::of(f);
+    const base::scoped_domain_lock hold(e.lock());
+    return set(e, name, in, length);
+  });
+}
+
+}  // namespace gaudi::fi

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Buffers that take many messages (FI_MULTI_RECV).
+#include "proto/multi_receive.hpp"
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+bool multi_receive::message_ended(completion& entry) noexcept {
+  if (--unfinished_ != 0 || !full_) return false;
+  entry.flags |= FI_MULTI_RECV;
+  give_back();
+  return true;
+}
+
+// The receive stays first in its queue while it takes messages, so that those posted behind it get
+// none of them.
+int endpoint::receive_many(const local_memory& memory, const incoming& wanted) {
+  if (memory.count() != 1) return -FI_EINVAL;
+  posted_receive* r = receive_pool_.create();
+  if (!r) return -FI_ENOMEM;
+  r->many = multi_receive_pool_.create(multi_receive_pool_, min_multi_recv_);
+  if (!r->many) {
+    receive_pool_.destroy(r);
+    return -FI_ENOMEM;
+  }
+  r->source = source_of(wanted);
+  r->asked = wanted.asked;
+  r->asked.many = r->many;
+  r->memory = memory;
+  for (bool room = true; room;) {
+    arrived_hook* found = untagged_.find_arrival(r->source, 0, 0);
+    if (!found) {
+      untagged_.post(*r);
+      return 0;
+    }
+    auto& message = static_cast<unexpected&>(*found);
+    untagged_.remove(message);
+    const request asked = r->asked;
+    const local_memory place = r->memory;
+    room = reserve(*r, message.info.length);
+    if (!room) receive_pool_.destroy(r);
+    deliver_kept(message, asked, place);
+  }
+  return 0;
+}
+
+// Takes the next message's place out of the buffer. Whether it takes more after that.
+bool endpoint::reserve(posted_receive& r, std::size_t length) noexcept {
+  r.memory.skip(length);
+  return !r.many->take(r.memory.length());
+}
+
+bool endpoint::deliver_into_many(connection& c, const message_info& m, const std::byte* payload,
+                                 buffer& holder, posted_receive& r) {
+  const request asked = r.asked;
+  const local_memory place = r.memory;
+  if (!reserve(r, m.length)) {
+    untagged_.remove(r);
+    receive_pool_.destroy(&r);
+  }
+  return deliver(&c, m, payload, &holder, asked, place);
+}
+
+// Its messages so far end as they would have; the buffer goes back with the last of them.
+void endpoint::cancel_many(posted_receive& r) {
+  if (!r.many->close()) return;
+  r.many->give_back();
+  request asked = r.asked;
+  asked.many = nullptr;
+  asked.end({.flags = FI_MULTI_RECV, .error = FI_ECANCELED});
+}
+
+}  // namespace gaudi::proto
