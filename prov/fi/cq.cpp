@@ -2,12 +2,8 @@
 #include "fi/cq.hpp"
 
 #include <rdma/fi_errno.h>
-#include <sched.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 #include "base/log.hpp"
 #include "fi/guard.hpp"
@@ -86,11 +82,8 @@ int close(fid_t f) noexcept {
   return 0;
 }
 
-int control(fid_t f, int command, void*) noexcept {
-  if (command != control_try_wait) return -FI_ENOSYS;
-  cq& self = cq::of(f);
-  const base::scoped_domain_lock hold(self.parent().lock());
-  return self.entries().empty() ? 0 : -FI_EAGAIN;
+int control(fid_t f, int command, void* arg) noexcept {
+  return guarded_int([&] { return cq::of(f).control(command, arg); });
 }
 
 fi_ops make_fid_ops() noexcept {
@@ -110,13 +103,30 @@ fi_ops_cq cq_ops{.size = sizeof(fi_ops_cq),
 
 }  // namespace
 
-cq::cq(domain& parent, const fi_cq_attr& attr, void* user_context)
+cq::cq(domain& parent, const fi_cq_attr& attr, std::unique_ptr<wait_object> object,
+       void* user_context)
     : fid_cq{.fid = {.fclass = FI_CLASS_CQ, .context = user_context, .ops = &fid_ops},
              .ops = &cq_ops},
       parent_(parent),
       hold_(parent.open_children()),
       format_(attr.format),
-      entries_(attr.size ? attr.size : default_size) {}
+      wait_obj_(attr.wait_obj),
+      object_(std::move(object)),
+      entries_(attr.size ? attr.size : default_size, object_ ? &object_->waker() : nullptr) {}
+
+void cq::signal() noexcept {
+  signalled_.store(true, std::memory_order_release);
+  if (object_) object_->waker().ring();
+}
+
+int cq::control(int command, void* arg) {
+  if (command != control_try_wait) return tell_wait_object(object_.get(), wait_obj_, command, arg);
+  const base::scoped_domain_lock hold(parent_.lock());
+  if (!entries_.empty()) return -FI_EAGAIN;
+  if (object_) object_->waker().arm();
+  if (const int ret = parent_.try_wait()) return ret;
+  return entries_.empty() ? 0 : -FI_EAGAIN;
+}
 
 ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
   const base::scoped_domain_lock hold(parent_.lock());
@@ -137,20 +147,14 @@ ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
   return static_cast<ssize_t>(done);
 }
 
-// Without a wait object there is nothing to sleep on but time: spins first, as a message that is
-// under way takes microseconds, then yields to others.
 ssize_t cq::wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int timeout) {
-  using clock = std::chrono::steady_clock;
-  constexpr auto spin = std::chrono::microseconds(50);
-  constexpr auto nap = std::chrono::microseconds(20);
-  const auto start = clock::now();
+  sleeper pause(parent_, object_.get(), timeout);
   for (;;) {
     const ssize_t ret = read(buf, count, sources);
     if (ret != -FI_EAGAIN) return ret;
     if (signalled_.exchange(false, std::memory_order_acq_rel)) return -FI_EAGAIN;
-    const auto waited = clock::now() - start;
-    if (timeout >= 0 && waited >= std::chrono::milliseconds(timeout)) return -FI_EAGAIN;
-    if (waited > spin) std::this_thread::sleep_for(nap);
+    if (pause.timed_out()) return -FI_EAGAIN;
+    pause.pass([&] { return !entries_.empty() || signalled_.load(std::memory_order_acquire); });
   }
 }
 
@@ -180,13 +184,13 @@ ssize_t cq::read_error(fi_cq_err_entry& out) {
 int cq_open(fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (!attr || !out) return -FI_EINVAL;
-    if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC) {
-      GAUDI_INFO(CQ, "wait object %d is not offered\n", attr->wait_obj);
-      return -FI_ENOSYS;
-    }
     if (attr->format > FI_CQ_FORMAT_TAGGED) return -FI_EINVAL;
     if (attr->format == FI_CQ_FORMAT_UNSPEC) attr->format = FI_CQ_FORMAT_CONTEXT;
-    *out = new cq(domain::of(d), *attr, context);
+    domain& parent = domain::of(d);
+    const base::scoped_domain_lock hold(parent.lock());
+    auto object = wait_object::open(parent, attr->wait_obj);
+    if (!object) return object.code();
+    *out = new cq(parent, *attr, std::move(*object), context);
     return 0;
   });
 }

@@ -9,6 +9,7 @@
 #include "base/params.hpp"
 #include "device/table.hpp"
 #include "fi/av.hpp"
+#include "fi/cntr.hpp"
 #include "fi/cq.hpp"
 #include "fi/endpoint.hpp"
 #include "fi/fabric.hpp"
@@ -29,6 +30,7 @@ int close_domain(fid_t f) noexcept {
         "domain stays open: close its endpoints, queues, vectors and memory regions first\n");
     return -FI_EBUSY;
   }
+  d.stop_thread();
   delete &d;
   return 0;
 }
@@ -63,7 +65,7 @@ fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
                          .cq_open = cq_open,
                          .endpoint = endpoint_open,
                          .scalable_ep = not_supported,
-                         .cntr_open = not_supported,
+                         .cntr_open = cntr_open,
                          .poll_open = not_supported,
                          .stx_ctx = not_supported,
                          .srx_ctx = not_supported,
@@ -72,6 +74,11 @@ fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
                          .endpoint2 = not_supported};
 
 constexpr int basic = 1 << 0;  // FI_MR_BASIC, which 2.x headers deprecate with a warning
+
+bool asks_auto(const fi_info& info) noexcept {
+  return info.domain_attr->data_progress == FI_PROGRESS_AUTO ||
+         info.domain_attr->control_progress == FI_PROGRESS_AUTO;
+}
 
 bool has_mode(const fi_info& info, int mode) noexcept {
   const int modes = info.domain_attr->mr_mode;
@@ -87,12 +94,57 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
                  .mr = &mr_ops},
       parent_(parent),
       // Several endpoints share the core's domain, so only a promise for the whole of it helps.
-      lock_(info.domain_attr->threading != FI_THREAD_DOMAIN),
+      lock_(info.domain_attr->threading != FI_THREAD_DOMAIN || asks_auto(info)),
       core_(std::move(core)),
       api_version_(f.api_version),
       addr_format_(info.addr_format),
       virtual_address_(has_mode(info, FI_MR_VIRT_ADDR)),
-      provider_keys_(has_mode(info, FI_MR_PROV_KEY)) {}
+      provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
+      auto_progress_(asks_auto(info)),
+      counts_targets_(info.caps & FI_RMA_EVENT) {}
+
+int domain::add(proto::endpoint& e) {
+  if (!e.wait_fds().empty()) {
+    const auto events = core_events();
+    if (!events) return events.code();
+    for (const int fd : e.wait_fds()) core_events_->add(fd);
+  }
+  endpoints_.push_back(&e);
+  if (!auto_progress_) return 0;
+  if (thread_) {
+    thread_->notify();
+    return 0;
+  }
+  auto started = progress_thread::start(*this);
+  if (!started) return started.code();
+  thread_ = std::move(*started);
+  return 0;
+}
+
+void domain::remove(proto::endpoint& e) noexcept {
+  if (std::erase(endpoints_, &e) == 0) return;
+  for (const int fd : e.wait_fds()) core_events_->remove(fd);
+}
+
+int domain::try_wait() {
+  for (proto::endpoint* e : endpoints_) {
+    if (const int ret = e->try_wait()) return ret;
+  }
+  return 0;
+}
+
+base::result<int> domain::core_events() {
+  if (!core_events_) {
+    auto set = base::event_set::open();
+    if (!set) return set.failure();
+    core_events_.emplace(*std::move(set));
+  }
+  return core_events_->fd();
+}
+
+void domain::posted_to(const proto::endpoint& e) noexcept {
+  if (thread_ && e.needs_polling()) thread_->notify();
+}
 
 void domain::progress() {
   for (proto::endpoint* e : endpoints_) e->progress();

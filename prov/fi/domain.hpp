@@ -4,14 +4,17 @@
 #include <rdma/fi_domain.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/domain_lock.hpp"
+#include "base/event_set.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
 #include "fi/children.hpp"
 #include "fi/ext_ops.hpp"
+#include "fi/progress_thread.hpp"
 #include "proto/path_counters.hpp"
 #include "reg/key_table.hpp"
 
@@ -45,13 +48,30 @@ class domain final : public fid_domain {
   // Under the lock.
   reg::key_table& keys() noexcept { return keys_; }
   proto::path_counters& paths() noexcept { return paths_; }
-  void add(proto::endpoint& e) { endpoints_.push_back(&e); }
-  void remove(proto::endpoint& e) noexcept { std::erase(endpoints_, &e); }
+  /// An endpoint was enabled, or is about to close.
+  int add(proto::endpoint& e);
+  void remove(proto::endpoint& e) noexcept;
   /// Progresses every endpoint of the domain, whichever queue the application looks at.
   void progress();
+  /// Progresses; whether a thread may sleep on core_events() after that. 0 or -FI_EAGAIN.
+  int try_wait();
+  /// A file descriptor that is readable when there is something to progress at the core. Opened at
+  /// first need.
+  base::result<int> core_events();
   [[nodiscard]] const std::vector<proto::endpoint*>& endpoints() const noexcept {
     return endpoints_;
   }
+
+  /// FI_RMA_EVENT: what peers do here is counted, so none of it may go past this provider.
+  [[nodiscard]] bool counts_targets() const noexcept { return counts_targets_; }
+
+  /// FI_PROGRESS_AUTO: a thread of ours progresses the domain.
+  [[nodiscard]] bool progresses_itself() const noexcept { return auto_progress_; }
+  /// An operation was posted to `e`: what cannot wait until the application comes again is done by
+  /// the thread.
+  void posted_to(const proto::endpoint& e) noexcept;
+  /// Before the domain goes. Not under the lock.
+  void stop_thread() noexcept { thread_.reset(); }
 
   /// The device in use, opened at first need. -FI_ENODATA: the application did not ask for FI_HMEM.
   static base::result<std::shared_ptr<device::device>> current_device();
@@ -66,10 +86,14 @@ class domain final : public fid_domain {
   const std::uint32_t addr_format_;
   const bool virtual_address_;
   const bool provider_keys_;
+  const bool auto_progress_;
+  const bool counts_targets_;
+  std::optional<base::event_set> core_events_;
   reg::key_table keys_;
   proto::path_counters paths_;
   std::vector<proto::endpoint*> endpoints_;
   async_copies copies_;
+  std::unique_ptr<progress_thread> thread_;
 };
 
 /// fi_domain(3): the domain op of fid_fabric.

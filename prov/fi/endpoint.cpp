@@ -12,6 +12,8 @@ namespace gaudi::fi {
 namespace {
 
 constexpr std::uint64_t queue_flags = FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION;
+constexpr std::uint64_t target_flags = FI_REMOTE_READ | FI_REMOTE_WRITE;
+constexpr std::uint64_t counter_flags = FI_SEND | FI_RECV | FI_READ | FI_WRITE | target_flags;
 
 int close(fid_t f) noexcept {
   delete &endpoint::of(f);
@@ -110,6 +112,8 @@ int endpoint::bind(fid_t other, std::uint64_t flags) {
       return 0;
     case FI_CLASS_CQ:
       return bind_queue(cq::of(other), flags);
+    case FI_CLASS_CNTR:
+      return bind_counter(cntr::of(other), flags);
     case FI_CLASS_EQ:
       events_hold_ = children::ref(event_queue::of(other).bound());
       return 0;
@@ -131,18 +135,44 @@ int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
     d.selective = flags & FI_SELECTIVE_COMPLETION;
   }
   if (flags & FI_RECV) core_.use_receive_queue(&queue.entries());
+  waitable_ = waitable_ || queue.waitable();
   return 0;
+}
+
+int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
+  if (flags == 0 || (flags & ~counter_flags)) return -FI_EBADFLAGS;
+  if (&counter.parent() != &parent_) return -FI_EINVAL;
+  if ((flags & target_flags) && !parent_.counts_targets()) {
+    GAUDI_INFO(EP_CTRL, "a counter for FI_REMOTE_READ or FI_REMOTE_WRITE needs FI_RMA_EVENT\n");
+    return -FI_ENOSYS;
+  }
+  proto::counter& tally = counter.tally();
+  if (flags & FI_SEND) tallies_.sends = &tally;
+  if (flags & FI_RECV) tallies_.receives = &tally;
+  if (flags & FI_READ) tallies_.reads = &tally;
+  if (flags & FI_WRITE) tallies_.writes = &tally;
+  if (flags & FI_REMOTE_READ) core_.count_reads_of_peers(&tally);
+  if (flags & FI_REMOTE_WRITE) core_.count_writes_of_peers(&tally);
+  counter_holds_.emplace_back(counter.bound());
+  waitable_ = waitable_ || counter.waitable();
+  return 0;
+}
+
+// Every kind of operation must be able to report its end, by queue or counter.
+bool endpoint::lacks_completions() const noexcept {
+  if (!rx_.queue && (caps_ & FI_RECV) && !tallies_.receives) return true;
+  if (tx_.queue) return false;
+  return ((caps_ & FI_SEND) && !tallies_.sends) || ((caps_ & FI_READ) && !tallies_.reads) ||
+         ((caps_ & FI_WRITE) && !tallies_.writes);
 }
 
 int endpoint::enable() {
   const base::scoped_domain_lock hold(lock());
   if (core_.enabled()) return 0;
   if (!addresses_) return -FI_ENOAV;
-  const bool sends = caps_ & (FI_SEND | FI_READ | FI_WRITE);
-  if ((sends && !tx_.queue) || ((caps_ & FI_RECV) && !rx_.queue)) return -FI_ENOCQ;
-  const auto enabled = core_.enable();
-  if (enabled) parent_.add(core_);
-  return enabled.code();
+  if (lacks_completions()) return -FI_ENOCQ;
+  const auto enabled = core_.enable(waitable_ || parent_.progresses_itself());
+  return enabled ? parent_.add(core_) : enabled.code();
 }
 
 int endpoint::get_flags(std::uint64_t& flags) const {

@@ -8,6 +8,7 @@
 
 #include "fi/av.hpp"
 #include "fi/children.hpp"
+#include "fi/cntr.hpp"
 #include "fi/cq.hpp"
 #include "fi/domain.hpp"
 #include "fi/eq.hpp"
@@ -42,11 +43,11 @@ class endpoint final : public fid_ep {
   /// the call for the msg variants.
   [[nodiscard]] proto::request tx_request(void* user_context, std::uint64_t flags,
                                           std::uint64_t kind) const noexcept {
-    return tx_.make(user_context, flags, kind);
+    return tx_.make(user_context, flags, kind, tally_for(kind));
   }
   [[nodiscard]] proto::request rx_request(void* user_context, std::uint64_t flags,
                                           std::uint64_t kind) const noexcept {
-    return rx_.make(user_context, flags, kind);
+    return rx_.make(user_context, flags, kind, tallies_.receives);
   }
 
  private:
@@ -57,13 +58,27 @@ class endpoint final : public fid_ep {
     bool selective = false;
     std::uint64_t default_flags = 0;
 
-    [[nodiscard]] proto::request make(void* user_context, std::uint64_t flags,
-                                      std::uint64_t kind) const noexcept {
-      return {entries, user_context, kind, !selective || (flags & FI_COMPLETION)};
+    [[nodiscard]] proto::request make(void* user_context, std::uint64_t flags, std::uint64_t kind,
+                                      proto::counter* tally) const noexcept {
+      return {entries, tally, user_context, kind, !selective || (flags & FI_COMPLETION)};
     }
   };
 
+  /// Counters bound for each kind of operation, or null.
+  struct tallies {
+    proto::counter* sends = nullptr;
+    proto::counter* receives = nullptr;
+    proto::counter* reads = nullptr;
+    proto::counter* writes = nullptr;
+  };
+  [[nodiscard]] proto::counter* tally_for(std::uint64_t kind) const noexcept {
+    if (kind & FI_SEND) return tallies_.sends;
+    return (kind & FI_READ) ? tallies_.reads : tallies_.writes;
+  }
+
   int bind_queue(cq& queue, std::uint64_t flags);
+  int bind_counter(cntr& counter, std::uint64_t flags);
+  [[nodiscard]] bool lacks_completions() const noexcept;
 
   domain& parent_;
   children::ref hold_;
@@ -73,6 +88,9 @@ class endpoint final : public fid_ep {
   children::ref events_hold_;
   direction tx_;
   direction rx_;
+  tallies tallies_;
+  std::vector<children::ref> counter_holds_;
+  bool waitable_ = false;  // something bound here can be slept on
   proto::endpoint core_;
 };
 

@@ -37,14 +37,18 @@ ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rm
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
   const auto access = access_of(e, call, FI_WRITE);
   const base::scoped_domain_lock hold(e.lock());
-  return e.core().write(*memory, access);
+  const int ret = e.core().write(*memory, access);
+  e.parent().posted_to(e.core());
+  return ret;
 }
 
 ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
   if (!memory) return memory.code();
   const auto access = access_of(e, call, FI_READ);
   const base::scoped_domain_lock hold(e.lock());
-  return e.core().read(*memory, access);
+  const int ret = e.core().read(*memory, access);
+  e.parent().posted_to(e.core());
+  return ret;
 }
 
 // Several remote ranges in one operation are not offered: rma_iov_limit is 1.

@@ -86,14 +86,19 @@ void fill_ep(fi_ep_attr& ep, const fi_info* hints) {
   ep.rx_ctx_cnt = 1;
 }
 
+/// A thread of ours costs speed, so only who asks for it gets one.
+fi_progress progress_for(fi_progress asked) {
+  return asked == FI_PROGRESS_AUTO ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
+}
+
 /// Field by field: the object has the size of the running library's structure, which may be larger
 /// than the one this file was compiled with.
 void fill_domain(fi_domain_attr& domain, const fi_info* hints, int mr_mode) {
   const fi_domain_attr* asked = hints ? hints->domain_attr : nullptr;
   replace(domain.name, std::string(domain_prefix) + (domain.name ? domain.name : ""));
   domain.threading = asked && asked->threading ? asked->threading : FI_THREAD_SAFE;
-  domain.control_progress = FI_PROGRESS_MANUAL;
-  domain.data_progress = FI_PROGRESS_MANUAL;
+  domain.control_progress = progress_for(asked ? asked->control_progress : FI_PROGRESS_UNSPEC);
+  domain.data_progress = progress_for(asked ? asked->data_progress : FI_PROGRESS_UNSPEC);
   domain.resource_mgmt = FI_RM_ENABLED;
   domain.av_type = asked ? asked->av_type : FI_AV_UNSPEC;
   domain.mr_mode = mr_mode;
@@ -107,7 +112,7 @@ void fill_domain(fi_domain_attr& domain, const fi_info* hints, int mr_mode) {
   domain.max_ep_rx_ctx = 1;
   domain.max_ep_stx_ctx = 0;
   domain.max_ep_srx_ctx = 0;
-  domain.cntr_cnt = 0;
+  domain.cntr_cnt = offer::object_count;
   domain.mr_iov_limit = offer::mr_iov_limit;
   domain.caps = offer::domain_caps;
   domain.mode = 0;

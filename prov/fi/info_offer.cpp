@@ -76,15 +76,13 @@ void check_ep(checker& c, const fi_ep_attr& ep) {
 }
 
 void check_domain(checker& c, const fi_domain_attr& domain) {
-  c.that(domain.control_progress != FI_PROGRESS_AUTO && domain.data_progress != FI_PROGRESS_AUTO,
-         "FI_PROGRESS_AUTO");
   c.at_most("mr_key_size", domain.mr_key_size, mr_key_size);
   c.at_most("cq_data_size", domain.cq_data_size, cq_data_size);
   c.at_most("max_ep_tx_ctx", domain.max_ep_tx_ctx, 1);
   c.at_most("max_ep_rx_ctx", domain.max_ep_rx_ctx, 1);
   c.at_most("max_ep_stx_ctx", domain.max_ep_stx_ctx, 0);
   c.at_most("max_ep_srx_ctx", domain.max_ep_srx_ctx, 0);
-  c.at_most("cntr_cnt", domain.cntr_cnt, 0);
+  c.at_most("cntr_cnt", domain.cntr_cnt, object_count);
   c.at_most("mr_iov_limit", domain.mr_iov_limit, mr_iov_limit);
   c.bits("domain_attr caps", domain.caps, domain_caps);
   c.at_most("auth_key_size", domain.auth_key_size, 0);
@@ -103,7 +101,7 @@ base::result<int> granted_old_mode(int asked) noexcept {
 }  // namespace
 
 std::uint64_t granted_caps(std::uint64_t asked, bool hmem) noexcept {
-  if (asked == 0) return hmem ? caps : caps & ~FI_HMEM;
+  if (asked == 0) return (hmem ? caps : caps & ~FI_HMEM) & ~only_if_asked;
   std::uint64_t granted = asked | domain_caps;
   if ((granted & (FI_MSG | FI_TAGGED)) && !(granted & message_directions)) {
     granted |= message_directions;

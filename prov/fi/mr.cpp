@@ -37,9 +37,9 @@ int close_region(fid_t f) noexcept {
   return 0;
 }
 
-// Regions are usable at once; endpoints need not know them.
-int bind_region(fid_t, fid_t, std::uint64_t) noexcept {
-  return 0;
+// Regions are usable at once; endpoints need not know them. What peers do is counted by endpoint.
+int bind_region(fid_t, fid_t other, std::uint64_t) noexcept {
+  return other->fclass == FI_CLASS_CNTR ? -FI_ENOSYS : 0;
 }
 int control_region(fid_t, int command, void*) noexcept {
   return command == FI_ENABLE ? 0 : -FI_ENOSYS;
@@ -127,7 +127,7 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
   const base::scoped_domain_lock hold(d.lock());
   if (const int ret = iface == FI_HMEM_SYNAPSEAI ? attach_device(r) : attach_host(d, r)) return ret;
   if (d.provider_keys()) {
-    d.keys().add_chosen_here(r);
+    d.keys().add_chosen_here(r, d.counts_targets());
   } else if (const auto added = d.keys().add_requested(r, key); !added) {
     r.core = {};
     return added.code();

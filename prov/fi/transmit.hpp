@@ -36,7 +36,9 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   message.asked = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
   if (call.flags & silent) message.asked.report = false;
   const base::scoped_domain_lock hold(e.lock());
-  return e.core().send(*memory, message);
+  const int ret = e.core().send(*memory, message);
+  e.parent().posted_to(e.core());
+  return ret;
 }
 
 struct receive_call {
@@ -61,10 +63,17 @@ inline ssize_t receive_on(endpoint& e, const base::result<proto::local_memory>& 
   const bool discard = call.flags & FI_DISCARD;
   const base::scoped_domain_lock hold(e.lock());
   if (call.flags & FI_PEEK) return e.core().peek(wanted, claim, discard);
-  if (claim) return e.core().receive_claimed(*memory, wanted, discard);
-  if (discard) return -FI_EINVAL;
-  if ((call.flags & FI_MULTI_RECV) && !wanted.tagged) return e.core().receive_many(*memory, wanted);
-  return e.core().receive(*memory, wanted);
+  if (discard && !claim) return -FI_EINVAL;
+  int ret;
+  if (claim) {
+    ret = e.core().receive_claimed(*memory, wanted, discard);
+  } else if ((call.flags & FI_MULTI_RECV) && !wanted.tagged) {
+    ret = e.core().receive_many(*memory, wanted);
+  } else {
+    ret = e.core().receive(*memory, wanted);
+  }
+  e.parent().posted_to(e.core());
+  return ret;
 }
 
 }  // namespace gaudi::fi

@@ -166,6 +166,7 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   // Only remote CQ data tells the target's application of the write.
   request asked;
   asked.queue = receive_queue_;
+  asked.tally = peers_wrote_;
   asked.flags = FI_RMA | FI_REMOTE_WRITE;
   asked.report = flags & wire::cq_data;
   const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, asked,

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/ring.hpp"
+#include "base/waker.hpp"
 
 namespace gaudi::proto {
 
@@ -28,15 +29,21 @@ struct completion {
 /// (FI_RM_ENABLED). Not thread safe: the caller holds the domain lock.
 class completion_queue {
  public:
-  explicit completion_queue(std::size_t size) : entries_(size) {}
+  /// `sleeper`, if any, is told of every entry; it outlives the queue.
+  explicit completion_queue(std::size_t size, base::waker* sleeper = nullptr)
+      : entries_(size), sleeper_(sleeper) {}
 
-  void push(const completion& entry) { entries_.push(entry); }
+  void push(const completion& entry) {
+    entries_.push(entry);
+    if (sleeper_) sleeper_->notify();
+  }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] completion& front() noexcept { return entries_.front(); }
   void pop() noexcept { entries_.pop(); }
 
  private:
   base::ring<completion> entries_;
+  base::waker* const sleeper_;
 };
 
 }  // namespace gaudi::proto

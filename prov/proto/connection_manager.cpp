@@ -55,13 +55,14 @@ connection_manager::~connection_manager() {
   for (auto& c : connections_) close_endpoint(*c);
 }
 
-base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* shared_receives) {
+base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* shared_receives,
+                                              bool waitable) {
   completions_ = completions;
   shared_receives_ = shared_receives;
   fid_eq* eq = nullptr;
   fi_eq_attr attr{};
-  // No wait object: the tcp provider would start a progress thread for one.
-  attr.wait_obj = FI_WAIT_NONE;
+  // Only where somebody sleeps: some releases of the tcp provider start a progress thread for it.
+  attr.wait_obj = waitable ? FI_WAIT_FD : FI_WAIT_NONE;
   if (const int ret = fi_eq_open(core_.fabric(), &attr, &eq, nullptr)) return base::error{ret};
   core::unique_fid<fid_eq> events(eq);
 
@@ -241,6 +242,10 @@ void connection_manager::poll() {
     if (now - last_poll_ < idle_interval) return;
     last_poll_ = now;
   }
+  poll_now();
+}
+
+void connection_manager::poll_now() {
   dropped_.clear();
   read_events();
 }

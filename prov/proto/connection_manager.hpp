@@ -47,7 +47,7 @@ class connection_manager {
   /// Opens the listener, whose address is name() from then on. Each connection's core endpoint uses
   /// the two queues, which outlive the manager's connections. -FI_EADDRINUSE: the port asked for is
   /// taken.
-  base::result<void> listen(fid_cq* completions, fid_ep* shared_receives);
+  base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable = false);
   [[nodiscard]] const net_address& name() const noexcept { return name_; }
 
   /// The peer with this name, made known if it is new.
@@ -64,6 +64,9 @@ class connection_manager {
   /// Handles what the core reports of connections. Cheap when called often: looks at the core every
   /// 200 us, or at each call while a connection is being made.
   void poll();
+  void poll_now();
+  /// The core's event queue, for fi_trywait. Null before listen().
+  [[nodiscard]] fid* events() const noexcept { return events_ ? &events_->fid : nullptr; }
 
   /// A message came on a connection whose own event was not read yet. False: it is not up after
   /// all.

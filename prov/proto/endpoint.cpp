@@ -146,22 +146,23 @@ void endpoint::use_addresses(address_vector& av) {
   av.subscribe(*this);
 }
 
-base::result<void> endpoint::enable() {
-  const auto opened = open_core();
+base::result<void> endpoint::enable(bool waitable) {
+  const auto opened = open_core(waitable);
   if (opened) return opened;
   // An attempt that failed leaves nothing behind, so that another one can be made.
   shared_receives_.reset();
   core_queue_.reset();
   unposted_.clear();
+  wait_fds_.clear();
   return opened;
 }
 
-base::result<void> endpoint::open_core() {
+base::result<void> endpoint::open_core(bool waitable) {
   receive_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::receive, message_limit_,
                                                    buffers_per_slab, SIZE_MAX);
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
-  attr.wait_obj = FI_WAIT_NONE;
+  attr.wait_obj = waitable ? FI_WAIT_FD : FI_WAIT_NONE;
   attr.size = 4 * how_.rx_buffers;
   fid_cq* queue = nullptr;
   if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
@@ -176,7 +177,18 @@ base::result<void> endpoint::open_core() {
   core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
 
   if (!fill_receive_pool(how_.rx_buffers)) return base::error{-FI_ENOMEM};
-  return connections_->listen(queue, receives);
+  const auto listens = connections_->listen(queue, receives, waitable);
+  if (!listens || !waitable) return listens;
+  for (fid* f : {&core_queue_->fid, connections_->events()}) {
+    int fd = -1;
+    if (const int ret = fi_control(f, FI_GETWAIT, &fd)) {
+      GAUDI_WARN(EP_CTRL, "the core provider has no file descriptor to wait on: %s\n",
+                 fi_strerror(-ret));
+      return base::error{ret};
+    }
+    wait_fds_.push_back(fd);
+  }
+  return {};
 }
 
 bool endpoint::fill_receive_pool(std::size_t count) {

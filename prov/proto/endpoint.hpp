@@ -86,9 +86,13 @@ class endpoint final : private connection_observer, private address_vector::list
   /// Where requests of peers report (FI_REMOTE_CQ_DATA of an RMA write). Null: nowhere.
   void use_receive_queue(completion_queue* queue) noexcept { receive_queue_ = queue; }
 
+  /// Count what peers read and write here (FI_RMA_EVENT). Null: not counted.
+  void count_reads_of_peers(counter* tally) noexcept { peers_read_ = tally; }
+  void count_writes_of_peers(counter* tally) noexcept { peers_wrote_ = tally; }
+
   /// Opens the core objects and listens. Before everything below; once, but for attempts that
-  /// failed.
-  base::result<void> enable();
+  /// failed. `waitable`: with file descriptors to sleep on, which cost the core some speed.
+  base::result<void> enable(bool waitable = false);
   [[nodiscard]] bool enabled() const noexcept { return core_queue_ != nullptr; }
   [[nodiscard]] const net_address& name() const noexcept { return connections_->name(); }
 
@@ -124,6 +128,13 @@ class endpoint final : private connection_observer, private address_vector::list
 
   /// Handles what has happened since the last call. Never blocks.
   void progress();
+
+  /// Something is under way that no file descriptor tells of: progress() must be called soon.
+  [[nodiscard]] bool needs_polling() const noexcept;
+  /// Progresses; whether a thread may sleep on wait_fds() after that. 0 or -FI_EAGAIN.
+  int try_wait();
+  /// File descriptors of a waitable endpoint, readable when there is something to progress.
+  [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return wait_fds_; }
 
  private:
   // send.cpp
@@ -244,7 +255,7 @@ class endpoint final : private connection_observer, private address_vector::list
   // progress.cpp
   void handle_completions();
   void handle_core_error();
-  base::result<void> open_core();
+  base::result<void> open_core(bool waitable);
   bool fill_receive_pool(std::size_t count);
   void flush_outgoing();
   void drop_queued();
@@ -273,9 +284,12 @@ class endpoint final : private connection_observer, private address_vector::list
 
   address_vector* addresses_ = nullptr;
   completion_queue* receive_queue_ = nullptr;
+  counter* peers_read_ = nullptr;
+  counter* peers_wrote_ = nullptr;
   std::vector<peer*> peers_by_address_;
 
   core::unique_fid<fid_cq> core_queue_;
+  std::vector<int> wait_fds_;
   core::unique_fid<fid_ep> shared_receives_;
 
   // Memory that the core or a device may still use outlives the connections, which are declared

@@ -21,6 +21,21 @@ void endpoint::progress() {
   connections_->poll();
 }
 
+bool endpoint::needs_polling() const noexcept {
+  return !copies_.empty() || !stalled_.empty() || !unwritten_.empty() || !unposted_.empty() ||
+         !control_waiting_.empty() || !ordered_waiting_.empty();
+}
+
+int endpoint::try_wait() {
+  if (!enabled()) return 0;
+  progress();
+  connections_->poll_now();
+  if (needs_polling()) return -FI_EAGAIN;
+  if (wait_fds_.empty()) return 0;
+  std::array<fid*, 2> sources{&core_queue_->fid, connections_->events()};
+  return fi_trywait(core_.fabric(), sources.data(), static_cast<int>(sources.size()));
+}
+
 void endpoint::handle_completions() {
   std::array<fi_cq_msg_entry, 16> entries;
   for (;;) {

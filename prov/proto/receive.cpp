@@ -157,13 +157,14 @@ int endpoint::peek(const incoming& wanted, bool claim, bool discard) {
   progress();
   match_queue& queue = queue_for(wanted.tagged);
   arrived_hook* found = queue.find_arrival(source_of(wanted), wanted.tag, wanted.ignore);
+  request told = wanted.asked;
+  told.report = true;
+  told.tally = nullptr;  // nothing has been received
   if (!found) {
-    wanted.asked.end({.tag = wanted.tag, .error = FI_ENOMSG});
+    told.end({.tag = wanted.tag, .error = FI_ENOMSG});
     return 0;
   }
   auto& message = static_cast<unexpected&>(*found);
-  request told = wanted.asked;
-  told.report = true;
   told.end(describe(message.info));
   if (claim) {
     queue.remove(message);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "proto/completion_queue.hpp"
+#include "proto/counter.hpp"
 #include "proto/multi_receive.hpp"
 
 namespace gaudi::proto {
@@ -12,6 +13,7 @@ namespace gaudi::proto {
 /// What the application asked to be told about an operation.
 struct request {
   completion_queue* queue = nullptr;  // null: no CQ is bound for this direction
+  counter* tally = nullptr;           // null: nor is a counter
   void* context = nullptr;
   std::uint64_t flags = 0;        // for the completion entry: FI_SEND | FI_TAGGED ...
   bool report = false;            // success is reported; an error always is
@@ -20,6 +22,7 @@ struct request {
   /// Reports the end of the operation. `entry` has everything but context and flags, to which its
   /// own are added.
   void end(completion entry) const {
+    if (tally) tally->count(entry.error);
     const bool releases = many && many->message_ended(entry);
     if (!queue || (!report && !releases && entry.error == 0)) return;
     entry.context = context;

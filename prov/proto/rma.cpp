@@ -171,7 +171,9 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked,
   if (!b) return send_done(c, asked.operation, FI_ENOMEM);
   wire::done_fields fields{};
   fields.operation = asked.operation;
-  b->on_sent = {};
+  request served;
+  served.tally = peers_read_;
+  b->on_sent = served;
   b->awaits = 0;
   b->failed = 0;
   const std::size_t whole = sizeof fields + memory.length();
@@ -185,7 +187,8 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked,
     }
     return queue_control_buffer(c, *b);
   }
-  transfer* t = new_transfer(&c, memory, {});
+  b->on_sent = {};
+  transfer* t = new_transfer(&c, memory, served);
   wire::rts_fields rts{};
   const int ret = t ? expose(*t, rts, FI_REMOTE_READ) : -FI_ENOMEM;
   if (ret) {

@@ -5,8 +5,9 @@
 
 namespace gaudi::reg {
 
-void key_table::add_chosen_here(region& r) {
-  r.key = r.core && r.virtual_address ? r.core.key() : software_bit | next_++;
+void key_table::add_chosen_here(region& r, bool software) {
+  const bool direct = r.core && r.virtual_address && !software;
+  r.key = direct ? r.core.key() : software_bit | next_++;
   regions_.emplace(r.key, &r);
 }
 

@@ -24,7 +24,8 @@ class key_table {
   static constexpr std::uint64_t software_bit = std::uint64_t{1} << 63;
 
   /// Makes the region known under a key of the provider's choice, and writes it to region.key.
-  void add_chosen_here(region& r);
+  /// `software`: not under the core's, so that this side takes part in every access.
+  void add_chosen_here(region& r, bool software = false);
 
   /// Makes the region known under the application's key. -FI_ENOKEY: in use.
   base::result<void> add_requested(region& r, std::uint64_t key);

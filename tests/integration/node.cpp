@@ -28,6 +28,8 @@ info_ptr hints_for(const node_options& options) {
   hints->domain_attr->mr_mode = options.mr_mode;
   hints->domain_attr->threading = options.threading;
   hints->domain_attr->av_type = options.av_type;
+  hints->domain_attr->data_progress = options.progress;
+  hints->domain_attr->control_progress = options.progress;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
   hints->tx_attr->msg_order = FI_ORDER_SAS;
   hints->rx_attr->msg_order = FI_ORDER_SAS;
@@ -55,6 +57,7 @@ node::node(const node_options& options) : format_(options.cq_format) {
   fi_cq_attr cq_attr{};
   cq_attr.format = options.cq_format;
   cq_attr.size = 1024;
+  cq_attr.wait_obj = options.wait;
   fid_cq* cq = nullptr;
   must(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open");
   cq_.reset(cq);
@@ -68,9 +71,23 @@ node::node(const node_options& options) : format_(options.cq_format) {
   must(fi_endpoint(domain, info, &ep, nullptr), "fi_endpoint");
   ep_.reset(ep);
   const std::uint64_t selective = options.selective ? FI_SELECTIVE_COMPLETION : 0;
-  must(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | selective), "binding the queue");
+  if (options.queue)
+    must(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV | selective), "binding the queue");
+  open_counters(options);
   must(fi_ep_bind(ep, &av->fid, 0), "binding the address vector");
   must(fi_enable(ep), "fi_enable");
+}
+
+void node::open_counters(const node_options& options) {
+  for (const std::uint64_t flags : options.counters) {
+    fi_cntr_attr attr{};
+    attr.events = FI_CNTR_EVENTS_COMP;
+    attr.wait_obj = options.wait;
+    fid_cntr* counter = nullptr;
+    must(fi_cntr_open(domain_.get(), &attr, &counter, nullptr), "fi_cntr_open");
+    counters_.emplace_back(counter);
+    must(fi_ep_bind(ep_.get(), &counter->fid, flags), "binding a counter");
+  }
 }
 
 std::string node::name() const {
@@ -82,7 +99,7 @@ std::string node::name() const {
 }
 
 void node::meet(rank& r) {
-  r.set_idle_work([this] { poll(); });
+  if (info_->domain_attr->data_progress != FI_PROGRESS_AUTO) r.set_idle_work([this] { poll(); });
   for (const std::string& name : r.all_gather(name())) {
     fi_addr_t address = FI_ADDR_NOTAVAIL;
     if (fi_av_insert(av_.get(), name.data(), 1, &address, 0, nullptr) != 1)

@@ -56,7 +56,11 @@ struct node_options {
   fi_cq_format cq_format = FI_CQ_FORMAT_TAGGED;
   fi_threading threading = FI_THREAD_SAFE;
   bool selective = false;
-  bool device = false;  ///< adds FI_HMEM and FI_MR_HMEM
+  fi_wait_obj wait = FI_WAIT_NONE;            ///< of the queue and the counters
+  fi_progress progress = FI_PROGRESS_UNSPEC;  ///< FI_PROGRESS_AUTO: meet() lets nobody poll
+  std::vector<std::uint64_t> counters{};      ///< opens one bound for each of these
+  bool queue = true;                          ///< false: only the counters tell of operations
+  bool device = false;                        ///< adds FI_HMEM and FI_MR_HMEM
 };
 
 /// Hints for the provider under test.
@@ -80,7 +84,9 @@ class node {
   fi_info* info() const { return info_.get(); }
   fid_domain* domain() const { return domain_.get(); }
   fid_ep* ep() const { return ep_.get(); }
+  fid_fabric* fabric() const { return fabric_.get(); }
   fid_cq* cq() const { return cq_.get(); }
+  fid_cntr* counter(std::size_t i) const { return counters_.at(i).get(); }
   fid_av* av() const { return av_.get(); }
   fi_addr_t peer(int id) const { return peers_.at(static_cast<std::size_t>(id)); }
   fi_gaudi_ops& ops() const;
@@ -116,6 +122,7 @@ class node {
         std::chrono::steady_clock::now() + std::chrono::seconds(60);
   };
 
+  void open_counters(const node_options& options);
   bool poll_entries();
   void take_error();
 
@@ -126,6 +133,7 @@ class node {
   fid_ptr<fid_fabric> fabric_;
   fid_ptr<fid_domain> domain_;
   fid_ptr<fid_cq> cq_;
+  std::vector<fid_ptr<fid_cntr>> counters_;
   fid_ptr<fid_av> av_;
   fid_ptr<fid_ep> ep_;
 };

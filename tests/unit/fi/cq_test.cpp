@@ -82,7 +82,7 @@ TEST_F(completion_queues, name_the_format_that_an_unspecified_one_becomes) {
 TEST_F(completion_queues, refuse_what_they_do_not_offer) {
   fid_cq* queue = nullptr;
   fi_cq_attr attr{};
-  attr.wait_obj = FI_WAIT_FD;
+  attr.wait_obj = FI_WAIT_MUTEX_COND;
   EXPECT_EQ(fi_cq_open(o_.domain.get(), &attr, &queue, nullptr), -FI_ENOSYS);
   attr.wait_obj = FI_WAIT_NONE;
   attr.format = static_cast<fi_cq_format>(FI_CQ_FORMAT_TAGGED + 1);

@@ -28,7 +28,7 @@ TEST(completion_queue, keeps_order_and_loses_nothing_beyond_its_size) {
 TEST(request, reports_success_only_where_asked_and_errors_always) {
   completion_queue queue(4);
   int context = 0;
-  request silent{&queue, &context, FI_SEND, false};
+  request silent{.queue = &queue, .context = &context, .flags = FI_SEND};
   silent.end({});
   EXPECT_TRUE(queue.empty());
   silent.end({.error = FI_EIO});
@@ -37,7 +37,7 @@ TEST(request, reports_success_only_where_asked_and_errors_always) {
   EXPECT_EQ(queue.front().context, &context);
   queue.pop();
 
-  const request loud{&queue, &context, FI_RECV, true};
+  const request loud{.queue = &queue, .context = &context, .flags = FI_RECV, .report = true};
   loud.end({.flags = FI_REMOTE_CQ_DATA, .length = 3});
   ASSERT_FALSE(queue.empty());
   EXPECT_EQ(queue.front().flags, FI_RECV | FI_REMOTE_CQ_DATA);

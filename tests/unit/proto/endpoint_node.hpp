@@ -73,7 +73,9 @@ struct node {
   fi_addr_t meet(const node& other) { return meet(other.ep->name()); }
 
   /// A request that reports to `queue`.
-  request asked(void* context, std::uint64_t flags = 0) { return {&queue, context, flags, true}; }
+  request asked(void* context, std::uint64_t flags = 0) {
+    return {.queue = &queue, .context = context, .flags = flags, .report = true};
+  }
 
   int send(fi_addr_t to, const local_memory& memory, std::uint64_t tag, void* context) {
     return ep->send(memory, {.to = to,

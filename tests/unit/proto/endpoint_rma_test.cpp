@@ -88,7 +88,7 @@ TEST(endpoint_rma, injected_writes_need_no_other_call_to_go_on) {
                         .address = r.address + at,
                         .key = r.key,
                         .inject = true,
-                        .asked = {&a.queue, nullptr, FI_RMA | FI_WRITE, false}});
+                        .asked = {.queue = &a.queue, .flags = FI_RMA | FI_WRITE}});
   };
   ASSERT_EQ(post({&a, &b}, [&] { return inject(0); }), 0);
   for (std::size_t i = 1; i < bytes.size(); ++i)

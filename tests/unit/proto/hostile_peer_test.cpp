@@ -263,8 +263,9 @@ TEST(hostile_peer, random_packets_do_no_harm) {
   message.tag = 0x123456789;
   ASSERT_TRUE(honest.send(&message, wire::eager_size(wire::tagged)));
   const auto memory = local_memory::from(v.target.data(), 100, nullptr);
-  ASSERT_EQ(v.ep->receive(*memory,
-                          {.tag = message.tag, .tagged = true, .asked = {&v.queue, &v, 0, true}}),
+  ASSERT_EQ(v.ep->receive(*memory, {.tag = message.tag,
+                                    .tagged = true,
+                                    .asked = {.queue = &v.queue, .context = &v, .report = true}}),
             0);
   const auto give_up = std::chrono::steady_clock::now() + 20s;
   const auto done = [&] { return !v.queue.empty() && v.queue.front().context == &v; };

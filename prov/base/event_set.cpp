@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/event_set.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+
+#include <cerrno>
+
+namespace gaudi::base {
+
+result<event_set> event_set::open() noexcept {
+  scoped_fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll) return error{-errno};
+  return event_set(std::move(epoll));
+}
+
+int event_set::add(int member) noexcept {
+  epoll_event readable{};
+  readable.events = EPOLLIN;
+  readable.data.fd = member;
+  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, member, &readable) == 0 ? 0 : -errno;
+}
+
+void event_set::remove(int member) noexcept {
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, member, nullptr);
+}
+
+bool event_set::wait(int timeout) const noexcept {
+  pollfd readable{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&readable, 1, timeout) > 0;
+}
+
+}  // namespace gaudi::base

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/waker.hpp"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+
+namespace gaudi::base {
+
+result<waker> waker::open() noexcept {
+  scoped_fd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event) return error{-errno};
+  return waker(std::move(event));
+}
+
+void waker::arm() noexcept {
+  if (rung_.exchange(false, std::memory_order_acq_rel)) {
+    eventfd_t count = 0;
+    ::eventfd_read(event_.get(), &count);
+  }
+  armed_.store(true, std::memory_order_relaxed);
+}
+
+void waker::ring() noexcept {
+  armed_.store(false, std::memory_order_relaxed);
+  rung_.store(true, std::memory_order_release);
+  ::eventfd_write(event_.get(), 1);
+}
+
+}  // namespace gaudi::base
