@@ -17,7 +17,7 @@ std::uint64_t read_errors(fid_cntr* c) noexcept {
   return cntr::of(c).read(true);
 }
 
-template <void (proto::counter::*change)(std::uint64_t)>
+template <void (base::counter::*change)(std::uint64_t)>
 int change_by(fid_cntr* c, std::uint64_t n) noexcept {
   cntr& self = cntr::of(c);
   const base::scoped_domain_lock hold(self.parent().lock());
@@ -52,11 +52,11 @@ fi_ops fid_ops = make_fid_ops();
 fi_ops_cntr cntr_ops{.size = sizeof(fi_ops_cntr),
                      .read = read,
                      .readerr = read_errors,
-                     .add = change_by<&proto::counter::add>,
-                     .set = change_by<&proto::counter::set>,
+                     .add = change_by<&base::counter::add>,
+                     .set = change_by<&base::counter::set>,
                      .wait = wait,
-                     .adderr = change_by<&proto::counter::add_errors>,
-                     .seterr = change_by<&proto::counter::set_errors>};
+                     .adderr = change_by<&base::counter::add_errors>,
+                     .seterr = change_by<&base::counter::set_errors>};
 
 }  // namespace
 

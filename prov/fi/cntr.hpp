@@ -5,10 +5,10 @@
 
 #include <memory>
 
+#include "base/counter.hpp"
 #include "fi/children.hpp"
 #include "fi/domain.hpp"
 #include "fi/wait_object.hpp"
-#include "proto/counter.hpp"
 
 namespace gaudi::fi {
 
@@ -24,7 +24,7 @@ class cntr final : public fid_cntr {
   /// What it is bound to: each holds a children::ref, and the counter stays open for them.
   children& bound() noexcept { return bound_; }
   /// Under the domain lock.
-  proto::counter& tally() noexcept { return tally_; }
+  base::counter& tally() noexcept { return tally_; }
 
   std::uint64_t read(bool errors);
   /// fi_cntr_wait: 0, -FI_EAVAIL when an operation failed meanwhile, -FI_ETIMEDOUT.
@@ -38,7 +38,7 @@ class cntr final : public fid_cntr {
   children bound_;
   const fi_wait_obj kind_;
   const std::unique_ptr<wait_object> object_;
-  proto::counter tally_;
+  base::counter tally_;
 };
 
 /// The cntr_open op of fid_domain. -FI_ENOSYS: wait objects other than NONE, UNSPEC, FD and YIELD,

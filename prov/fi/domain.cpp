@@ -3,6 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/log.hpp"
@@ -124,6 +125,14 @@ int domain::add(proto::endpoint& e) {
 void domain::remove(proto::endpoint& e) noexcept {
   if (std::erase(endpoints_, &e) == 0) return;
   for (const int fd : e.wait_fds()) core_events_->remove(fd);
+}
+
+bool domain::has_port_of_info() const noexcept {
+  const fi_info& info = core_->info();
+  if (!info.src_addr) return false;
+  const auto port = proto::net_address(info.src_addr, info.src_addrlen).port();
+  return port != 0 && std::any_of(endpoints_.begin(), endpoints_.end(),
+                                  [&](proto::endpoint* e) { return e->name().port() == port; });
 }
 
 int domain::try_wait() {

@@ -51,6 +51,9 @@ class domain final : public fid_domain {
   /// An endpoint was enabled, or is about to close.
   int add(proto::endpoint& e);
   void remove(proto::endpoint& e) noexcept;
+  /// An endpoint listens at the port of the info already. Several can be opened with one info: the
+  /// others get ports of their own, which fi_getname tells.
+  [[nodiscard]] bool has_port_of_info() const noexcept;
   /// Progresses every endpoint of the domain, whichever queue the application looks at.
   void progress();
   /// Progresses; whether a thread may sleep on core_events() after that. 0 or -FI_EAGAIN.

@@ -146,7 +146,7 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
     GAUDI_INFO(EP_CTRL, "a counter for FI_REMOTE_READ or FI_REMOTE_WRITE needs FI_RMA_EVENT\n");
     return -FI_ENOSYS;
   }
-  proto::counter& tally = counter.tally();
+  base::counter& tally = counter.tally();
   if (flags & FI_SEND) tallies_.sends = &tally;
   if (flags & FI_RECV) tallies_.receives = &tally;
   if (flags & FI_READ) tallies_.reads = &tally;
@@ -171,7 +171,8 @@ int endpoint::enable() {
   if (core_.enabled()) return 0;
   if (!addresses_) return -FI_ENOAV;
   if (lacks_completions()) return -FI_ENOCQ;
-  const auto enabled = core_.enable(waitable_ || parent_.progresses_itself());
+  const auto enabled = core_.enable({.waitable = waitable_ || parent_.progresses_itself(),
+                                     .any_port = parent_.has_port_of_info()});
   return enabled ? parent_.add(core_) : enabled.code();
 }
 

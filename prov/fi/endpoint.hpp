@@ -59,19 +59,23 @@ class endpoint final : public fid_ep {
     std::uint64_t default_flags = 0;
 
     [[nodiscard]] proto::request make(void* user_context, std::uint64_t flags, std::uint64_t kind,
-                                      proto::counter* tally) const noexcept {
-      return {entries, tally, user_context, kind, !selective || (flags & FI_COMPLETION)};
+                                      base::counter* tally) const noexcept {
+      return {.queue = entries,
+              .tally = tally,
+              .context = user_context,
+              .flags = kind,
+              .report = !selective || (flags & FI_COMPLETION)};
     }
   };
 
   /// Counters bound for each kind of operation, or null.
   struct tallies {
-    proto::counter* sends = nullptr;
-    proto::counter* receives = nullptr;
-    proto::counter* reads = nullptr;
-    proto::counter* writes = nullptr;
+    base::counter* sends = nullptr;
+    base::counter* receives = nullptr;
+    base::counter* reads = nullptr;
+    base::counter* writes = nullptr;
   };
-  [[nodiscard]] proto::counter* tally_for(std::uint64_t kind) const noexcept {
+  [[nodiscard]] base::counter* tally_for(std::uint64_t kind) const noexcept {
     if (kind & FI_SEND) return tallies_.sends;
     return (kind & FI_READ) ? tallies_.reads : tallies_.writes;
   }

@@ -122,7 +122,10 @@ base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, b
     GAUDI_INFO(CORE, "FI_HMEM needs FI_MR_HMEM in mr_mode, which is 0x%x\n", offered);
     return base::error{-FI_ENODATA};
   }
-  const int direct = (offered & direct_mr_mode) == direct_mr_mode ? direct_mr_mode : 0;
+  // Where the target's software sees each access, the core's keys are of no use.
+  const bool events = hints && (hints->caps & FI_RMA_EVENT);
+  const bool can_be_direct = (offered & direct_mr_mode) == direct_mr_mode && !events;
+  const int direct = can_be_direct ? direct_mr_mode : 0;
   return direct | (hmem ? FI_MR_HMEM : 0);
 }
 

@@ -68,9 +68,9 @@ inline constexpr int direct_mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_
 std::uint64_t granted_caps(std::uint64_t asked, bool hmem) noexcept;
 
 /// The registration mode to report: a subset of what the application offers, either none (keys and
-/// offsets are the application's) or direct_mr_mode, plus FI_MR_HMEM with `hmem`. The modes of
-/// libfabric before 1.5 (FI_MR_BASIC, FI_MR_SCALABLE) are reported as such. -FI_ENODATA: FI_MR_HMEM
-/// is needed and not offered, or the combination is invalid.
+/// offsets are the application's; always so with FI_RMA_EVENT) or direct_mr_mode, plus FI_MR_HMEM
+/// with `hmem`. The modes of libfabric before 1.5 (FI_MR_BASIC, FI_MR_SCALABLE) are reported as
+/// such. -FI_ENODATA: FI_MR_HMEM is needed and not offered, or the combination is invalid.
 base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, bool hmem) noexcept;
 
 /// Whether `hints` ask for nothing that is not offered; logs the first reason at info level

@@ -4,9 +4,11 @@
 #include <rdma/fi_errno.h>
 
 #include <memory>
+#include <vector>
 
 #include "base/log.hpp"
 #include "device/table.hpp"
+#include "fi/cntr.hpp"
 #include "fi/domain.hpp"
 #include "fi/guard.hpp"
 #include "fi/tables.hpp"
@@ -24,6 +26,7 @@ struct memory_region final : fid_mr {
   domain& parent;
   children::ref hold;
   reg::region region;
+  std::vector<children::ref> counter_holds;
 };
 
 int close_region(fid_t f) noexcept {
@@ -37,9 +40,28 @@ int close_region(fid_t f) noexcept {
   return 0;
 }
 
-// Regions are usable at once; endpoints need not know them. What peers do is counted by endpoint.
-int bind_region(fid_t, fid_t other, std::uint64_t) noexcept {
-  return other->fclass == FI_CLASS_CNTR ? -FI_ENOSYS : 0;
+int bind_counter(memory_region& self, cntr& counter, std::uint64_t flags) {
+  constexpr std::uint64_t known = FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if (flags == 0 || (flags & ~known)) return -FI_EBADFLAGS;
+  if (&counter.parent() != &self.parent) return -FI_EINVAL;
+  if (!self.parent.counts_targets()) {
+    GAUDI_INFO(MR, "a counter can be bound to memory with FI_RMA_EVENT only\n");
+    return -FI_ENOSYS;
+  }
+  const base::scoped_domain_lock hold(self.parent.lock());
+  if (flags & FI_REMOTE_READ) self.region.peers_read = &counter.tally();
+  if (flags & FI_REMOTE_WRITE) self.region.peers_wrote = &counter.tally();
+  self.counter_holds.emplace_back(counter.bound());
+  return 0;
+}
+
+// Regions are usable at once, and endpoints need not know them.
+int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+  if (other->fclass != FI_CLASS_CNTR) return 0;
+  return guarded_int([&] {
+    auto& self = *static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f));
+    return bind_counter(self, cntr::of(other), flags);
+  });
 }
 int control_region(fid_t, int command, void*) noexcept {
   return command == FI_ENABLE ? 0 : -FI_ENOSYS;

@@ -167,6 +167,7 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   request asked;
   asked.queue = receive_queue_;
   asked.tally = peers_wrote_;
+  asked.tally_of_memory = (**target).peers_wrote;
   asked.flags = FI_RMA | FI_REMOTE_WRITE;
   asked.report = flags & wire::cq_data;
   const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, asked,
@@ -180,7 +181,7 @@ void endpoint::arrived_read(connection& c, buffer& b, std::size_t length) {
   if (!parse(b, length, fields)) return malformed(c, "RMA read");
   const auto source = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_READ);
   if (source) {
-    serve_read(c, fields, local_memory::inside(**source, fields.address, fields.length));
+    serve_read(c, fields, **source);
   } else {
     send_done(c, fields.operation, FI_EACCES);
   }

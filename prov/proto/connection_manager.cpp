@@ -56,7 +56,7 @@ connection_manager::~connection_manager() {
 }
 
 base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* shared_receives,
-                                              bool waitable) {
+                                              bool waitable, bool any_port) {
   completions_ = completions;
   shared_receives_ = shared_receives;
   fid_eq* eq = nullptr;
@@ -70,6 +70,10 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   core::unique_fid<fid_pep> listener;
   const auto info = info_for_peer(core_.info());
   if (!info) return base::error{-FI_ENOMEM};
+  if (any_port && info->src_addr) {
+    const net_address here = net_address(info->src_addr, info->src_addrlen).with_port(0);
+    std::memcpy(info->src_addr, here.raw(), here.length());
+  }
   int ret = fi_passive_ep(core_.fabric(), info.get(), &pep, nullptr);
   if (!ret) {
     listener.reset(pep);

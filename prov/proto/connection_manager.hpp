@@ -47,7 +47,8 @@ class connection_manager {
   /// Opens the listener, whose address is name() from then on. Each connection's core endpoint uses
   /// the two queues, which outlive the manager's connections. -FI_EADDRINUSE: the port asked for is
   /// taken.
-  base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable = false);
+  base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable = false,
+                            bool any_port = false);
   [[nodiscard]] const net_address& name() const noexcept { return name_; }
 
   /// The peer with this name, made known if it is new.

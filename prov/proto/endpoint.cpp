@@ -146,8 +146,8 @@ void endpoint::use_addresses(address_vector& av) {
   av.subscribe(*this);
 }
 
-base::result<void> endpoint::enable(bool waitable) {
-  const auto opened = open_core(waitable);
+base::result<void> endpoint::enable(opening how) {
+  const auto opened = open_core(how);
   if (opened) return opened;
   // An attempt that failed leaves nothing behind, so that another one can be made.
   shared_receives_.reset();
@@ -157,12 +157,12 @@ base::result<void> endpoint::enable(bool waitable) {
   return opened;
 }
 
-base::result<void> endpoint::open_core(bool waitable) {
+base::result<void> endpoint::open_core(opening how) {
   receive_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::receive, message_limit_,
                                                    buffers_per_slab, SIZE_MAX);
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
-  attr.wait_obj = waitable ? FI_WAIT_FD : FI_WAIT_NONE;
+  attr.wait_obj = how.waitable ? FI_WAIT_FD : FI_WAIT_NONE;
   attr.size = 4 * how_.rx_buffers;
   fid_cq* queue = nullptr;
   if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
@@ -177,8 +177,8 @@ base::result<void> endpoint::open_core(bool waitable) {
   core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
 
   if (!fill_receive_pool(how_.rx_buffers)) return base::error{-FI_ENOMEM};
-  const auto listens = connections_->listen(queue, receives, waitable);
-  if (!listens || !waitable) return listens;
+  const auto listens = connections_->listen(queue, receives, how.waitable, how.any_port);
+  if (!listens || !how.waitable) return listens;
   for (fid* f : {&core_queue_->fid, connections_->events()}) {
     int fd = -1;
     if (const int ret = fi_control(f, FI_GETWAIT, &fd)) {

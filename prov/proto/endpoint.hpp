@@ -87,12 +87,17 @@ class endpoint final : private connection_observer, private address_vector::list
   void use_receive_queue(completion_queue* queue) noexcept { receive_queue_ = queue; }
 
   /// Count what peers read and write here (FI_RMA_EVENT). Null: not counted.
-  void count_reads_of_peers(counter* tally) noexcept { peers_read_ = tally; }
-  void count_writes_of_peers(counter* tally) noexcept { peers_wrote_ = tally; }
+  void count_reads_of_peers(base::counter* tally) noexcept { peers_read_ = tally; }
+  void count_writes_of_peers(base::counter* tally) noexcept { peers_wrote_ = tally; }
 
   /// Opens the core objects and listens. Before everything below; once, but for attempts that
-  /// failed. `waitable`: with file descriptors to sleep on, which cost the core some speed.
-  base::result<void> enable(bool waitable = false);
+  /// failed.
+  struct opening {
+    bool waitable = false;  // with file descriptors to sleep on, which cost the core some speed
+    bool any_port = false;  // not that of the info, which another endpoint of it has
+  };
+  base::result<void> enable(opening how);
+  base::result<void> enable() { return enable({}); }
   [[nodiscard]] bool enabled() const noexcept { return core_queue_ != nullptr; }
   [[nodiscard]] const net_address& name() const noexcept { return connections_->name(); }
 
@@ -248,14 +253,14 @@ class endpoint final : private connection_observer, private address_vector::list
   int access_directly(connection& c, const local_memory& memory, const rma_access& access,
                       transfer::motion way);
   int inject_write(connection& c, const local_memory& memory, const rma_access& access);
-  void serve_read(connection& c, const wire::rma_fields& asked, const local_memory& memory);
+  void serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source);
   int write_by_message(connection& c, const local_memory& memory, const rma_access& access);
   int read_by_message(connection& c, const local_memory& memory, const rma_access& access);
 
   // progress.cpp
   void handle_completions();
   void handle_core_error();
-  base::result<void> open_core(bool waitable);
+  base::result<void> open_core(opening how);
   bool fill_receive_pool(std::size_t count);
   void flush_outgoing();
   void drop_queued();
@@ -284,8 +289,8 @@ class endpoint final : private connection_observer, private address_vector::list
 
   address_vector* addresses_ = nullptr;
   completion_queue* receive_queue_ = nullptr;
-  counter* peers_read_ = nullptr;
-  counter* peers_wrote_ = nullptr;
+  base::counter* peers_read_ = nullptr;
+  base::counter* peers_wrote_ = nullptr;
   std::vector<peer*> peers_by_address_;
 
   core::unique_fid<fid_cq> core_queue_;

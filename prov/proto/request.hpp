@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/counter.hpp"
 #include "proto/completion_queue.hpp"
-#include "proto/counter.hpp"
 #include "proto/multi_receive.hpp"
 
 namespace gaudi::proto {
@@ -13,7 +13,8 @@ namespace gaudi::proto {
 /// What the application asked to be told about an operation.
 struct request {
   completion_queue* queue = nullptr;  // null: no CQ is bound for this direction
-  counter* tally = nullptr;           // null: nor is a counter
+  base::counter* tally = nullptr;     // null: nor is a counter
+  base::counter* tally_of_memory = nullptr;
   void* context = nullptr;
   std::uint64_t flags = 0;        // for the completion entry: FI_SEND | FI_TAGGED ...
   bool report = false;            // success is reported; an error always is
@@ -23,6 +24,7 @@ struct request {
   /// own are added.
   void end(completion entry) const {
     if (tally) tally->count(entry.error);
+    if (tally_of_memory) tally_of_memory->count(entry.error);
     const bool releases = many && many->message_ended(entry);
     if (!queue || (!report && !releases && entry.error == 0)) return;
     entry.context = context;

@@ -165,14 +165,15 @@ int endpoint::read_by_message(connection& c, const local_memory& memory, const r
 }
 
 // At the target: the answer goes out in one message, or as a rendezvous of which we are the source.
-void endpoint::serve_read(connection& c, const wire::rma_fields& asked,
-                          const local_memory& memory) {
+void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source) {
+  const auto memory = local_memory::inside(source, asked.address, asked.length);
   buffer* b = send_buffers_->acquire();
   if (!b) return send_done(c, asked.operation, FI_ENOMEM);
   wire::done_fields fields{};
   fields.operation = asked.operation;
   request served;
   served.tally = peers_read_;
+  served.tally_of_memory = source.peers_read;
   b->on_sent = served;
   b->awaits = 0;
   b->failed = 0;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/counter.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
 
@@ -20,6 +21,10 @@ struct region {
   std::uint64_t key = 0;     // what peers name it by
   bool virtual_address =
       false;  // peers give addresses; else offsets from the start (FI_MR_SCALABLE)
+
+  // Of what peers do here, or null. They outlive the region.
+  base::counter* peers_read = nullptr;
+  base::counter* peers_wrote = nullptr;
 
   core::inner_mr core;  // host memory: registered with the core as well
 

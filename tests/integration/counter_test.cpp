@@ -132,7 +132,7 @@ TEST_P(target_counter, tells_of_what_peers_read_and_wrote) {
     n.meet(r);
     const int other = 1 - r.id();
     const std::vector<std::size_t> sizes{1, 500, 9000, 300000};
-    memory m(n, 1 << 20, device), local(n, 1 << 20, device);
+    memory m(n, 1 << 20, device, 1), local(n, 1 << 20, device, 2);
     const auto there = [&](std::uint64_t mine) {
       return std::stoull(r.all_gather(std::to_string(mine))[static_cast<std::size_t>(other)]);
     };

@@ -242,9 +242,10 @@ TEST(hostile_peer, random_packets_do_no_harm) {
     // Leave some receives behind, for the packets to match.
     if (seed % 4 == 0) {
       const auto memory = local_memory::from(v.target.data(), 100, nullptr);
-      EXPECT_EQ(v.ep->receive(
-                    *memory,
-                    {.tag = 1, .ignore = 7, .tagged = true, .asked = {&v.queue, nullptr, 0, true}}),
+      EXPECT_EQ(v.ep->receive(*memory, {.tag = 1,
+                                        .ignore = 7,
+                                        .tagged = true,
+                                        .asked = {.queue = &v.queue, .report = true}}),
                 0);
     }
     while (!v.queue.empty()) v.queue.pop();

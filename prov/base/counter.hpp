@@ -5,14 +5,14 @@
 
 #include "base/waker.hpp"
 
-namespace gaudi::proto {
+namespace gaudi::base {
 
 /// Counts operations that ended, and those that failed (fi_cntr(3)). Not thread safe: the caller
 /// holds the domain lock.
 class counter {
  public:
   /// `sleeper`, if any, is told of every change; it outlives the counter.
-  explicit counter(base::waker* sleeper = nullptr) noexcept : sleeper_(sleeper) {}
+  explicit counter(waker* sleeper = nullptr) noexcept : sleeper_(sleeper) {}
 
   void count(int error) noexcept { error ? add_errors(1) : add(1); }
   void add(std::uint64_t n) noexcept { change(value_, value_ + n); }
@@ -31,7 +31,7 @@ class counter {
 
   std::uint64_t value_ = 0;
   std::uint64_t errors_ = 0;
-  base::waker* const sleeper_;
+  waker* const sleeper_;
 };
 
-}  // namespace gaudi::proto
+}  // namespace gaudi::base

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Upstream's fabtests against the provider, over loopback.
+set -uo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/.." && pwd)
+build=$root/build
+lists=(unit functional short)
+time_limit=60
+only=()
+listing=0
+from_file=
+
+usage() {
+  cat <<'END'
+Usage: fabtests/run.sh [OPTION...] [TEST...]
+
+Runs upstream's fabtests of libfabric 2.1 with FI_PROVIDER=gaudi, server and client over loopback, and
+prints a line for each test and the counts. The tests are those of upstream's own lists, read from its
+runfabtests.sh; TEST is one of them as it stands there ("fi_rdm -U"), or just its program ("fi_rdm").
+
+  --sets A,B     which of upstream's lists: unit, functional, short, standard (default: the first three)
+  --from FILE    the tests in FILE, one a line; # begins a comment
+  --build DIR    the build folder with the provider (default: build)
+  --timeout S    seconds that a test may take (default: 60)
+  --list         only lists the tests
+  --help         this text
+
+PASS     both sides succeeded
+FAIL     one of them did not; the reason is the last thing it said
+NOTRUN   the test found that the provider lacks what it needs; counts as a failure
+EXCLUDED in fabtests/gaudi.exclude, which names the rule of libfabric that allows it
+
+Exit status: 0 none failed and none was not run, 1 otherwise, 2 bad option, 77 no libfabric 2.x here.
+END
+}
+
+while (($#)); do
+  case $1 in
+    --sets) IFS=, read -ra lists <<<"${2:?--sets wants names}"; shift ;;
+    --from) from_file=${2:?--from wants a file}; shift ;;
+    --build) build=$(cd "${2:?--build wants a folder}" && pwd) || exit 2; shift ;;
+    --timeout) time_limit=${2:?--timeout wants seconds}; shift ;;
+    --list) listing=1 ;;
+    --help | -h) usage; exit 0 ;;
+    -*) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
+    *) only+=("$1") ;;
+  esac
+  shift
+done
+
+# Builds them once; the log says why if it cannot.
+prefix=$("$here/build.sh" --build "$build") || exit $?
+
+# The tests of one of upstream's lists, one a line.
+upstream_list() { # NAME
+  sed -n "/^$1_tests=(/,/^)/p" "$prefix/runfabtests.sh" | sed -n 's/^[[:space:]]*"\(.*\)".*/\1/p'
+}
+
+all_tests() {
+  if [[ $from_file ]]; then
+    sed 's/[[:space:]]*#.*//; /^$/d' "$from_file"
+    return
+  fi
+  local list
+  for list in "${lists[@]}"; do upstream_list "$list"; done
+}
+
+is_wanted() { # TEST
+  ((${#only[@]} == 0)) && return 0
+  local wanted
+  for wanted in "${only[@]}"; do [[ $1 == "$wanted" || ${1%% *} == "$wanted" ]] && return 0; done
+  return 1
+}
+
+# The rule that excludes a test, or nothing. Lines of the file: regular expression, tab, rule.
+exclusion() { # TEST
+  local pattern rule
+  while IFS=$'\t' read -r pattern rule; do
+    [[ -z $pattern || $pattern == \#* ]] && continue
+    [[ $1 =~ ^($pattern)$ ]] && echo "$rule" && return
+  done <"$here/gaudi.exclude"
+}
+
+export FI_PROVIDER=gaudi FI_PROVIDER_PATH=$build/prov FI_GAUDI_CORE=${FI_GAUDI_CORE:-tcp}
+export LD_LIBRARY_PATH=$prefix/libfabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+readonly enodata=61 enosys=38 address=127.0.0.1
+
+is_unit() {
+  case ${1%% *} in *_test) [[ $1 != fi_inject_test* ]] ;; *) return 1 ;; esac
+}
+
+run_unit() { # COMMAND...
+  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi >"$work/server" 2>&1
+  statuses=($?)
+}
+
+run_pair() { # COMMAND...
+  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s $address >"$work/server" 2>&1 &
+  local server=$!
+  sleep 0.4 # until it listens
+  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s $address $address >"$work/client" 2>&1
+  statuses=($?)
+  # A server whose client failed may wait for ever.
+  ((statuses[0] == 0)) || { sleep 0.5; kill $server 2>/dev/null; }
+  wait $server
+  statuses+=($?)
+}
+
+# PASS, FAIL or NOTRUN by the exit statuses of the sides.
+verdict() {
+  local status result=PASS
+  for status in "${statuses[@]}"; do
+    case $status in
+      0) ;;
+      $enodata | $enosys) [[ $result == FAIL ]] || result=NOTRUN ;;
+      143) ;; # ended because the other side had failed
+      *) result=FAIL ;;
+    esac
+  done
+  echo $result
+}
+
+reason() {
+  ((statuses[0] == 124 || statuses[0] == 137)) && { echo "not done after $time_limit s"; return; }
+  grep -hv '^[[:space:]]*$' "$work/client" "$work/server" 2>/dev/null | grep -hiE 'err|fail|abort|not |fi_' | tail -n 1 | cut -c1-110
+}
+
+declare -A count=([PASS]=0 [FAIL]=0 [NOTRUN]=0 [EXCLUDED]=0)
+while read -r test <&3; do
+  is_wanted "$test" || continue
+  ((listing)) && { echo "$test"; continue; }
+  result='' why=$(exclusion "$test") statuses=()
+  if [[ $why ]]; then
+    result=EXCLUDED
+  else
+    start=$SECONDS
+    read -ra words <<<"${test//GOOD_ADDR/$address}"
+    words=("${words[@]//SERVER_ADDR/$address}")
+    : >"$work/client"
+    if is_unit "$test"; then run_unit "${words[@]}"; else run_pair "${words[@]}"; fi
+    result=$(verdict)
+    why="$((SECONDS - start)) s"
+    [[ $result == PASS ]] || why+="  $(reason)"
+  fi
+  count[$result]=$((count[$result] + 1))
+  printf '%-8s %-58s %s\n' "$result" "$test" "$why"
+done 3< <(all_tests)
+
+((listing)) && exit 0
+printf '\nPASS %d  FAIL %d  NOTRUN %d  EXCLUDED %d  (libfabric 2.1, core %s)\n' \
+  "${count[PASS]}" "${count[FAIL]}" "${count[NOTRUN]}" "${count[EXCLUDED]}" "$FI_GAUDI_CORE"
+((count[PASS] > 0 && count[FAIL] == 0 && count[NOTRUN] == 0))
