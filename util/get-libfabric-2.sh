@@ -8,15 +8,18 @@ version=2.1.0
 # Of the .orig tarball as Debian 13 publishes it: what is fetched is run, so it is checked first.
 sha256=1a66369772d5bb151737214af1c478993e969cf298e8f9ed369e7a2ab8d8c6df
 deps=$root/build/deps
+variant=''
 
 usage() {
   cat <<END
-Usage: util/get-libfabric-2.sh [--deps DIR] [--help]
+Usage: util/get-libfabric-2.sh [--verbs] [--deps DIR] [--help]
 
 Downloads libfabric $version's source tarball from the Debian archive that this machine's apt
 sources name, and installs it into DIR/libfabric-2.1 (default build/deps) with the tcp, shm and
 rxm providers and fi_info, fi_pingpong. Takes about a minute; does nothing when it is there already.
 The source, with its fabtests folder, stays in DIR/libfabric-$version.
+  --verbs  with the verbs provider as well, in DIR/libfabric-2.1-verbs: for the virtual machine,
+           which has an RDMA device
 
 Exit status: 0 built or already there, 1 it cannot be had (the last line says why).
 END
@@ -69,14 +72,15 @@ build() { # SOURCE PREFIX
 
 # Only what the tests use: each provider left out is a dependency less.
 configure_it() { # PREFIX
-  local unused=(verbs efa psm2 psm3 opx usnic udp rxd mrail lpp lnx ucx sockets perf trace profile
-    hook_debug hook_hmem dmabuf_peer_mem)
-  ./configure --prefix="$1" --disable-static --enable-tcp --enable-shm --enable-rxm --enable-sm2 \
-    "${unused[@]/#/--disable-}" CFLAGS="-O2 -g1"
+  local used=(tcp rxm shm sm2) unused=(efa psm2 psm3 opx usnic udp rxd mrail lpp lnx ucx sockets
+    perf trace profile hook_debug hook_hmem dmabuf_peer_mem)
+  if [[ $variant == -verbs ]]; then used+=(verbs); else unused+=(verbs); fi
+  ./configure --prefix="$1" --disable-static "${used[@]/#/--enable-}" "${unused[@]/#/--disable-}" CFLAGS="-O2 -g1"
 }
 
 while (($#)); do
   case $1 in
+    --verbs) variant=-verbs ;;
     --deps) deps=${2:?--deps wants a folder}; shift ;;
     --help | -h) usage; exit 0 ;;
     *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
@@ -86,7 +90,7 @@ done
 
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
-prefix=$deps/libfabric-2.1
+prefix=$deps/libfabric-2.1$variant
 stamp=$prefix/.built-from
 # The prefix is in the stamp because a moved tree has the old path in its libraries.
 wanted="$sha256 $prefix"
@@ -101,10 +105,11 @@ if ! [[ -f $tarball ]] || ! echo "$sha256  $tarball" | sha256sum --check --statu
   fetch_tarball "$tarball" || fail "no archive of apt's sources has libfabric_$version.orig.tar.xz (network?)"
 fi
 
-source=$deps/libfabric-$version
-log=$deps/libfabric-build.log
+source=$deps/libfabric-$version$variant
+log=$deps/libfabric-build$variant.log
 rm -rf "$source" "$prefix"
-tar -xf "$tarball" -C "$deps" || fail "its tarball does not unpack"
+mkdir "$source"
+tar -xf "$tarball" -C "$source" --strip-components=1 || fail "its tarball does not unpack"
 echo "libfabric $version: building (about a minute, log in $log)"
 if ! (build "$source" "$prefix") >"$log" 2>&1; then
   tail -n 15 "$log" >&2
