@@ -210,6 +210,11 @@ bool is_gaudi() {
   return provider() == "gaudi";
 }
 
+bool on_verbs() {
+  const char* core = std::getenv("FI_GAUDI_CORE");
+  return core != nullptr && std::strcmp(core, "verbs") == 0;
+}
+
 std::vector<std::byte> bytes_of(std::uint64_t seed, std::size_t size) {
   std::vector<std::byte> bytes(size);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;

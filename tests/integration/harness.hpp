@@ -50,6 +50,8 @@ void run(const world& w, const std::function<void(rank&)>& body);
 /// Name of the provider under test: TEST_PROVIDER, or gaudi.
 std::string provider();
 bool is_gaudi();
+/// Whether FI_GAUDI_CORE has it carry the data over RDMA.
+bool on_verbs();
 
 /// Bytes that depend on a seed and their place.
 std::vector<std::byte> bytes_of(std::uint64_t seed, std::size_t size);

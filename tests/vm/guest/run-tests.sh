@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# In the guest: brings up soft-RoCE, runs the tests that /run/vm/tests names, says how each one went.
+# Ends with 1 if one failed or the kernel complained.
+set -euo pipefail
+
+# Written by machine.sh: VM_SOURCE, VM_BUILD, VM_CACHE.
+# shellcheck source=/dev/null
+source /run/vm/settings
+export VM_SOURCE VM_BUILD VM_CACHE
+
+set_up() {
+  dmesg -n 1 # libfabric tries what soft-RoCE refuses, and that is logged each time
+  # Two processes that poll share the one CPU: let them take turns sooner than each 4 ms.
+  echo 100000 >/sys/kernel/debug/sched/base_slice_ns
+  ip link set lo up
+  ip link add eth0 type dummy
+  ip link set eth0 mtu 9000 up
+  ip address add 10.0.0.1/24 dev eth0
+  rdma link add rxe0 type rxe netdev eth0
+  ulimit -l unlimited
+}
+
+# What every test sees: the provider on libfabric 2.1's verbs, Gaudis with little memory.
+environment() {
+  export LD_LIBRARY_PATH=$VM_BUILD/deps/libfabric-2.1-verbs/lib LD_PRELOAD=$VM_CACHE/libibverbs-dmabuf.so
+  export FI_PROVIDER_PATH=$VM_BUILD/prov FI_PROVIDER=gaudi FI_GAUDI_CORE=verbs
+  export FI_GAUDI_HLTHUNK=$VM_BUILD/util/hlsim/libhl-thunk.so
+  export HLSIM_DEVICES=4 HLSIM_HBM=64M HLSIM_HBM_PAGE=16M
+  export VM_BIN=$VM_BUILD/tests/integration
+  ulimit -c 0
+}
+
+# The kernel's own findings, which no program would notice.
+kernel_is_well() {
+  ! dmesg | grep -E 'WARNING:|BUG:|Oops|general protection|refcount_t|INFO: task' >/run/vm/kernel-complaints
+}
+
+set_up
+environment
+failed=0
+while read -r name; do
+  echo "== $name"
+  begin=$SECONDS
+  if timeout 400 bash -euo pipefail "$VM_SOURCE/tests/vm/tests/$name.sh" </dev/null; then
+    echo "PASSED $name ($((SECONDS - begin)) s)"
+  else
+    echo "FAILED $name ($((SECONDS - begin)) s)"
+    failed=1
+  fi
+done </run/vm/tests
+if ! kernel_is_well; then
+  dmesg | tail -n 60
+  echo "FAILED: the kernel complained (above)"
+  failed=1
+fi
+exit "$failed"

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The guest's kernel, its soft-RoCE module with dma-bufs, and the initramfs that loads it. Sourced by run.sh.
+# shellcheck shell=bash
+
+kernel_files=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# The release that the patch was made for. A newer 6.12 serves where the archives have it no more.
+kernel_release=6.12.117+deb12
+kernel_source=linux-source-6.12
+
+# In the order of their dependencies; what else the guest needs is built into Debian's kernel.
+guest_modules=(netfs 9pnet 9pnet_virtio 9p overlay
+  ib_core ib_uverbs iw_cm ib_cm configfs rdma_cm rdma_ucm
+  crc32_generic udp_tunnel ip6_udp_tunnel rdma_rxe dummy)
+
+has_package() {
+  apt-cache show --no-all-versions "$1" >/dev/null 2>&1
+}
+
+# Prints the release to use: the tested one, or the newest that apt knows.
+choose_kernel() {
+  if has_package "linux-image-$kernel_release-amd64"; then
+    echo "$kernel_release"
+    return
+  fi
+  apt-cache depends --important linux-image-6.12-amd64 linux-image-amd64 2>/dev/null |
+    sed -n 's/^ *Depends: linux-image-\(6\.12\..*\)-amd64$/\1/p' | head -n 1
+}
+
+# Debian's packages carry the version that the release names.
+download_packages() { # FOLDER RELEASE
+  local folder=$1 release=$2 version
+  version=$(apt-cache policy "linux-image-$release-amd64" | sed -n 's/^ *Candidate: //p')
+  mkdir -p "$folder"
+  (cd "$folder" && apt-get -q -o APT::Sandbox::User=root download \
+    "linux-image-$release-amd64" "linux-headers-$release-amd64" "linux-headers-$release-common" \
+    "linux-kbuild-$release" "$kernel_source=$version" busybox-static)
+}
+
+unpack_packages() { # FOLDER
+  local folder=$1 package
+  for package in "$folder"/debs/{linux-image,linux-headers,linux-kbuild,busybox}*.deb; do
+    dpkg-deb -x "$package" "$folder" || return
+  done
+  # Of 150 MB of sources only this folder.
+  dpkg-deb --fsys-tarfile "$folder"/debs/linux-source*.deb | tar -xO "./usr/src/$kernel_source.tar.xz" |
+    tar -xJ -C "$folder" --strip-components=4 "$kernel_source/drivers/infiniband/sw/rxe"
+}
+
+build_module() { # FOLDER RELEASE
+  local folder=$1 headers=$1/usr/src/linux-headers-$2-amd64
+  # Made for /usr/src.
+  sed -i "s#\([ =]\)/usr/src/#\1$folder/usr/src/#" "$headers/Makefile" "$headers/.kernelvariables" &&
+    patch -d "$folder/rxe" -p1 <"$kernel_files/rxe/dmabuf.patch" &&
+    make -s -C "$headers" M="$folder/rxe" CONFIG_RDMA_RXE=m CONFIG_DEBUG_INFO_BTF_MODULES= -j2 modules
+}
+
+# busybox, init and the modules, numbered by the order in which init loads them.
+pack_initramfs() { # FOLDER RELEASE
+  local folder=$1 tree=$1/initramfs name found number=10
+  rm -rf "$tree"
+  mkdir -p "$tree"/{bin,modules,proc,sys,dev,host,scratch,system}
+  cp "$folder/bin/busybox" "$tree/bin/"
+  install -m 755 "$kernel_files/guest/init.sh" "$tree/init"
+  for name in "${guest_modules[@]}"; do
+    found=$(find "$folder/lib/modules/$2-amd64" -name "$name.ko*" -print -quit)
+    [[ $name == rdma_rxe ]] && found=$folder/rxe/rdma_rxe.ko
+    case $found in
+      '') echo "the kernel has no module $name"; return 1 ;;
+      *.xz) xz -dc "$found" ;;
+      *) cat "$found" ;;
+    esac >"$tree/modules/$((number++))-$name.ko" || return
+  done
+  strip --strip-debug "$tree"/modules/*.ko &&
+    (cd "$tree" && find . | ./bin/busybox cpio -o -H newc 2>/dev/null) >"$folder/initramfs.cpio"
+}
+
+# Downloads and builds once for each release and patch; afterwards only the initramfs can be out of date.
+make_kernel() { # CACHE
+  local cache=$1 release folder wanted log
+  release=$(choose_kernel)
+  if [[ -z $release ]]; then
+    echo "apt knows no Linux 6.12 (linux-image-6.12-amd64: bookworm-security, trixie); try apt-get update"
+    return 1
+  fi
+  folder=$cache/kernel
+  log=$cache/kernel.log
+  wanted="$release $(sha256sum <"$kernel_files/rxe/dmabuf.patch")"
+  if [[ ! -f $folder/.made || $(<"$folder/.made") != "$wanted" ]]; then
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    echo "kernel $release: download (280 MB)"
+    download_packages "$folder/debs" "$release" >"$log" 2>&1 || { tail -n 5 "$log"; return 1; }
+    echo "kernel $release: unpack, and build soft-RoCE with dma-bufs (half a minute, log in $log)"
+    (unpack_packages "$folder" && build_module "$folder" "$release") >>"$log" 2>&1 ||
+      { tail -n 15 "$log"; return 1; }
+    rm -rf "$folder"/debs
+    echo "$wanted" >"$folder/.made"
+  fi
+  pack_initramfs "$folder" "$release" || return
+  ln -sf "kernel/boot/vmlinuz-$release-amd64" "$cache/vmlinuz"
+  ln -sf kernel/initramfs.cpio "$cache/initramfs"
+}
+
+# rdma-core's half of soft-RoCE has no dma-bufs either.
+make_shim() { # CACHE
+  gcc -std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -o "$1/libibverbs-dmabuf.so" "$kernel_files/rxe/reg_dmabuf_mr.c"
+}

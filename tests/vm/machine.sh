@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Booting QEMU and bringing back what happened in it. Sourced by run.sh.
+# shellcheck shell=bash
+
+# What this needs beyond the project's own build.
+# shellcheck disable=SC2034  # run.sh installs them
+vm_packages=(qemu-system-x86 gcc g++ make patch xz-utils libibverbs-dev librdmacm-dev ibverbs-providers iproute2)
+
+# Boots with this machine's files as the root, read-only, and a folder that the guest may write to.
+# One CPU: emulated kernels with several have a race while they patch their code. A plain CPU model:
+# glibc would choose wide vectors on a newer one, which are slow to emulate.
+boot() { # CACHE ACCEL SECONDS SHARED-FOLDER [KERNEL-ARGUMENT...]
+  local cache=$1 accel=$2 seconds=$3 shared=$4 cpu=qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt
+  shift 4
+  [[ $accel == kvm ]] && cpu=host
+  timeout --foreground "$seconds" qemu-system-x86_64 -accel "$accel" -M q35 -cpu "$cpu" -smp 1 -m 2G \
+    -nodefaults -display none -serial stdio -no-reboot \
+    -kernel "$cache/vmlinuz" -initrd "$cache/initramfs" \
+    -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
+    -device virtio-9p-pci,fsdev=host,mount_tag=host \
+    -fsdev local,id=shared,path="$shared",security_model=none \
+    -device virtio-9p-pci,fsdev=shared,mount_tag=shared \
+    -append "console=ttyS0 panic=-1 quiet loglevel=1 mitigations=off nokaslr tsc=reliable $*" </dev/null
+}
+
+# kvm where it can run this kernel (not every nested hypervisor's does), else tcg; found out once.
+find_accel() { # CACHE
+  local verdict=$1/accel
+  if [[ ! -s $verdict ]]; then
+    echo tcg >"$verdict"
+    if [[ -w /dev/kvm ]] && boot "$1" kvm 15 "$1" only_boot 2>&1 | grep -q 'guest is up'; then
+      echo kvm >"$verdict"
+    fi
+  fi
+  cat "$verdict"
+}
+
+# Runs the tests in one guest; their output goes to ours as it comes. Returns 0 if all passed.
+run_machine() { # CACHE ACCEL SECONDS TEST...
+  local cache=$1 accel=$2 seconds=$3 shared=$1/shared status
+  shift 3
+  rm -rf "$shared"
+  mkdir -p "$shared"
+  printf '%s\n' "$@" >"$shared/tests"
+  # shellcheck disable=SC2154  # of run.sh
+  printf '%s=%q\n' VM_SOURCE "$root" VM_BUILD "$build" VM_CACHE "$cache" >"$shared/settings"
+  echo "boot: $(readlink "$cache/vmlinuz" | sed 's/.*vmlinuz-//') on $accel, tests: $*"
+  boot "$cache" "$accel" "$seconds" "$shared" 2>&1 | tr -d '\r' || true
+  if [[ ! -s $shared/status ]]; then
+    echo "FAILED: the guest did not get to its end within $seconds s"
+    return 1
+  fi
+  status=$(<"$shared/status")
+  return "$status"
+}

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Runs tests in a virtual machine whose kernel does real RDMA on real dma-bufs; see usage().
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+# shellcheck source=util/packages.sh
+source "$root/util/packages.sh"
+# shellcheck source=tests/vm/kernel.sh
+source "$here/kernel.sh"
+# shellcheck source=tests/vm/machine.sh
+source "$here/machine.sh"
+
+build=$root/build
+accel=auto
+compile=yes
+limit=540
+tests=()
+
+usage() {
+  cat <<END
+Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--timeout S] [--list] [TEST...]
+
+Boots Linux 6.12 in QEMU with soft-RoCE that registers dma-bufs (a patch of tests/vm/rxe), and runs
+in it, with this machine's files, programs that were built here: the provider on libfabric's verbs
+provider, with simulated Gaudis whose exports are real dma-bufs. TEST is a name that --list shows;
+without one all are run.
+
+  --build DIR   build folder (default: build); what is downloaded and made is kept in DIR/vm
+  --no-build    the build folder is complete: compile nothing of the project's
+  --accel HOW   auto (default): KVM if a first boot with it succeeds, else emulation (tcg)
+  --timeout S   seconds that the virtual machine may take (default $limit)
+  --list        name the tests and end
+
+Packages that are missing are installed (needs root or sudo then); kernel and sources are only
+downloaded, with apt-get, from the archives that this machine is configured for.
+
+Exit status: 0 all passed, 1 a test failed, 2 bad option, 77 skipped: no such machine can be had
+here, the last line says why (1 instead with CI=true in the environment).
+END
+}
+
+# Ends the run because this machine cannot do it.
+skip() {
+  echo "skipped: $*"
+  [[ ${CI:-} == true ]] && exit 1
+  exit 77
+}
+
+list_tests() {
+  local file
+  for file in "$here"/tests/*.sh; do basename "$file" .sh; done
+}
+
+while (($#)); do
+  case $1 in
+    --build) build=${2:?--build wants a folder}; shift ;;
+    --no-build) compile=no ;;
+    --accel) accel=${2:?--accel wants auto, kvm or tcg}; shift ;;
+    --timeout) limit=${2:?--timeout wants seconds}; shift ;;
+    --list) list_tests; exit 0 ;;
+    --help | -h) usage; exit 0 ;;
+    -*) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
+    *) tests+=("$1") ;;
+  esac
+  shift
+done
+((${#tests[@]})) || mapfile -t tests < <(list_tests)
+for name in "${tests[@]}"; do
+  [[ -f $here/tests/$name.sh ]] || { echo "no test named $name; there are: $(list_tests | xargs)" >&2; exit 2; }
+done
+[[ $accel == auto || $accel == kvm || $accel == tcg ]] || { echo "--accel $accel: auto, kvm or tcg" >&2; exit 2; }
+
+install_missing_packages "${vm_packages[@]}" || skip "packages of the virtual machine are missing (above)"
+((EUID == 0)) || skip "the guest reads this machine's files through QEMU: run it as root"
+
+if [[ $compile == yes ]]; then
+  [[ -f $build/CMakeCache.txt ]] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo
+  cmake --build "$build" --target gaudi-fi hlsim integration_{messages,rma,connection}
+fi
+build=$(cd "$build" && pwd)
+"$root/util/get-libfabric-2.sh" --verbs --deps "$build/deps" || skip "libfabric 2.1 with verbs (above)"
+cache=$build/vm
+mkdir -p "$cache"
+make_kernel "$cache" || skip "no kernel for the virtual machine (above)"
+make_shim "$cache"
+[[ $accel == auto ]] && accel=$(find_accel "$cache")
+
+run_machine "$cache" "$accel" "$limit" "${tests[@]}"
