@@ -97,6 +97,8 @@ struct fi_gaudi_path_stats {
 	uint64_t direct_bytes;
 	uint64_t staged_ops;		/* chunks through host buffers and the device's copy engine */
 	uint64_t staged_bytes;
+	uint64_t zero_copy_ops;		/* of the direct ones: on device memory, which the NIC read or wrote itself */
+	uint64_t zero_copy_bytes;
 };
 
 struct fi_gaudi_ops {

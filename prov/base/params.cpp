@@ -40,12 +40,28 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return value << *shift;
 }
 
-std::optional<core_choice> parse_core(std::string_view text) {
-  if (text == "auto") return core_choice::automatic;
-  if (text == "verbs") return core_choice::verbs;
-  if (text == "tcp") return core_choice::tcp;
-  return std::nullopt;
-}
+template <class Choice>
+struct named {
+  std::string_view name;
+  Choice value;
+};
+
+constexpr std::array<named<core_choice>, 3> core_names{{
+    {"auto", core_choice::automatic},
+    {"verbs", core_choice::verbs},
+    {"tcp", core_choice::tcp},
+}};
+constexpr std::array<named<dmabuf_choice>, 3> dmabuf_names{{
+    {"auto", dmabuf_choice::automatic},
+    {"on", dmabuf_choice::on},
+    {"off", dmabuf_choice::off},
+}};
+constexpr std::array<named<rendezvous_choice>, 4> rndv_names{{
+    {"auto", rendezvous_choice::automatic},
+    {"read", rendezvous_choice::read},
+    {"write", rendezvous_choice::write},
+    {"staged", rendezvous_choice::staged},
+}};
 
 /// Reads one parameter after the other and remembers whether one was bad.
 class reader {
@@ -67,10 +83,17 @@ class reader {
     return spec.min;
   }
 
-  [[nodiscard]] core_choice core() {
-    if (const auto choice = parse_core(text(param::core))) return *choice;
-    refuse(param::core, "auto, verbs or tcp");
-    return core_choice::automatic;
+  template <class Choice, std::size_t Count>
+  [[nodiscard]] Choice choice(param id, const std::array<named<Choice>, Count>& names) {
+    const std::string given = text(id);
+    std::string allowed;
+    for (const auto& [name, value] : names) {
+      if (given == name) return value;
+      allowed += allowed.empty() ? "" : ", ";
+      allowed += name;
+    }
+    refuse(id, "one of " + allowed);
+    return names.front().value;
   }
 
   [[nodiscard]] bool good() const { return good_; }
@@ -100,7 +123,7 @@ const char* text_from_libfabric(const char* name) {
 result<params> params::parse(const lookup& text_of) {
   reader in(text_of);
   params p;
-  p.core = in.core();
+  p.core = in.choice(param::core, core_names);
   p.hlthunk = in.text(param::hlthunk);
   p.device = in.text(param::device);
   p.eager_size = in.number(param::eager_size);
@@ -109,6 +132,8 @@ result<params> params::parse(const lookup& text_of) {
   p.rx_buffers = in.number(param::rx_buffers);
   p.unexpected_limit = in.number(param::unexpected_limit);
   p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));
+  p.dmabuf = in.choice(param::dmabuf, dmabuf_names);
+  p.rndv = in.choice(param::rndv, rndv_names);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }

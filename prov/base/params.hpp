@@ -15,6 +15,21 @@ namespace gaudi::base {
 /// Which libfabric provider carries the bytes (FI_GAUDI_CORE).
 enum class core_choice { automatic, verbs, tcp };
 
+/// Whether the NIC may read and write device memory itself (FI_GAUDI_DMABUF).
+enum class dmabuf_choice {
+  automatic,  // where it can; else the data is staged through host memory
+  on,         // or the registration fails
+  off,
+};
+
+/// How long messages move (FI_GAUDI_RNDV).
+enum class rendezvous_choice {
+  automatic,  // a sender in device memory writes, one in host memory is read from
+  read,       // the receiver reads from the sender's memory, where the NIC can
+  write,      // the sender writes to the receiver's memory
+  staged,     // device memory through host buffers, whatever the NIC can
+};
+
 /// One FI_GAUDI_* parameter as the user sees it. A number is a decimal count with an optional
 /// suffix K, M or G (powers of 1024) and must lie in [min, max]; a text has max == 0.
 struct param_spec {
@@ -36,6 +51,8 @@ enum class param : std::size_t {
   rx_buffers,
   unexpected_limit,
   device_timeout,
+  dmabuf,
+  rndv,
   count_,
 };
 
@@ -61,6 +78,12 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "bytes of messages without a matching receive that an endpoint keeps before it stops its "
      "senders"},
     {"device_timeout", "15", 0, 3600, "seconds to wait for a device that is in reset"},
+    {"dmabuf", "auto", 0, 0,
+     "whether the NIC reads and writes device memory itself (core verbs): auto (where it can, else "
+     "through host memory), on (or registering fails) or off"},
+    {"rndv", "auto", 0, 0,
+     "how long messages move: read (by the receiver), write (by the sender), staged (device memory "
+     "through host memory) or auto (write from device memory, read from host memory)"},
 }};
 
 /// The parsed parameters. Immutable once parsed, so any thread may read them.
@@ -74,6 +97,8 @@ struct params {
   std::size_t rx_buffers = 0;        ///< buffers per endpoint
   std::size_t unexpected_limit = 0;  ///< bytes per endpoint
   std::chrono::seconds device_timeout{0};
+  dmabuf_choice dmabuf = dmabuf_choice::automatic;
+  rendezvous_choice rndv = rendezvous_choice::automatic;
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

@@ -8,6 +8,18 @@
 #include "base/log.hpp"
 
 namespace gaudi::core {
+namespace {
+
+// Names that libfabric 1.17's headers do not have yet (fi_mr(3), since 1.20).
+constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;  // FI_MR_DMABUF
+struct mr_dmabuf {
+  int fd;
+  std::uint64_t offset;
+  std::size_t len;
+  void* base_addr;
+};
+
+}  // namespace
 
 base::result<std::unique_ptr<inner_domain>> inner_domain::open(unique_info info) {
   std::unique_ptr<inner_domain> self(new inner_domain);
@@ -42,6 +54,31 @@ base::result<inner_mr> inner_domain::register_memory(void* base, std::size_t len
                                                      std::uint64_t access) {
   fid_mr* mr = nullptr;
   const int ret = fi_mr_reg(domain_.get(), base, length, access, 0, 0, 0, &mr, nullptr);
+  if (ret) return base::error{ret};
+  return inner_mr(unique_fid<fid_mr>(mr));
+}
+
+bool inner_domain::takes_dmabufs() const noexcept {
+  // An older one does not look at the flag, and would take the descriptor for an address.
+  return fi_version() >= FI_VERSION(1, 20) &&
+         std::strcmp(info_->fabric_attr->prov_name, "verbs") == 0;
+}
+
+base::result<inner_mr> inner_domain::register_dmabuf(const dmabuf_range& range,
+                                                     std::uint64_t access) {
+  mr_dmabuf where{range.fd, range.offset, range.length, reinterpret_cast<void*>(range.base_addr)};
+  // Newer releases read members that this version's structure does not have.
+  union {
+    fi_mr_attr attr;
+    std::byte space[256];
+  } padded{};
+  padded.attr.mr_iov = reinterpret_cast<const iovec*>(&where);  // a union with `dmabuf` since 1.20
+  padded.attr.iov_count = 1;
+  padded.attr.access = access;
+  // libfabric knows no Gaudi without libSynapse; the core's domain is opened without FI_HMEM.
+  padded.attr.iface = FI_HMEM_SYSTEM;
+  fid_mr* mr = nullptr;
+  const int ret = fi_mr_regattr(domain_.get(), &padded.attr, from_dmabuf, &mr);
   if (ret) return base::error{ret};
   return inner_mr(unique_fid<fid_mr>(mr));
 }

@@ -12,7 +12,7 @@
 
 namespace gaudi::core {
 
-/// Host memory registered with the core provider.
+/// Memory registered with the core provider.
 class inner_mr {
  public:
   inner_mr() = default;
@@ -26,6 +26,14 @@ class inner_mr {
 
  private:
   unique_fid<fid_mr> mr_;
+};
+
+/// A part of a dma-buf, to be addressed by device addresses.
+struct dmabuf_range {
+  int fd;                   ///< the caller's; the core keeps the dma-buf, not the descriptor
+  std::uint64_t offset;     ///< of the range's first byte in the dma-buf
+  std::size_t length;       ///< bytes
+  std::uint64_t base_addr;  ///< device address of the dma-buf's first byte
 };
 
 /// The core provider's fabric and domain under one of ours. Opened for FI_THREAD_DOMAIN: all calls
@@ -45,6 +53,15 @@ class inner_domain {
   /// Registers [base, base + length) for `access` (FI_SEND ... FI_REMOTE_WRITE). Peers address it
   /// by virtual address. -FI_ENOMEM: the NIC or RLIMIT_MEMLOCK refuses more.
   base::result<inner_mr> register_memory(void* base, std::size_t length, std::uint64_t access);
+
+  /// Whether register_dmabuf can be asked at all: verbs, and a libfabric from 1.20 on.
+  [[nodiscard]] bool takes_dmabufs() const noexcept;
+
+  /// Registers device memory; local operations and peers address it by device address. The core
+  /// does not know it from host memory: it would send a short message inline, reading the address
+  /// with the CPU, so operations that send from it must be longer than the core's inject size.
+  /// Errors are libfabric's and the NIC driver's, see reg/dmabuf_refusal.hpp.
+  base::result<inner_mr> register_dmabuf(const dmabuf_range& range, std::uint64_t access);
 
  private:
   inner_domain() = default;

@@ -102,7 +102,8 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       virtual_address_(has_mode(info, FI_MR_VIRT_ADDR)),
       provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
       auto_progress_(asks_auto(info)),
-      counts_targets_(info.caps & FI_RMA_EVENT) {}
+      counts_targets_(info.caps & FI_RMA_EVENT),
+      dmabufs_(*core_, base::params::get().dmabuf) {}
 
 int domain::add(proto::endpoint& e) {
   if (!e.wait_fds().empty()) {

@@ -16,6 +16,7 @@
 #include "fi/ext_ops.hpp"
 #include "fi/progress_thread.hpp"
 #include "proto/path_counters.hpp"
+#include "reg/dmabuf_registrar.hpp"
 #include "reg/key_table.hpp"
 
 namespace gaudi::proto {
@@ -47,6 +48,7 @@ class domain final : public fid_domain {
 
   // Under the lock.
   reg::key_table& keys() noexcept { return keys_; }
+  reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
   proto::path_counters& paths() noexcept { return paths_; }
   /// An endpoint was enabled, or is about to close.
   int add(proto::endpoint& e);
@@ -93,6 +95,7 @@ class domain final : public fid_domain {
   const bool counts_targets_;
   std::optional<base::event_set> core_events_;
   reg::key_table keys_;
+  reg::dmabuf_registrar dmabufs_;
   proto::path_counters paths_;
   std::vector<proto::endpoint*> endpoints_;
   async_copies copies_;

@@ -72,7 +72,8 @@ proto::endpoint::settings settings_for(const domain& d, const fi_info& info) {
           .staging_chunk = p.staging_chunk,
           .staging_depth = p.staging_depth,
           .rx_buffers = p.rx_buffers,
-          .unexpected_limit = p.unexpected_limit};
+          .unexpected_limit = p.unexpected_limit,
+          .rendezvous = p.rndv};
 }
 
 }  // namespace

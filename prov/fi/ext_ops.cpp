@@ -164,7 +164,9 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
             .direct_ops = c.direct_ops,
             .direct_bytes = c.direct_bytes,
             .staged_ops = c.staged_ops,
-            .staged_bytes = c.staged_bytes};
+            .staged_bytes = c.staged_bytes,
+            .zero_copy_ops = c.zero_copy_ops,
+            .zero_copy_bytes = c.zero_copy_bytes};
   return 0;
 }
 

@@ -36,7 +36,7 @@ int close_region(fid_t f) noexcept {
   for (proto::endpoint* e : self->parent.endpoints()) e->let_go_of(self->region);
   self->parent.keys().remove(self->region);
   // Deregistration is a call of the core's, so it belongs under the lock.
-  self->region.core = {};
+  self->region.leave_core();
   return 0;
 }
 
@@ -84,7 +84,27 @@ memory_region::memory_region(domain& d, void* user_context) noexcept
   mem_desc = &region;
 }
 
-int attach_device(reg::region& r) {
+// What the core lets peers do in our own transfers: a rendezvous reads from the sender's memory or
+// writes to the receiver's.
+std::uint64_t transfer_access(std::uint64_t access) {
+  return (access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) | (access & FI_SEND ? FI_REMOTE_READ : 0) |
+         (access & FI_RECV ? FI_REMOTE_WRITE : 0);
+}
+
+// Lets the NIC at it where it can; else the data is staged.
+int attach_core(domain& d, reg::region& r) {
+  r.transfer_access = transfer_access(r.access);
+  auto own = d.dmabufs().obtain(*r.owner, r.address, r.transfer_access);
+  if (!own) return own.code();
+  r.transfers = std::move(*own);
+  if ((r.access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == 0) return 0;
+  auto named = d.dmabufs().obtain(*r.owner, r.address, r.access);
+  if (!named) return named.code();
+  r.by_key = std::move(*named);
+  return 0;
+}
+
+int attach_device(domain& d, reg::region& r) {
   if (!device::is_device_address(r.address)) {
     GAUDI_WARN(
         MR, "0x%lx+%zu was registered as Gaudi memory (FI_HMEM_SYNAPSEAI) but is a host address\n",
@@ -106,7 +126,7 @@ int attach_device(reg::region& r) {
   if (!pin) return pin.code();
   r.pin.emplace(std::move(*pin));
   r.owner = *current;
-  return 0;
+  return attach_core(d, r);
 }
 
 int attach_host(domain& d, reg::region& r) {
@@ -147,11 +167,14 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
   r.virtual_address = d.virtual_address();
 
   const base::scoped_domain_lock hold(d.lock());
-  if (const int ret = iface == FI_HMEM_SYNAPSEAI ? attach_device(r) : attach_host(d, r)) return ret;
+  if (const int ret = iface == FI_HMEM_SYNAPSEAI ? attach_device(d, r) : attach_host(d, r)) {
+    r.leave_core();
+    return ret;
+  }
   if (d.provider_keys()) {
     d.keys().add_chosen_here(r, d.counts_targets());
   } else if (const auto added = d.keys().add_requested(r, key); !added) {
-    r.core = {};
+    r.leave_core();
     return added.code();
   }
   mr->key = r.key;

@@ -125,6 +125,8 @@ base::result<connection*> connection_manager::add(peer& p, connection::state s) 
 
 base::result<void> connection_manager::open_endpoint(connection& c, fi_info& info) {
   info.ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+  // What the mover takes for the limit of inline sends, whichever side the request came from.
+  info.tx_attr->inject_size = core_.info().tx_attr->inject_size;
   fid_ep* ep = nullptr;
   int ret = fi_endpoint(core_.domain(), &info, &ep, &c);
   if (ret) return base::error{ret};

@@ -174,6 +174,7 @@ base::result<void> endpoint::open_core(opening how) {
     return base::error{ret};
   }
   shared_receives_.reset(receives);
+  inline_limit_ = core_.info().tx_attr->inject_size;
   core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
 
   if (!fill_receive_pool(how_.rx_buffers)) return base::error{-FI_ENOMEM};

@@ -75,6 +75,7 @@ class endpoint final : private connection_observer, private address_vector::list
     std::size_t staging_depth = 0;
     std::size_t rx_buffers = 0;
     std::size_t unexpected_limit = 0;
+    base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   };
 
   endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
@@ -211,6 +212,8 @@ class endpoint final : private connection_observer, private address_vector::list
   void finish(transfer& t, int status);
   void settle(transfer& t);
   int send_rendezvous(connection& c, const local_memory& memory, const outgoing& message);
+  [[nodiscard]] bool wants_grant(const local_memory& memory) const noexcept;
+  int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags);
   int expose(transfer& t, wire::rts_fields& rts, std::uint64_t access);
   void start_sink(connection& c, const wire::rts_fields& rts, bool staged, transfer& t);
   void grant_slots(transfer& t);
@@ -227,6 +230,8 @@ class endpoint final : private connection_observer, private address_vector::list
     no_room,  // in the core, in the engine or in the pool of chunks
   };
   void move(transfer& t);
+  [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,
+                                std::size_t length) const noexcept;
   issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
   issue_result issue_staged(transfer& t, std::size_t limit);
   [[nodiscard]] std::size_t chunk_length(std::size_t transfer_length) const noexcept;
@@ -286,6 +291,7 @@ class endpoint final : private connection_observer, private address_vector::list
   const settings how_;
   const std::size_t message_limit_;  // bytes of the largest message, header included
   std::size_t core_inject_ = 0;
+  std::size_t inline_limit_ = 0;  // up to here the core reads what it sends with the CPU
 
   address_vector* addresses_ = nullptr;
   completion_queue* receive_queue_ = nullptr;

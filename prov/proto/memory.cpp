@@ -64,6 +64,12 @@ local_memory local_memory::inside(const reg::region& r, std::uint64_t address,
   return m;
 }
 
+bool local_memory::core_reaches(std::uint64_t remote) const noexcept {
+  return std::all_of(segments_.begin(), segments_.begin() + count_, [&](const local_segment& s) {
+    return !s.on || (s.registered && s.registered->core_for(remote));
+  });
+}
+
 local_memory::place local_memory::at(std::size_t offset) const noexcept {
   const local_segment* segment = segments_.data();
   while (offset >= segment->length) {

@@ -23,8 +23,10 @@ struct local_segment {
   device::device* on;
 
   [[nodiscard]] std::byte* host() const noexcept { return reinterpret_cast<std::byte*>(address); }
+  /// What the core wants with it; null: it does not know the memory.
   [[nodiscard]] void* core_descriptor() const noexcept {
-    return registered ? registered->core.descriptor() : nullptr;
+    const core::inner_mr* known = registered ? registered->core_for(0) : nullptr;
+    return known ? known->descriptor() : nullptr;
   }
 };
 
@@ -58,6 +60,9 @@ class local_memory {
     return segments_[i];
   }
   [[nodiscard]] bool on_device() const noexcept { return device_; }
+  /// Whether the core can let a peer do `remote` (FI_REMOTE_READ, FI_REMOTE_WRITE, or 0: only we)
+  /// to all that is in device memory. Host memory can always be registered.
+  [[nodiscard]] bool core_reaches(std::uint64_t remote) const noexcept;
   /// The first byte when all is one host buffer, else nullptr.
   [[nodiscard]] std::byte* single_host() const noexcept {
     return count_ == 1 && !device_ ? segments_[0].host() : nullptr;

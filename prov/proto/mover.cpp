@@ -33,7 +33,7 @@ void endpoint::move(transfer& t) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
     if (!t.slots) limit = std::min(limit, remote_run(t, t.issued));
-    const bool staged = place.segment->on || t.slots;
+    const bool staged = t.slots || (place.segment->on && !core_takes(t, place, limit));
     const issue_result did = staged ? issue_staged(t, limit) : issue_direct(t, place, limit);
     if (did == issue_result::issued) {
       // A chunk that needed no device and could not leave has ended the transfer.
@@ -55,6 +55,14 @@ std::size_t endpoint::remote_run(const transfer& t, std::size_t offset) noexcept
     offset -= s.length;
   }
   return 0;
+}
+
+// Device memory that the core may have. It takes a short message for host memory and reads it with
+// the CPU when it sends, so short ones are staged.
+bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
+                          std::size_t length) const noexcept {
+  const bool inlined = t.moves == transfer::motion::push && length <= inline_limit_;
+  return t.zero_copy && !inlined && place.segment->core_descriptor();
 }
 
 endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
@@ -85,6 +93,10 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   t.issued += limit;
   ++paths_.direct_ops;
   paths_.direct_bytes += limit;
+  if (place.segment->on) {
+    ++paths_.zero_copy_ops;
+    paths_.zero_copy_bytes += limit;
+  }
   return issue_result::issued;
 }
 

@@ -14,6 +14,8 @@ struct path_counters {
   std::uint64_t direct_bytes = 0;
   std::uint64_t staged_ops = 0;  // through bounce buffers and the device's copy engine
   std::uint64_t staged_bytes = 0;
+  std::uint64_t zero_copy_ops = 0;  // of the direct ones: on device memory
+  std::uint64_t zero_copy_bytes = 0;
 };
 
 }  // namespace gaudi::proto

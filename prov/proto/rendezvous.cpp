@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Messages and RMA data that do not fit one packet.
 //
-// The owner of the source sends an rts. Where the source is host memory, the rts names it and the
-// sink pulls it by core reads, straight to its own host memory or through chunks to its device.
-// Where the source is a device, it is staged: the sink answers with a grant of either its final
-// host memory or staging slots, and the source copies chunk by chunk and writes them there; slots
-// are emptied to the sink's device and given back. In the end the sink sends `done`, which ends the
-// source's operation; before that, a source that wrote to final memory sends `done` to the sink,
-// which cannot know otherwise.
+// The owner of the source sends an rts. Either it names the source's memory, and the sink pulls it
+// by core reads; or it asks for a grant (wire::staged), and the sink answers with its final memory
+// or with staging slots, and the source writes. Which one is FI_GAUDI_RNDV's choice, and each works
+// with every kind of memory at either end: what the core reaches it moves itself, device memory
+// that it does not reach goes through chunks and slots, which are emptied to the sink's device and
+// given back. In the end the sink sends `done`, which ends the source's operation; before that, a
+// source that wrote to final memory sends `done` to the sink, which cannot know otherwise.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -86,9 +86,8 @@ int endpoint::send_rendezvous(connection& c, const local_memory& memory, const o
   fields.data = message.data;
   fields.operation = t->id;
   wire::rts_fields rts{};
-  int ret = expose(*t, rts, FI_REMOTE_READ);
+  int ret = offer(*t, rts, flags);
   if (ret == 0) {
-    if (memory.on_device()) flags |= wire::staged;
     fields.head = {wire::kind::rts, static_cast<std::uint8_t>(flags | wire::want_done), 0, 0,
                    c.remote_id};
     std::memcpy(b->bytes, &fields, sizeof fields);
@@ -111,21 +110,40 @@ std::size_t endpoint::rts_size(const wire::rts_fields& rts) noexcept {
   return offsetof(wire::rts_fields, segments) + rts.segment_count * sizeof(wire::segment);
 }
 
-// Describes our memory for the peer; host memory is made accessible to it for the time of the
-// transfer.
+// Whether the peer shall say where our data is to go, because it cannot or shall not read it here.
+bool endpoint::wants_grant(const local_memory& memory) const noexcept {
+  using base::rendezvous_choice;
+  if (how_.rendezvous == rendezvous_choice::write) return true;
+  if (how_.rendezvous == rendezvous_choice::read) return !memory.core_reaches(FI_REMOTE_READ);
+  return memory.on_device();
+}
+
+// Fills in the rts of a source; adds to its message's flags.
+int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) {
+  t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
+  if (!wants_grant(t.memory)) return expose(t, rts, FI_REMOTE_READ);
+  flags |= wire::staged;
+  rts.operation = t.id;
+  rts.length = t.length;
+  rts.segment_count = 0;
+  return 0;
+}
+
+// Describes our memory for the peer. Host memory is made accessible to it for the time of the
+// transfer; device memory is reached by the core already.
 int endpoint::expose(transfer& t, wire::rts_fields& rts, std::uint64_t access) {
   rts.operation = t.id;
   rts.length = t.length;
   rts.segment_count = 0;
-  if (t.memory.on_device()) return 0;
   for (std::size_t i = 0; i < t.memory.count(); ++i) {
     const local_segment& s = t.memory[i];
     if (s.length == 0) continue;
     auto& named = rts.segments[rts.segment_count];
     named.address = s.address;
     named.length = s.length;
-    if (s.registered && s.registered->core && (s.registered->access & access) == access) {
-      named.key = s.registered->core.key();
+    const core::inner_mr* known = s.registered ? s.registered->core_for(access) : nullptr;
+    if (known) {
+      named.key = known->key();
     } else {
       auto mr = core_.register_memory(s.host(), s.length, access);
       if (!mr) {
@@ -162,13 +180,15 @@ bool endpoint::parse_rts(const std::byte* bytes, std::size_t length, wire::rts_f
 void endpoint::start_sink(connection& c, const wire::rts_fields& rts, bool staged, transfer& t) {
   t.peer_operation = rts.operation;
   t.tell_peer = true;
+  t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
   if (t.length == 0) return finish(t, 0);
   if (!staged) {
     t.moves = transfer::motion::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
     return move(t);
   }
-  if (t.memory.on_device()) return grant_slots(t);
+  const bool reached = t.zero_copy && t.memory.core_reaches(FI_REMOTE_WRITE);
+  if (t.memory.on_device() && !reached) return grant_slots(t);
 
   wire::rts_fields own{};
   if (const int ret = expose(t, own, FI_REMOTE_WRITE)) return finish(t, -ret);

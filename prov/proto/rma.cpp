@@ -116,8 +116,7 @@ int endpoint::write_by_message(connection& c, const local_memory& memory,
     if (ret == 0 && access.inject) ret = wait_for_copies(*b);
   } else {
     wire::rts_fields rts{};
-    ret = expose(*t, rts, FI_REMOTE_READ);
-    if (memory.on_device()) flags |= wire::staged;
+    ret = offer(*t, rts, flags);
     fields.head = {wire::kind::write_rts, flags, 0, 0, c.remote_id};
     const std::size_t size = rts_size(rts);
     std::memcpy(b->bytes + sizeof fields, &rts, size);
@@ -191,7 +190,8 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
   b->on_sent = {};
   transfer* t = new_transfer(&c, memory, served);
   wire::rts_fields rts{};
-  const int ret = t ? expose(*t, rts, FI_REMOTE_READ) : -FI_ENOMEM;
+  std::uint8_t flags = 0;
+  const int ret = t ? offer(*t, rts, flags) : -FI_ENOMEM;
   if (ret) {
     if (t) end_transfer(*t);
     abandon(*b);
@@ -200,9 +200,7 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
   t->is = transfer::role::source;
   t->for_peer = true;
   t->peer_operation = asked.operation;
-  fields.head = {wire::kind::read_rts,
-                 static_cast<std::uint8_t>(memory.on_device() ? wire::staged : 0), 0, 0,
-                 c.remote_id};
+  fields.head = {wire::kind::read_rts, flags, 0, 0, c.remote_id};
   std::memcpy(b->bytes, &fields, sizeof fields);
   const std::size_t size = rts_size(rts);
   std::memcpy(b->bytes + sizeof fields, &rts, size);

@@ -59,6 +59,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool slots = false;      // push: the peer's segments are staging slots, to be refilled
   bool tell_peer = false;  // send `done` to peer_operation at the end
   bool delivery = false;   // writes of the core itself end when they are in the peer's memory
+  bool zero_copy = true;   // the core may have what it reaches of our device memory
   bool for_peer = false;   // an RMA operation of the peer on a region of ours
   bool ending = false;     // all that is left is for `posted` and `copies` to come back
   int status = 0;          // 0 or a positive FI_E*: how it ends

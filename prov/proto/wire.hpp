@@ -42,7 +42,7 @@ enum header_flags : std::uint8_t {
   tagged = 1 << 0,     // matched on the tagged queue
   cq_data = 1 << 1,    // data is valid
   want_done = 1 << 2,  // the sender waits for a `done` with its operation id
-  staged = 1 << 3,     // rts: the source is device memory, ask for it with a grant
+  staged = 1 << 3,     // rts: the sink says with a grant where the source is to write
   direct = 1 << 4,     // grant: the segments are final memory, not staging slots
 };
 
@@ -84,7 +84,7 @@ struct rts_fields {
   std::uint64_t length;     // whole message
   std::uint32_t segment_count;
   std::uint32_t reserved;
-  segment segments[max_segments];  // segment_count of them travel; none when staged
+  segment segments[max_segments];  // segment_count of them travel; none with wire::staged
 };
 
 struct rma_fields {

@@ -13,10 +13,10 @@ namespace gaudi::reg {
 /// Keys of a domain's regions.
 ///
 /// A key that the provider chooses is the core's own key where a peer may use it directly (host
-/// memory), so that RMA needs no software at the target. Every other region is `software`: its key
-/// is found in this table when a request of a peer arrives. Keys that the application chooses are
-/// always software, as the core knows nothing of them. Not thread safe: the caller holds the domain
-/// lock.
+/// memory, and device memory that the NIC reaches), so that RMA needs no software at the target.
+/// Every other region is `software`: its key is found in this table when a request of a peer
+/// arrives. Keys that the application chooses are always software, as the core knows nothing of
+/// them. Not thread safe: the caller holds the domain lock.
 class key_table {
  public:
   /// Set in every provider-chosen key that the core does not know. verbs keys have 32 bits and
@@ -38,7 +38,8 @@ class key_table {
                                            std::size_t length, std::uint64_t access) const noexcept;
 
  private:
-  std::unordered_map<std::uint64_t, region*> regions_;
+  // Regions in one allocation of a device may share the core's registration, and so its key.
+  std::unordered_multimap<std::uint64_t, region*> regions_;
   std::uint64_t next_ = 1;
 };
 

@@ -31,6 +31,29 @@ struct region {
   // Device memory: kept open, and kept from being freed, for as long as the region exists.
   std::shared_ptr<device::device> owner;
   std::optional<device::allocation_pin> pin;
+  // Device memory that the NIC reaches: what `key` names, where peers may use it, and what our own
+  // transfers use, in which the peer may have to read what is sent or write what is received.
+  // Declared last: they end before the memory may go.
+  std::shared_ptr<const core::inner_mr> by_key;
+  std::shared_ptr<const core::inner_mr> transfers;
+  std::uint64_t transfer_access = 0;  // what `transfers` lets a peer do
+
+  /// The core's registration for local use that lets a peer do `remote` as well; null: none.
+  [[nodiscard]] const core::inner_mr* core_for(std::uint64_t remote) const noexcept {
+    if (on_device()) return (transfer_access & remote) == remote ? transfers.get() : nullptr;
+    return core && (access & remote) == remote ? &core : nullptr;
+  }
+  /// What the core calls it towards peers; null: only this provider knows it.
+  [[nodiscard]] const core::inner_mr* core_for_peers() const noexcept {
+    if (on_device()) return by_key.get();
+    return core ? &core : nullptr;
+  }
+  /// Ends what the core knows of it; under the domain lock, as the core wants.
+  void leave_core() noexcept {
+    core = {};
+    by_key.reset();
+    transfers.reset();
+  }
 
   [[nodiscard]] bool on_device() const noexcept { return owner != nullptr; }
   [[nodiscard]] bool holds(std::uint64_t first, std::size_t count) const noexcept {

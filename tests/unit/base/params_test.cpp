@@ -24,6 +24,8 @@ TEST(params, defaults_are_those_of_the_table) {
   ASSERT_TRUE(p);
   EXPECT_EQ(p->core, core_choice::automatic);
   EXPECT_EQ(p->hlthunk, "");
+  EXPECT_EQ(p->dmabuf, gaudi::base::dmabuf_choice::automatic);
+  EXPECT_EQ(p->rndv, gaudi::base::rendezvous_choice::automatic);
   EXPECT_EQ(p->eager_size, 16384U);
   EXPECT_EQ(p->staging_chunk, 512U * 1024);
   EXPECT_EQ(p->staging_depth, 8U);
@@ -66,7 +68,8 @@ TEST_P(bad_params, are_refused) {
 
 INSTANTIATE_TEST_SUITE_P(
     texts, bad_params,
-    testing::Values(std::pair("core", "TCP"), std::pair("core", ""), std::pair("eager_size", ""),
+    testing::Values(std::pair("core", "TCP"), std::pair("core", ""), std::pair("dmabuf", "yes"),
+                    std::pair("rndv", "Read"), std::pair("eager_size", ""),
                     std::pair("eager_size", "12x"), std::pair("eager_size", "-1"),
                     std::pair("eager_size", "63"), std::pair("eager_size", "2M"),
                     std::pair("eager_size", "1 K"),

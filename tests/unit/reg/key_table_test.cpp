@@ -77,5 +77,59 @@ TEST(key_table, lengths_and_addresses_that_overflow_are_refused) {
   EXPECT_EQ(table.find(9, UINT64_MAX, 1, FI_REMOTE_READ).code(), -FI_EACCES);
 }
 
+// A core registration that is not one: close and key are all that is asked of it.
+struct fake_mr : fid_mr {
+  explicit fake_mr(std::uint64_t k) : fid_mr{} {
+    static fi_ops ops{.size = sizeof(fi_ops),
+                      .close = [](fid_t) { return 0; },
+                      .bind = nullptr,
+                      .control = nullptr,
+                      .ops_open = nullptr,
+                      .tostr = nullptr,
+                      .ops_set = nullptr};
+    fid.ops = &ops;
+    key = k;
+  }
+};
+
+TEST(key_table, ranges_of_an_allocation_share_the_core_s_key) {
+  fake_mr mr(77);
+  const auto shared = std::make_shared<const core::inner_mr>(core::unique_fid<fid_mr>(&mr));
+  // Only what is on a device shares; nothing of the device itself is asked for.
+  const std::shared_ptr<device::device> somewhere(std::shared_ptr<void>(),
+                                                  reinterpret_cast<device::device*>(&mr));
+  key_table table;
+  region a = range(0x1000, 100, FI_REMOTE_READ, true);
+  region b = range(0x2000, 100, FI_REMOTE_READ, true);
+  for (region* r : {&a, &b}) {
+    r->owner = somewhere;
+    r->by_key = shared;
+    table.add_chosen_here(*r);
+    EXPECT_EQ(r->key, 77U);
+  }
+  EXPECT_EQ(*table.find(77, 0x1000, 100, FI_REMOTE_READ), &a);
+  EXPECT_EQ(*table.find(77, 0x2000, 100, FI_REMOTE_READ), &b);
+  EXPECT_EQ(table.find(77, 0x1800, 1, FI_REMOTE_READ).code(), -FI_EACCES);
+  table.remove(a);
+  EXPECT_EQ(table.find(77, 0x1000, 100, FI_REMOTE_READ).code(), -FI_EACCES);
+  EXPECT_EQ(*table.find(77, 0x2000, 100, FI_REMOTE_READ), &b);
+}
+
+TEST(region, on_a_device_is_reached_only_as_far_as_its_registration_goes) {
+  fake_mr mr(5);
+  region r = range(0x1000, 100, FI_SEND, true);
+  r.owner = std::shared_ptr<device::device>(std::shared_ptr<void>(),
+                                            reinterpret_cast<device::device*>(&mr));
+  EXPECT_EQ(r.core_for(0), nullptr);
+  r.transfers = std::make_shared<const core::inner_mr>(core::unique_fid<fid_mr>(&mr));
+  r.transfer_access = FI_REMOTE_READ;
+  EXPECT_EQ(r.core_for(0), r.transfers.get());
+  EXPECT_EQ(r.core_for(FI_REMOTE_READ), r.transfers.get());
+  EXPECT_EQ(r.core_for(FI_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(r.core_for_peers(), nullptr);
+  r.leave_core();
+  EXPECT_EQ(r.core_for(0), nullptr);
+}
+
 }  // namespace
 }  // namespace gaudi::reg

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What becomes of dma-bufs without a NIC that takes them; tests/vm has one that does.
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "../device/fake_driver.hpp"
+#include "core/get_info.hpp"
+#include "reg/dmabuf_refusal.hpp"
+#include "reg/dmabuf_registrar.hpp"
+
+namespace gaudi::reg {
+namespace {
+
+using base::dmabuf_choice;
+
+TEST(dmabuf_refusal, names_a_cause_and_a_remedy_for_each_error) {
+  for (const int code : {FI_ENOSYS, FI_EOPNOTSUPP, EPERM, EREMOTEIO, EINVAL, EMFILE, ENOMEM, EIO}) {
+    const dmabuf_refusal why = explain_refusal(-code);
+    EXPECT_GT(std::strlen(why.reason), 10U) << code;
+    EXPECT_GT(std::strlen(why.remedy), 10U) << code;
+  }
+  EXPECT_NE(nullptr, std::strstr(explain_refusal(-FI_ENOSYS).remedy, "ib_umem_dmabuf_get"));
+  EXPECT_NE(nullptr, std::strstr(explain_no_export(-FI_EOPNOTSUPP).remedy, "6.1"));
+}
+
+TEST(dmabuf_refusal, gives_up_only_where_asking_again_cannot_help) {
+  for (const int code : {FI_ENOSYS, FI_EOPNOTSUPP, EPERM, EREMOTEIO, EINVAL})
+    EXPECT_TRUE(explain_refusal(-code).final) << code;
+  for (const int code : {EMFILE, ENFILE, ENOMEM, EIO})
+    EXPECT_FALSE(explain_refusal(-code).final) << code;
+  EXPECT_TRUE(explain_no_export(-FI_EOPNOTSUPP).final);
+  EXPECT_FALSE(explain_no_export(-EIO).final);
+}
+
+class registrar_over_tcp : public testing::Test {
+ protected:
+  registrar_over_tcp() {
+    auto info = core::get_info({.core = base::core_choice::tcp});
+    if (info) core_ = *core::inner_domain::open(std::move(*info));
+    device_ = *device::device::open(driver_.thunk(), device::selector{});
+    address_ = *device_->allocate(8192);
+  }
+
+  test::fake_driver driver_;
+  std::unique_ptr<core::inner_domain> core_;
+  std::shared_ptr<device::device> device_;
+  std::uint64_t address_ = 0;
+};
+
+TEST_F(registrar_over_tcp, stages_without_exporting_anything) {
+  EXPECT_CALL(driver_.library,
+              export_dmabuf(testing::_, testing::_, testing::_, testing::_, testing::_))
+      .Times(0);
+  for (const auto choice : {dmabuf_choice::automatic, dmabuf_choice::off}) {
+    dmabuf_registrar registrar(*core_, choice);
+    const auto got = registrar.obtain(*device_, address_, FI_REMOTE_READ);
+    ASSERT_TRUE(got);
+    EXPECT_EQ(*got, nullptr);
+  }
+}
+
+TEST_F(registrar_over_tcp, fails_where_staging_is_forbidden) {
+  dmabuf_registrar registrar(*core_, dmabuf_choice::on);
+  EXPECT_EQ(registrar.obtain(*device_, address_, 0).code(), -FI_EOPNOTSUPP);
+}
+
+}  // namespace
+}  // namespace gaudi::reg
