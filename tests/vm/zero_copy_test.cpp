@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Device memory that the NIC reads and writes itself: contents, and the counters that tell which
+// way the bytes went. For the virtual machine, where exports are real dma-bufs.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "node.hpp"
+
+namespace gaudi::test {
+namespace {
+
+using bytes = std::vector<std::byte>;
+using environment = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::size_t kib = 1024;
+constexpr std::size_t mib = kib * kib;
+// Largest that soft-RoCE sends inline, from which on device memory is written without a copy.
+constexpr std::size_t most_inline = 512;
+const node_options with_device{.device = true};
+
+void take_device(const rank& r) {
+  setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
+}
+
+fi_gaudi_path_stats paths(const node& n) {
+  fi_gaudi_path_stats stats{};
+  must(n.ops().path_stats(n.domain(), &stats), "path_stats");
+  return stats;
+}
+
+/// Of both ranks together since `before`, the same at each.
+struct moved {
+  std::uint64_t direct = 0;
+  std::uint64_t zero_copy = 0;
+  std::uint64_t staged = 0;
+};
+
+moved since(rank& r, const node& n, const fi_gaudi_path_stats& before) {
+  const fi_gaudi_path_stats now = paths(n);
+  const moved own{now.direct_bytes - before.direct_bytes,
+                  now.zero_copy_bytes - before.zero_copy_bytes,
+                  now.staged_bytes - before.staged_bytes};
+  moved sum;
+  for (const std::string& told : r.all_gather({reinterpret_cast<const char*>(&own), sizeof own})) {
+    moved one;
+    std::memcpy(&one, told.data(), sizeof one);
+    sum.direct += one.direct;
+    sum.zero_copy += one.zero_copy;
+    sum.staged += one.staged;
+  }
+  return sum;
+}
+
+struct target {
+  std::uint64_t address;
+  std::uint64_t key;
+};
+
+/// Where the other rank's memory is.
+target exchange(rank& r, std::uint64_t address, std::uint64_t key) {
+  const target mine{address, key};
+  const auto all = r.all_gather({reinterpret_cast<const char*>(&mine), sizeof mine});
+  target other{};
+  std::memcpy(&other, all[static_cast<std::size_t>(1 - r.id())].data(), sizeof other);
+  return other;
+}
+
+// A message of `size` bytes from rank 0 to rank 1, both at odd places. Returns what moved.
+moved send_one(rank& r, node& n, memory& own, std::size_t size) {
+  const std::size_t offset = r.id() == 0 ? 3 : 4097;
+  const auto before = paths(n);
+  if (r.id() == 0) {
+    own.put(offset, bytes_of(size, size));
+    n.post(
+        [&] { return fi_tsend(n.ep(), own.at(offset), size, own.desc(), n.peer(1), 1, ctx(1)); });
+    EXPECT_EQ(0, n.wait(ctx(1)).err);
+  } else {
+    n.post([&] {
+      return fi_trecv(n.ep(), own.at(offset), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+    });
+    const completion c = n.wait(ctx(1));
+    EXPECT_EQ(0, c.err);
+    EXPECT_EQ(size, c.len);
+    expect_same(bytes_of(size, size), own.get(offset, size), "message");
+  }
+  r.barrier();
+  return since(r, n, before);
+}
+
+// Who reads or writes, and so counts.
+enum class by { sender, receiver };
+
+// (FI_GAUDI_RNDV, sender in device memory, receiver in device memory, who moves it)
+class long_message : public testing::TestWithParam<std::tuple<const char*, bool, bool, by>> {};
+
+TEST_P(long_message, is_moved_by_the_nic_alone) {
+  const auto [rndv, from, to, mover] = GetParam();
+  const bool counted = mover == by::sender ? from : to;
+  run({.environment = {{"FI_GAUDI_RNDV", rndv}}}, [from = from, to = to, counted](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, 8 * mib + 8 * kib, r.id() == 0 ? from : to);
+    for (const std::size_t size : {17 * kib + 1, mib, 8 * mib}) {
+      const moved m = send_one(r, n, own, size);
+      EXPECT_EQ(size, m.direct);
+      EXPECT_EQ(counted ? size : 0, m.zero_copy);
+      EXPECT_EQ(0U, m.staged);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(pairs, long_message,
+                         testing::Values(std::tuple("auto", true, true, by::sender),
+                                         std::tuple("auto", true, false, by::sender),
+                                         std::tuple("auto", false, true, by::receiver),
+                                         std::tuple("read", true, true, by::receiver),
+                                         std::tuple("read", true, false, by::receiver),
+                                         std::tuple("write", true, true, by::sender),
+                                         std::tuple("write", false, true, by::sender)));
+
+// The same message where zero copy is not wanted.
+class staged_message : public testing::TestWithParam<environment> {};
+
+TEST_P(staged_message, goes_through_host_memory) {
+  run({.environment = GetParam()}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, mib + 8 * kib, true);
+    const moved m = send_one(r, n, own, mib);
+    EXPECT_EQ(0U, m.zero_copy);
+    EXPECT_GE(m.staged, mib);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(choices, staged_message,
+                         testing::Values(environment{{"FI_GAUDI_DMABUF", "off"}},
+                                         environment{{"FI_GAUDI_RNDV", "staged"}}));
+
+// One of them has the NIC's way, the other not.
+TEST(zero_copy, works_with_a_peer_that_stages) {
+  run({}, [](rank& r) {
+    take_device(r);
+    if (r.id() == 1) setenv("FI_GAUDI_DMABUF", "off", 1);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, mib + 8 * kib, true);
+    send_one(r, n, own, mib);
+    const target other = exchange(r, own.remote(0), own.key());
+    if (r.id() == 0) {
+      own.put(0, bytes_of(1, mib));
+      for (const std::size_t size : {std::size_t{100}, mib}) {
+        n.post([&] {
+          return fi_write(n.ep(), own.at(0), size, own.desc(), n.peer(1), other.address, other.key,
+                          ctx(1));
+        });
+        EXPECT_EQ(0, n.wait(ctx(1)).err);
+      }
+      own.put(0, bytes_of(2, mib));
+      n.post([&] {
+        return fi_read(n.ep(), own.at(0), mib, own.desc(), n.peer(1), other.address, other.key,
+                       ctx(2));
+      });
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+      expect_same(bytes_of(1, mib), own.get(0, mib), "read back");
+    }
+    r.barrier();
+  });
+}
+
+// (initiator in device memory, target in device memory)
+class one_sided : public testing::TestWithParam<std::tuple<bool, bool>> {};
+
+TEST_P(one_sided, access_needs_no_copy) {
+  const auto [from, to] = GetParam();
+  run({}, [from = from, to = to](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, 4 * mib + 16 * kib, r.id() == 0 ? from : to);
+    const target other = exchange(r, own.remote(4097), own.key());
+    const std::array<std::size_t, 6> sizes{1, 100, most_inline + 1, 4095, 64 * kib + 5, 4 * mib};
+    for (const std::size_t size : sizes) {
+      const auto before = paths(n);
+      if (r.id() == 0) {
+        own.put(3, bytes_of(size, size));
+        n.post([&] {
+          return fi_writedata(n.ep(), own.at(3), size, own.desc(), size, n.peer(1), other.address,
+                              other.key, ctx(1));
+        });
+        EXPECT_EQ(0, n.wait(ctx(1)).err);
+      } else {
+        const completion c = n.wait_any();
+        EXPECT_EQ(size, c.data);
+        expect_same(bytes_of(size, size), own.get(4097, size), "written");
+        own.put(4097, bytes_of(size + 1, size));
+      }
+      const moved wrote = since(r, n, before);
+      const bool copied = from && size <= most_inline;
+      EXPECT_EQ(from && !copied ? size : 0, wrote.zero_copy) << size;
+      EXPECT_EQ(copied ? size : 0, wrote.staged) << size;
+
+      const auto again = paths(n);
+      if (r.id() == 0) {
+        n.post([&] {
+          return fi_read(n.ep(), own.at(3), size, own.desc(), n.peer(1), other.address, other.key,
+                         ctx(2));
+        });
+        EXPECT_EQ(0, n.wait(ctx(2)).err);
+        expect_same(bytes_of(size + 1, size), own.get(3, size), "read");
+      }
+      const moved read = since(r, n, again);
+      EXPECT_EQ(from ? size : 0, read.zero_copy) << size;
+      EXPECT_EQ(0U, read.staged) << size;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(pairs, one_sided,
+                         testing::Values(std::tuple(true, true), std::tuple(true, false),
+                                         std::tuple(false, true)));
+
+// The target of an access does nothing at all: it only waits at a barrier that does not progress.
+TEST(zero_copy, needs_no_progress_at_the_target) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, mib, true);
+    const target other = exchange(r, own.remote(0), own.key());
+    own.put(0, bytes_of(static_cast<std::uint64_t>(r.id()), mib));
+    if (r.id() == 0) {  // makes the connection
+      n.post([&] { return fi_inject(n.ep(), "x", 1, n.peer(1)); });
+    } else {
+      std::byte byte{};
+      n.post([&] { return fi_recv(n.ep(), &byte, 1, nullptr, FI_ADDR_UNSPEC, ctx(1)); });
+      EXPECT_EQ(1U, n.wait(ctx(1)).len);
+      r.set_idle_work({});
+    }
+    r.barrier();
+    if (r.id() == 0) {
+      n.post([&] {
+        return fi_read(n.ep(), own.at(0), mib, own.desc(), n.peer(1), other.address, other.key,
+                       ctx(2));
+      });
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+      expect_same(bytes_of(1, mib), own.get(0, mib), "read");
+    }
+    r.barrier();
+  });
+}
+
+// All regions of an allocation share a registration; the last one takes it along.
+TEST(zero_copy, regions_share_an_allocation_and_leave_in_any_order) {
+  run({.ranks = 1}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    std::uint64_t base = 0;
+    for (int round = 0; round < 3; ++round) {
+      must(n.ops().alloc(n.domain(), mib, &base), "alloc");
+      std::array<fid_ptr<fid_mr>, 3> regions;
+      const std::array<std::size_t, 3> places{0, 4096, 12345};
+      for (std::size_t i = 0; i < regions.size(); ++i)
+        must(register_range(n.domain(), reinterpret_cast<void*>(base + places.at(i)), 1000,
+                            FI_HMEM_SYNAPSEAI, 0, regions.at(i)),
+             "fi_mr_regattr");
+      EXPECT_EQ(fi_mr_key(regions[0].get()), fi_mr_key(regions[2].get()));
+      regions[0].reset();
+      const bytes data = bytes_of(7, 600);
+      must(n.ops().copy(n.domain(), base + 12345, reinterpret_cast<std::uintptr_t>(data.data()),
+                        data.size(), FI_GAUDI_HOST_TO_DEVICE),
+           "copy");
+      bytes got(600);
+      n.post([&] {
+        return fi_read(n.ep(), got.data(), got.size(), nullptr, n.peer(0), base + 12345,
+                       fi_mr_key(regions[2].get()), ctx(1));
+      });
+      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      expect_same(data, got, "read by the shared key");
+      regions[2].reset();
+      EXPECT_EQ(-FI_EBUSY, n.ops().free(n.domain(), base));
+      regions[1].reset();
+      EXPECT_EQ(0, n.ops().free(n.domain(), base));
+    }
+  });
+}
+
+TEST(zero_copy, access_past_the_allocation_is_an_error_and_no_more) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, mib, true);
+    const target other = exchange(r, own.remote(0), own.key());
+    const auto read = [&](std::uint64_t address) {
+      n.post([&] {
+        return fi_read(n.ep(), own.at(0), 4096, own.desc(), n.peer(1), address, other.key, ctx(1));
+      });
+      return n.wait(ctx(1)).err;
+    };
+    if (r.id() == 0) {
+      EXPECT_EQ(0, read(other.address));
+      EXPECT_NE(0, read(other.address + mib - 2048));
+      // The NIC gives the connection up with it; the next operation makes another one.
+      int err = -1;
+      for (int tries = 0; err != 0 && tries < 20; ++tries) err = read(other.address);
+      EXPECT_EQ(0, err);
+    }
+    r.barrier();
+  });
+}
+
+// For a run without dma-bufs in the NIC's driver, see tests/refused.sh.
+TEST(refused, is_staged_and_counted) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, mib + 8 * kib, true);
+    const moved m = send_one(r, n, own, mib);
+    EXPECT_EQ(0U, m.zero_copy);
+    EXPECT_GE(m.staged, mib);
+  });
+}
+
+TEST(refused, fails_to_register_where_staging_is_forbidden) {
+  run({.ranks = 1, .environment = {{"FI_GAUDI_DMABUF", "on"}}}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    std::uint64_t base = 0;
+    must(n.ops().alloc(n.domain(), mib, &base), "alloc");
+    fid_ptr<fid_mr> mr;
+    for (int i = 0; i < 2; ++i)
+      EXPECT_EQ(-FI_EOPNOTSUPP, register_range(n.domain(), reinterpret_cast<void*>(base), mib,
+                                               FI_HMEM_SYNAPSEAI, 0, mr));
+    EXPECT_EQ(0, n.ops().free(n.domain(), base));
+  });
+}
+
+}  // namespace
+}  // namespace gaudi::test
