@@ -93,7 +93,7 @@ struct fi_gaudi_range {
 struct fi_gaudi_path_stats {
 	uint64_t eager_ops;		/* short messages, copied through message buffers */
 	uint64_t eager_bytes;
-	uint64_t direct_ops;		/* RMA on the application's memory: not copied here */
+	uint64_t direct_ops;		/* between the application's memory and the wire: not copied here */
 	uint64_t direct_bytes;
 	uint64_t staged_ops;		/* chunks through host buffers and the device's copy engine */
 	uint64_t staged_bytes;

@@ -10,6 +10,7 @@
 #include "copy/pinned_region.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
+#include "proto/memory.hpp"
 #include "proto/request.hpp"
 #include "proto/work.hpp"
 
@@ -30,7 +31,8 @@ struct buffer : work {
   std::size_t length = 0;
   std::uint64_t offset = 0;   // of a chunk in its transfer
   transfer* owner = nullptr;  // of a chunk, or of a message that a transfer waits with
-  request on_sent;            // what to report when a message has left; see request::report
+  local_memory gathered;  // of a message: the core takes its payload from here; empty: all in bytes
+  request on_sent;        // what to report when a message has left; see request::report
   std::uint32_t awaits = 0;  // the transfer that fails if this message cannot leave, by id; 0: none
   std::uint32_t slot = 0;    // of a chunk in the peer's memory
   std::uint32_t copies = 0;  // device copies under way that read or write it

@@ -146,8 +146,10 @@ class endpoint final : private connection_observer, private address_vector::list
   // send.cpp
   int send_eager(connection& c, const local_memory& memory, const outgoing& message);
   int send_injected(connection& c, const local_memory& memory, const outgoing& message);
-  int send_buffered(connection& c, const local_memory& memory, const outgoing& message);
-  int send_gathered(connection& c, const local_memory& memory, const outgoing& message);
+  int send_buffered(connection& c, const local_memory& memory, const outgoing& message,
+                    bool gather);
+  [[nodiscard]] bool can_gather(const local_memory& memory, const outgoing& message) const noexcept;
+  void count_gathered(std::size_t length) noexcept;
   base::result<connection*> data_connection(fi_addr_t to);
   int submit_ordered(connection& c, buffer& b);
   void flush_ordered(connection& c);

@@ -10,7 +10,8 @@ namespace gaudi::proto {
 struct path_counters {
   std::uint64_t eager_ops = 0;  // copied through message buffers
   std::uint64_t eager_bytes = 0;
-  std::uint64_t direct_ops = 0;  // core RMA on the application's memory: no copy here
+  std::uint64_t direct_ops =
+      0;  // the core reads or writes the application's memory itself: no copy here
   std::uint64_t direct_bytes = 0;
   std::uint64_t staged_ops = 0;  // through bounce buffers and the device's copy engine
   std::uint64_t staged_bytes = 0;

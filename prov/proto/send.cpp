@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "proto/endpoint.hpp"
@@ -42,17 +43,40 @@ void endpoint::fill_header(connection& c, wire::header& h, wire::kind what,
 int endpoint::send_eager(connection& c, const local_memory& memory, const outgoing& message) {
   const std::size_t fields = wire::eager_size(message.wire_flags);
   const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
+  if (can_gather(memory, message)) {
+    const int ret = send_buffered(c, memory, message, true);
+    if (ret == 0) count_gathered(memory.length());
+    return ret;
+  }
   int ret;
   if (plain && fields + memory.length() <= core_inject_) {
     ret = send_injected(c, memory, message);
   } else {
-    ret = send_buffered(c, memory, message);
+    ret = send_buffered(c, memory, message, false);
   }
   if (ret == 0) {
     ++paths_.eager_ops;
     paths_.eager_bytes += memory.length();
   }
   return ret;
+}
+
+// Whether the core can send the payload straight from where it is. From the host a copy is cheaper
+// than to keep the application's buffer until the peer has it.
+bool endpoint::can_gather(const local_memory& memory, const outgoing& message) const noexcept {
+  if (!memory.on_device() || message.inject || memory.length() <= inline_limit_) return false;
+  if (memory.count() >= core_.info().tx_attr->iov_limit) return false;  // one more for the header
+  for (std::size_t i = 0; i < memory.count(); ++i) {
+    if (!memory[i].core_descriptor()) return false;
+  }
+  return true;
+}
+
+void endpoint::count_gathered(std::size_t length) noexcept {
+  ++paths_.direct_ops;
+  paths_.direct_bytes += length;
+  ++paths_.zero_copy_ops;
+  paths_.zero_copy_bytes += length;
 }
 
 // The shortest way: one copy on the stack, no completion of the core to wait for.
@@ -81,7 +105,8 @@ int endpoint::send_injected(connection& c, const local_memory& memory, const out
   return 0;
 }
 
-int endpoint::send_buffered(connection& c, const local_memory& memory, const outgoing& message) {
+int endpoint::send_buffered(connection& c, const local_memory& memory, const outgoing& message,
+                            bool gather) {
   buffer* b = send_buffers_->acquire();
   if (!b) return -FI_EAGAIN;
   transfer* t = nullptr;
@@ -102,11 +127,18 @@ int endpoint::send_buffered(connection& c, const local_memory& memory, const out
   fields.tag = message.tag;
   if (start > offsetof(wire::eager_fields, data)) fields.data = message.data;
   if (t) fields.operation = t->id;
-  b->length = start + memory.length();
+  b->length = start;
   b->on_sent = t ? request{} : message.asked;
   b->awaits = t ? t->id : 0;
 
-  int ret = load_payload(*b, start, memory, 0, memory.length());
+  int ret = 0;
+  if (gather) {
+    b->gathered = memory;
+    b->failed = 0;
+  } else {
+    b->length += memory.length();
+    ret = load_payload(*b, start, memory, 0, memory.length());
+  }
   if (ret == 0 && message.inject) ret = wait_for_copies(*b);
   if (ret == 0) ret = submit_ordered(c, *b);
   if (ret) {
@@ -182,12 +214,19 @@ int endpoint::post_message(connection& c, buffer& b) {
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
   fill_header(c, head, head.what, head.flags);
-  iovec part{b.bytes, b.length};
-  void* descriptor = b.descriptor();
+  std::array<iovec, 1 + local_memory::max_segments> parts;
+  std::array<void*, parts.size()> descriptors;
   fi_msg message{};
-  message.msg_iov = &part;
-  message.desc = &descriptor;
+  message.msg_iov = parts.data();
+  message.desc = descriptors.data();
+  parts[0] = {b.bytes, b.length};
+  descriptors[0] = b.descriptor();
   message.iov_count = 1;
+  for (std::size_t i = 0; i < b.gathered.count(); ++i) {
+    const local_segment& s = b.gathered[i];
+    parts[message.iov_count] = {s.host(), s.length};
+    descriptors[message.iov_count++] = s.core_descriptor();
+  }
   message.context = b.context();
   const ssize_t ret = fi_sendmsg(c.ep.get(), &message, FI_COMPLETION);
   if (ret) {
@@ -195,6 +234,7 @@ int endpoint::post_message(connection& c, buffer& b) {
     c.control = control_before;
     return static_cast<int>(ret);
   }
+  b.gathered.truncate(0);
   list_posted(c, b);
   return 0;
 }
@@ -209,6 +249,7 @@ void endpoint::abandon(buffer& b) {
   if (b.copies) wait_for_copies(b);
   b.on_sent = {};
   b.owner = nullptr;
+  b.gathered.truncate(0);
   send_buffers_->release(b);
 }
 

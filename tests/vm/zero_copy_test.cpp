@@ -121,6 +121,54 @@ INSTANTIATE_TEST_SUITE_P(pairs, long_message,
                                          std::tuple("write", true, true, by::sender),
                                          std::tuple("write", false, true, by::sender)));
 
+// The sender's device takes no part in it either; the receiver's buffer is the host's.
+TEST(short_message, is_gathered_from_device_memory) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory own(n, 16 * kib + 8 * kib, r.id() == 0);
+    for (const std::size_t size :
+         {std::size_t{1}, std::size_t{100}, most_inline + 1, std::size_t{4095}, 16 * kib}) {
+      const moved m = send_one(r, n, own, size);
+      EXPECT_EQ(size > most_inline ? size : 0, m.zero_copy) << size;
+      EXPECT_EQ(0U, m.staged);
+    }
+  });
+}
+
+// Their order is kept among messages that wait for a copy and others.
+TEST(short_message, gathered_and_copied_ones_arrive_in_order) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    constexpr std::size_t count = 64;
+    const auto size_of = [](std::size_t i) { return i % 3 == 0 ? 64 : 2000 + i; };
+    memory own(n, count * 4 * kib, r.id() == 0);
+    if (r.id() == 0) {
+      for (std::size_t i = 0; i < count; ++i) {
+        own.put(i * 4 * kib, bytes_of(i, size_of(i)));
+        n.post([&] {
+          return fi_tsend(n.ep(), own.at(i * 4 * kib), size_of(i), own.desc(), n.peer(1), 1,
+                          ctx(i + 1));
+        });
+      }
+      for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(0, n.wait(ctx(i + 1)).err);
+    } else {
+      for (std::size_t i = 0; i < count; ++i) {
+        n.post([&] {
+          return fi_trecv(n.ep(), own.at(i * 4 * kib), 4 * kib, own.desc(), FI_ADDR_UNSPEC, 1, 0,
+                          ctx(i + 1));
+        });
+        EXPECT_EQ(size_of(i), n.wait(ctx(i + 1)).len);
+        expect_same(bytes_of(i, size_of(i)), own.get(i * 4 * kib, size_of(i)), "in order");
+      }
+    }
+    r.barrier();
+  });
+}
+
 // The same message where zero copy is not wanted.
 class staged_message : public testing::TestWithParam<environment> {};
 
