@@ -28,6 +28,7 @@ struct request {
   std::uint32_t version;
   const fi_info* hints;  ///< may be null
   const base::params& params;
+  bool layered = false;  ///< the core's name is told
 };
 
 std::span<const std::byte> bytes_of(const void* data, std::size_t length) {
@@ -131,9 +132,8 @@ core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr
   fill_rx(*info->rx_attr, r, info->caps);
   fill_ep(*info->ep_attr, r.hints);
   fill_domain(*info->domain_attr, r.hints, mr_mode);
-  // libfabric writes the provider's name itself, and takes one that is set for a layer above us.
-  std::free(info->fabric_attr->prov_name);
-  info->fabric_attr->prov_name = nullptr;
+  // libfabric puts our name behind one that is there.
+  if (!r.layered) std::free(std::exchange(info->fabric_attr->prov_name, nullptr));
   info->fabric_attr->prov_version = base::provider().version;
   info->fabric_attr->api_version = r.version;
   return info;
@@ -258,18 +258,34 @@ base::result<core::unique_info> list(const request& r, const char* node, const c
 
 }  // namespace
 
-int getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
-            const fi_info* hints, fi_info** info) noexcept {
+namespace {
+
+int answer_getinfo(std::uint32_t version, const char* node, const char* service,
+                   std::uint64_t flags, const fi_info* hints, bool layered,
+                   fi_info** info) noexcept {
   // Util providers look for something to layer over; ofi_rxm would come first in the list and copy
   // device memory with the CPU.
   if (core::inside_get_info() || (flags & core::only_core_providers)) return -FI_ENODATA;
   const auto& params = base::params::parsed();
   if (!params) return params.code();
-  auto found = (flags & FI_PROV_ATTR_ONLY) ? provider_attributes()
-                                           : list({version, hints, *params}, node, service, flags);
+  auto found = (flags & FI_PROV_ATTR_ONLY)
+                   ? provider_attributes()
+                   : list({version, hints, *params, layered}, node, service, flags);
   if (!found) return found.code();
   *info = (*found).release();
   return 0;
+}
+
+}  // namespace
+
+int getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
+            const fi_info* hints, fi_info** info) noexcept {
+  return answer_getinfo(version, node, service, flags, hints, false, info);
+}
+
+int getinfo_layered(std::uint32_t version, const char* node, const char* service,
+                    std::uint64_t flags, const fi_info* hints, fi_info** info) noexcept {
+  return answer_getinfo(version, node, service, flags, hints, true, info);
 }
 
 base::result<core::unique_info> core_info_for(const fi_info& info) {

@@ -19,6 +19,11 @@ namespace gaudi::fi {
 int getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
             const fi_info* hints, fi_info** info) noexcept;
 
+/// The same for a provider that libfabric shows as a layer over its core, "tcp;ofi_gaudi": the
+/// core's name is in each entry.
+int getinfo_layered(std::uint32_t version, const char* node, const char* service,
+                    std::uint64_t flags, const fi_info* hints, fi_info** info) noexcept;
+
 /// The core provider's info for an object that the application opens with one of our infos: same
 /// interface, same addresses. Exactly one entry. -FI_ENODATA: the interface is gone.
 base::result<core::unique_info> core_info_for(const fi_info& info);

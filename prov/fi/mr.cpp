@@ -182,14 +182,35 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
   return 0;
 }
 
+// struct fi_mr_dmabuf of libfabric 1.20 and later, which takes the place of mr_iov.
+struct dmabuf_range {
+  int fd;
+  std::uint64_t offset;  // of the range in the dma-buf
+  std::size_t len;       // bytes
+  void* base_addr;       // of the dma-buf's first byte
+};
+
+// The caller's dma-buf names memory that this process can name itself: what counts is the address.
+// Memory of a device that somebody else opened has to be adopted first.
+int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
+  const auto* buffer = reinterpret_cast<const dmabuf_range*>(attr.mr_iov);
+  const iovec range{static_cast<std::byte*>(buffer->base_addr) + buffer->offset, buffer->len};
+  if (!device::is_device_address(reinterpret_cast<std::uint64_t>(range.iov_base))) {
+    GAUDI_WARN(MR,
+               "a dma-buf (FI_MR_DMABUF) whose base_addr is %p cannot be registered: base_addr "
+               "must be the Gaudi address of its first byte\n",
+               buffer->base_addr);
+    return -FI_EOPNOTSUPP;
+  }
+  return register_range(d, range, attr.access, attr.requested_key, FI_HMEM_SYNAPSEAI, attr.context,
+                        out);
+}
+
 int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
   return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || !attr || !out) return -FI_EINVAL;
-    if (flags & from_dmabuf) {
-      GAUDI_INFO(MR, "FI_MR_DMABUF is not offered: register the device address itself\n");
-      return -FI_EOPNOTSUPP;
-    }
     if (attr->iov_count != 1 || !attr->mr_iov) return -FI_EINVAL;
+    if (flags & from_dmabuf) return register_dmabuf(domain::of(f), *attr, out);
     return register_range(domain::of(f), *attr->mr_iov, attr->access, attr->requested_key,
                           attr->iface, attr->context, out);
   });

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What libfabric finds when it loads libofi_gaudi-fi.so: the same provider under a name that says
+// what it stands on, "verbs;ofi_gaudi" or "tcp;ofi_gaudi". HCL takes no other.
+#include <rdma/fabric.h>
+#include <rdma/providers/fi_prov.h>
+
+#include "base/log.hpp"
+#include "base/params.hpp"
+#include "fi/fabric.hpp"
+#include "fi/info.hpp"
+
+namespace {
+
+/// See gaudi_entry.cpp.
+void cleanup() noexcept {}
+
+fi_provider layered_provider{.version = FI_VERSION(0, 1),
+                             .fi_version = 0,
+                             .context = {},
+                             .name = "ofi_gaudi",
+                             .getinfo = gaudi::fi::getinfo_layered,
+                             .fabric = gaudi::fi::fabric_open,
+                             .cleanup = cleanup};
+
+/// Logs and parameters keep their name, FI_GAUDI_*, whichever library is in use.
+fi_provider names{.version = FI_VERSION(0, 1),
+                  .fi_version = 0,
+                  .context = {},
+                  .name = "gaudi",
+                  .getinfo = nullptr,
+                  .fabric = nullptr,
+                  .cleanup = nullptr};
+
+}  // namespace
+
+extern "C" FI_EXT_INI {
+  layered_provider.fi_version = fi_version();
+  names.fi_version = fi_version();
+  gaudi::base::set_provider(names);
+  gaudi::base::define_params();
+  return &layered_provider;
+}
