@@ -70,7 +70,7 @@ fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
                          .poll_open = not_supported,
                          .stx_ctx = not_supported,
                          .srx_ctx = not_supported,
-                         .query_atomic = not_supported,
+                         .query_atomic = query_atomic,
                          .query_collective = not_supported,
                          .endpoint2 = not_supported};
 

@@ -86,7 +86,7 @@ endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::s
              .msg = &endpoint_msg_ops,
              .rma = &endpoint_rma_ops,
              .tagged = &endpoint_tagged_ops,
-             .atomic = &no_atomics,
+             .atomic = &endpoint_atomic_ops,
              .collective = &no_collectives},
       parent_(parent),
       hold_(parent.open_children()),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_rma.h>
@@ -110,5 +111,10 @@ extern fi_ops_cm endpoint_cm_ops;
 extern fi_ops_msg endpoint_msg_ops;
 extern fi_ops_tagged endpoint_tagged_ops;
 extern fi_ops_rma endpoint_rma_ops;
+extern fi_ops_atomic endpoint_atomic_ops;
+
+/// The query_atomic op of fid_domain. -FI_EOPNOTSUPP: there is no such operation.
+int query_atomic(fid_domain* d, fi_datatype type, fi_op op, fi_atomic_attr* attr,
+                 std::uint64_t flags) noexcept;
 
 }  // namespace gaudi::fi

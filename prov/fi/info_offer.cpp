@@ -106,7 +106,7 @@ std::uint64_t granted_caps(std::uint64_t asked, bool hmem) noexcept {
   if ((granted & (FI_MSG | FI_TAGGED)) && !(granted & message_directions)) {
     granted |= message_directions;
   }
-  if ((granted & FI_RMA) && !(granted & rma_directions)) granted |= rma_directions;
+  if ((granted & (FI_RMA | FI_ATOMIC)) && !(granted & rma_directions)) granted |= rma_directions;
   return hmem ? granted | FI_HMEM : granted;
 }
 

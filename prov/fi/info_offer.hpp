@@ -16,7 +16,7 @@ namespace gaudi::fi::offer {
 
 /// Capabilities that an application must name to get them, once it names any.
 inline constexpr std::uint64_t primary_caps =
-    FI_MSG | FI_TAGGED | FI_RMA | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_HMEM;
+    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV | FI_MULTI_RECV | FI_HMEM;
 /// Narrow a primary capability; none named means all.
 inline constexpr std::uint64_t message_directions = FI_SEND | FI_RECV;
 inline constexpr std::uint64_t rma_directions =
@@ -28,10 +28,10 @@ inline constexpr std::uint64_t only_if_asked = FI_RMA_EVENT;
 inline constexpr std::uint64_t caps =
     primary_caps | message_directions | rma_directions | domain_caps | FI_SOURCE | only_if_asked;
 inline constexpr std::uint64_t tx_caps =
-    FI_MSG | FI_TAGGED | FI_RMA | FI_HMEM | FI_SEND | FI_READ | FI_WRITE;
-inline constexpr std::uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_HMEM | FI_DIRECTED_RECV |
-                                         FI_MULTI_RECV | FI_RMA_EVENT | FI_SOURCE | FI_RECV |
-                                         FI_REMOTE_READ | FI_REMOTE_WRITE;
+    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_HMEM | FI_SEND | FI_READ | FI_WRITE;
+inline constexpr std::uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_HMEM |
+                                         FI_DIRECTED_RECV | FI_MULTI_RECV | FI_RMA_EVENT |
+                                         FI_SOURCE | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 inline constexpr std::uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                                              FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MORE;

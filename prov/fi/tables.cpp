@@ -3,21 +3,6 @@
 
 namespace gaudi::fi {
 
-fi_ops_atomic no_atomics{.size = sizeof(fi_ops_atomic),
-                         .write = not_supported,
-                         .writev = not_supported,
-                         .writemsg = not_supported,
-                         .inject = not_supported,
-                         .readwrite = not_supported,
-                         .readwritev = not_supported,
-                         .readwritemsg = not_supported,
-                         .compwrite = not_supported,
-                         .compwritev = not_supported,
-                         .compwritemsg = not_supported,
-                         .writevalid = not_supported,
-                         .readwritevalid = not_supported,
-                         .compwritevalid = not_supported};
-
 fi_ops_collective no_collectives{.size = sizeof(fi_ops_collective),
                                  .barrier = not_supported,
                                  .broadcast = not_supported,

@@ -52,8 +52,6 @@ constexpr fi_ops only_close(int (*close)(fid*)) noexcept {
 /// its class.
 inline constexpr int control_try_wait = static_cast<int>(FI_PROV_SPECIFIC | 1U);
 
-/// Atomics are not offered by an endpoint: its fid_ep.atomic.
-extern fi_ops_atomic no_atomics;
 /// Collectives are not offered by an endpoint: its fid_ep.collective.
 extern fi_ops_collective no_collectives;
 

@@ -64,6 +64,9 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
     case kind::read:
       arrived_read(c, b, length);
       return true;
+    case kind::atomic:
+      arrived_atomic(c, b, length);
+      return true;
     case kind::read_reply:
       return arrived_read_reply(c, b, length, false);
     case kind::read_rts:

@@ -12,6 +12,7 @@
 #include "copy/dma_engine.hpp"
 #include "core/inner_domain.hpp"
 #include "proto/address_vector.hpp"
+#include "proto/atomic_math.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/match_queue.hpp"
@@ -45,6 +46,22 @@ struct rma_access {
   bool has_data = false;
   bool inject = false;
   bool delivery = false;
+  request asked;
+};
+
+/// An atomic operation, known to be offered.
+struct atomic_access {
+  atomic_math::call group = atomic_math::call::plain;
+  fi_addr_t target = FI_ADDR_NOTAVAIL;
+  std::uint64_t address = 0;
+  std::uint64_t key = 0;
+  fi_datatype type = FI_UINT8;
+  fi_op op = FI_SUM;
+  std::size_t count = 0;  // elements, within endpoint::atomic_limit
+  bool inject = false;    // the operands are the caller's again on return
+  local_memory operands;  // none for FI_ATOMIC_READ
+  local_memory compares;  // of the comparing group
+  local_memory results;   // of the fetching and the comparing group
   request asked;
 };
 
@@ -110,6 +127,9 @@ class endpoint final : private connection_observer, private address_vector::list
   int receive_many(const local_memory& memory, const incoming& wanted);
   int write(const local_memory& memory, const rma_access& access);
   int read(const local_memory& memory, const rma_access& access);
+  int atomic(const atomic_access& access);
+  /// Bytes of values that one atomic operation may have, with this FI_GAUDI_EAGER_SIZE.
+  static std::size_t atomic_limit(std::size_t eager_size) noexcept;
 
   /// FI_PEEK with or without FI_CLAIM and FI_DISCARD: the result is a completion, FI_ENOMSG when
   /// nothing fits. -FI_EINVAL: a message is claimed under this context already.
@@ -263,6 +283,13 @@ class endpoint final : private connection_observer, private address_vector::list
   void serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source);
   int write_by_message(connection& c, const local_memory& memory, const rma_access& access);
   int read_by_message(connection& c, const local_memory& memory, const rma_access& access);
+
+  // atomic.cpp
+  int request_atomic(connection& c, const atomic_access& access);
+  void arrived_atomic(connection& c, buffer& b, std::size_t length);
+  void carry_out(connection& c, const wire::atomic_fields& asked, const reg::region& target,
+                 const std::byte* payload);
+  void count_atomic(const reg::region& target, atomic_math::call group, fi_op op, int ret) noexcept;
 
   // progress.cpp
   void handle_completions();

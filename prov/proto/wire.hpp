@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 1;
+inline constexpr std::uint16_t version = 2;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -22,6 +22,7 @@ enum class kind : std::uint8_t {
   write = 3,      // rma_fields, payload: software RMA write
   write_rts = 4,  // rma_fields, rts_fields
   read = 5,       // rma_fields: software RMA read request
+  atomic = 6,     // atomic_fields, operands, values to compare with: answered by done or read_reply
   // Control class: takes a control credit, is consumed as soon as it arrives.
   read_reply = 16,  // done_fields, payload: answer to read
   read_rts = 17,    // done_fields, rts_fields: answer to a read too long for one message
@@ -95,6 +96,19 @@ struct rma_fields {
   std::uint64_t length;
   std::uint64_t data;
 };
+
+struct atomic_fields {
+  header head;
+  std::uint64_t operation;  // at the initiator
+  std::uint64_t address;    // at the target: virtual address or offset, as its mr_mode says
+  std::uint64_t key;
+  std::uint32_t count;  // elements
+  std::uint8_t type;    // enum fi_datatype
+  std::uint8_t op;      // enum fi_op
+  std::uint8_t group;   // atomic_math::call
+  std::uint8_t reserved;
+};
+static_assert(sizeof(atomic_fields) == 40);
 
 struct done_fields {
   header head;

@@ -239,7 +239,6 @@ TEST_P(refused, hints) {
 INSTANTIATE_TEST_SUITE_P(
     unsupported, refused,
     testing::Values(
-        refusal{"atomics", [](fi_info& h) { h.caps = FI_MSG | FI_ATOMIC; }},
         refusal{"multicast", [](fi_info& h) { h.caps = FI_MULTICAST; }},
         refusal{"shared av", [](fi_info& h) { h.domain_attr->caps = FI_SHARED_AV; }},
         refusal{"msg endpoint", [](fi_info& h) { h.ep_attr->type = FI_EP_MSG; }},

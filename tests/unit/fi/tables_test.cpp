@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "fi/av_ops.hpp"
+#include "fi/endpoint.hpp"
 #include "fi/fabric.hpp"
 
 namespace {
@@ -24,7 +25,7 @@ void expect_complete(const Table& table) {
 }
 
 TEST(tables, are_complete) {
-  expect_complete(no_atomics);
+  expect_complete(endpoint_atomic_ops);
   expect_complete(no_collectives);
   expect_complete(av_fid_ops);
   expect_complete(av_ops);
