@@ -5,9 +5,11 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -36,12 +38,15 @@ std::string fifo_path(const device_state& state, uint64_t number) {
 }
 
 /// flock on a dma-buf can only be asked for in the kernel's list, as no other open file
-/// description of it can be had. Lines end in "MAJOR:MINOR:INODE START END".
-bool is_udmabuf_alive(uint64_t inode) {
+/// description of it can be had. Lines end in "MAJOR:MINOR:INODE START END", with two
+/// hexadecimal digits at least; inodes of other filesystems have the same numbers.
+bool is_udmabuf_alive(const export_record& e) {
+  std::array<char, 64> name{};
+  std::snprintf(name.data(), name.size(), " %02x:%02x:%llu ", gnu_dev_major(e.filesystem),
+                gnu_dev_minor(e.filesystem), static_cast<unsigned long long>(e.number));
   std::ifstream locks("/proc/locks");
-  const std::string wanted = ":" + std::to_string(inode) + " ";
   for (std::string line; std::getline(locks, line);)
-    if (line.find("FLOCK") != std::string::npos && line.find(wanted) != std::string::npos)
+    if (line.find("FLOCK") != std::string::npos && line.find(name.data()) != std::string::npos)
       return true;
   return false;
 }
@@ -56,7 +61,7 @@ bool is_fifo_alive(const device_state& state, uint64_t number) {
 }
 
 bool is_alive(const device_state& state, const export_record& e) {
-  return e.udmabuf ? is_udmabuf_alive(e.number) : is_fifo_alive(state, e.number);
+  return e.filesystem != 0 ? is_udmabuf_alive(e) : is_fifo_alive(state, e.number);
 }
 
 void forget_if_gone(const device_state& state, export_record& e) {
@@ -96,7 +101,7 @@ int make_udmabuf(export_record& e, const hbm_store& hbm, uint64_t offset, uint64
     return rc;
   }
   e.number = s.st_ino;
-  e.udmabuf = 1;
+  e.filesystem = s.st_dev;
   return fd.release();
 }
 

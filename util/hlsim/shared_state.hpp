@@ -41,9 +41,9 @@ struct mapping {
 
 /// One export; alive for as long as the file's flock is held, see exports.hpp.
 struct export_record {
-  uint64_t key;     ///< mapping::key; 0 = free slot
-  uint64_t number;  ///< of the lock file, or the inode of a udmabuf
-  uint32_t udmabuf;
+  uint64_t key;         ///< mapping::key; 0 = free slot
+  uint64_t number;      ///< of the lock file, or the inode of a udmabuf
+  uint64_t filesystem;  ///< of the udmabuf's inode (st_dev); 0: a lock file
 };
 
 enum class cs_progress : uint32_t { empty, running, completed, timed_out, aborted };
