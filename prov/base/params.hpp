@@ -24,7 +24,7 @@ enum class dmabuf_choice {
 
 /// How long messages move (FI_GAUDI_RNDV).
 enum class rendezvous_choice {
-  automatic,  // a sender in device memory writes, one in host memory is read from
+  automatic,  // reads where it can, else writes
   read,       // the receiver reads from the sender's memory, where the NIC can
   write,      // the sender writes to the receiver's memory
   staged,     // device memory through host buffers, whatever the NIC can
@@ -83,7 +83,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "through host memory), on (or registering fails) or off"},
     {"rndv", "auto", 0, 0,
      "how long messages move: read (by the receiver), write (by the sender), staged (device memory "
-     "through host memory) or auto (write from device memory, read from host memory)"},
+     "through host memory) or auto (read: one message less)"},
 }};
 
 /// The parsed parameters. Immutable once parsed, so any thread may read them.

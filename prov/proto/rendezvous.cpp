@@ -114,8 +114,8 @@ std::size_t endpoint::rts_size(const wire::rts_fields& rts) noexcept {
 bool endpoint::wants_grant(const local_memory& memory) const noexcept {
   using base::rendezvous_choice;
   if (how_.rendezvous == rendezvous_choice::write) return true;
-  if (how_.rendezvous == rendezvous_choice::read) return !memory.core_reaches(FI_REMOTE_READ);
-  return memory.on_device();
+  if (how_.rendezvous == rendezvous_choice::staged) return memory.on_device();
+  return !memory.core_reaches(FI_REMOTE_READ);
 }
 
 // Fills in the rts of a source; adds to its message's flags.

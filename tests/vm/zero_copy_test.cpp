@@ -113,12 +113,13 @@ TEST_P(long_message, is_moved_by_the_nic_alone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(pairs, long_message,
-                         testing::Values(std::tuple("auto", true, true, by::sender),
-                                         std::tuple("auto", true, false, by::sender),
+                         testing::Values(std::tuple("auto", true, true, by::receiver),
+                                         std::tuple("auto", true, false, by::receiver),
                                          std::tuple("auto", false, true, by::receiver),
                                          std::tuple("read", true, true, by::receiver),
                                          std::tuple("read", true, false, by::receiver),
                                          std::tuple("write", true, true, by::sender),
+                                         std::tuple("write", true, false, by::sender),
                                          std::tuple("write", false, true, by::sender)));
 
 // The sender's device takes no part in it either; the receiver's buffer is the host's.
