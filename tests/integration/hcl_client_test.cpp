@@ -30,7 +30,7 @@ struct dmabuf_range {
 };
 
 world under_hcl_names() {
-  return {.environment = {{"TEST_PROVIDER", "tcp;ofi_gaudi"},
+  return {.environment = {{"TEST_PROVIDER", on_verbs() ? "verbs;ofi_gaudi" : "tcp;ofi_gaudi"},
                           {"FI_PROVIDER_PATH", std::getenv("HCL_PROVIDER_PATH")}}};
 }
 
@@ -104,7 +104,7 @@ TEST(hcl_client, finds_a_name_that_it_accepts) {
   run(w, [](rank&) {
     const node n(hcl_options());
     const std::string name = n.info()->fabric_attr->prov_name;
-    EXPECT_EQ(name, "tcp;ofi_gaudi");
+    EXPECT_EQ(name, provider());
     EXPECT_EQ(n.info()->domain_attr->data_progress, FI_PROGRESS_AUTO);
     EXPECT_TRUE(n.info()->addr_format == FI_SOCKADDR_IN ||
                 n.info()->addr_format == FI_SOCKADDR_IN6);

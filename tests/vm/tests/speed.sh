@@ -4,7 +4,7 @@
 # only the ratio counts, and only the great one is demanded: 1.3 times the speed of staging.
 perf=$VM_BUILD/util/gaudi_perf
 work=$(mktemp -d)
-export FI_UNIVERSE_SIZE=16 HLSIM_HBM=128M
+export FI_UNIVERSE_SIZE=16
 
 # Adds a median in microseconds to the file named by the label.
 measure() { # LABEL SIZE PROVIDER CLIENT-MEMORY SERVER-MEMORY [VARIABLE=VALUE...]
