@@ -176,7 +176,8 @@ TEST(counter, of_targets_needs_rma_events) {
     hints->fabric_attr->prov_name = strdup(provider().c_str());
     fi_info* found = nullptr;
     must(fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints.get(), &found), "fi_getinfo");
-    for (const fi_info* i = found; i; i = i->next) EXPECT_FALSE(i->caps & FI_RMA_EVENT) << i->fabric_attr->prov_name;
+    for (const fi_info* i = found; i; i = i->next)
+      EXPECT_FALSE(i->caps & FI_RMA_EVENT) << i->fabric_attr->prov_name;
     fi_freeinfo(found);
     EXPECT_THROW(node({.counters = {FI_REMOTE_WRITE}}), std::runtime_error);
   });
