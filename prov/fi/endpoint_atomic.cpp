@@ -92,6 +92,7 @@ ssize_t atomic_on(endpoint& e, const atomic_call& a, const values& operands, con
   access.asked = e.tx_request(a.context, a.flags, FI_ATOMIC | kind);
   if (a.flags & silent) access.asked.report = false;
   const base::scoped_domain_lock hold(e.lock());
+  if ((a.flags & FI_FENCE) && !e.core().is_quiet(a.target)) return -FI_EAGAIN;
   const int ret = e.core().atomic(access);
   e.parent().posted_to(e.core());
   return ret;

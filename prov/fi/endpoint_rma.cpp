@@ -37,6 +37,7 @@ ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rm
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
   const auto access = access_of(e, call, FI_WRITE);
   const base::scoped_domain_lock hold(e.lock());
+  if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
   const int ret = e.core().write(*memory, access);
   e.parent().posted_to(e.core());
   return ret;
@@ -46,6 +47,7 @@ ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma
   if (!memory) return memory.code();
   const auto access = access_of(e, call, FI_READ);
   const base::scoped_domain_lock hold(e.lock());
+  if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
   const int ret = e.core().read(*memory, access);
   e.parent().posted_to(e.core());
   return ret;

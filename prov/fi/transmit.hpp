@@ -36,6 +36,7 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   message.asked = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
   if (call.flags & silent) message.asked.report = false;
   const base::scoped_domain_lock hold(e.lock());
+  if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.to)) return -FI_EAGAIN;
   const int ret = e.core().send(*memory, message);
   e.parent().posted_to(e.core());
   return ret;

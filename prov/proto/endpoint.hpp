@@ -131,6 +131,10 @@ class endpoint final : private connection_observer, private address_vector::list
   /// Bytes of values that one atomic operation may have, with this FI_GAUDI_EAGER_SIZE.
   static std::size_t atomic_limit(std::size_t eager_size) noexcept;
 
+  /// Whether nothing of this endpoint's is under way to or from the peer: what follows a fence may
+  /// start (FI_FENCE). Progresses if not.
+  bool is_quiet(fi_addr_t with);
+
   /// FI_PEEK with or without FI_CLAIM and FI_DISCARD: the result is a completion, FI_ENOMSG when
   /// nothing fits. -FI_EINVAL: a message is claimed under this context already.
   int peek(const incoming& wanted, bool claim, bool discard);

@@ -24,6 +24,17 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   return c;
 }
 
+bool endpoint::is_quiet(fi_addr_t with) {
+  const peer* p = peer_at(with);
+  const connection* c = p ? p->current : nullptr;
+  if (!c) return true;
+  const bool moving = std::any_of(c->transfers.begin(), c->transfers.end(),
+                                  [](const transfer& t) { return !t.for_peer; });
+  if (c->posted.empty() && c->ordered.empty() && !moving) return true;
+  progress();
+  return false;
+}
+
 int endpoint::send(const local_memory& memory, const outgoing& message) {
   const auto c = data_connection(message.to);
   if (!c) return c.code();

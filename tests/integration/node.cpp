@@ -174,6 +174,13 @@ completion node::wait(void* context) {
   }
 }
 
+std::optional<completion> node::take_any() {
+  if (done_.empty()) return std::nullopt;
+  const completion c = done_.front();
+  done_.pop_front();
+  return c;
+}
+
 completion node::wait_any() {
   const deadline end;
   while (done_.empty()) {

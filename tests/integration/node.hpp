@@ -110,6 +110,8 @@ class node {
   /// The next completion of that context (of any without one), in the queue's order.
   completion wait(void* context);
   completion wait_any();
+  /// One that poll() has taken already, if any.
+  std::optional<completion> take_any();
   bool has_completion();
 
  private:

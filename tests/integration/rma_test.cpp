@@ -175,5 +175,45 @@ TEST(rma, many_in_flight_in_both_directions) {
   });
 }
 
+// Without the fence nothing orders a message behind a write.
+TEST(fence, a_message_behind_it_finds_what_was_written_before) {
+  run({}, [](rank& r) {
+    for (const bool own_keys : {false, true}) {
+      node_options options{.caps = FI_MSG | FI_RMA | FI_FENCE};
+      if (own_keys) options.mr_mode = 0;
+      node n(options);
+      EXPECT_TRUE(n.info()->caps & FI_FENCE);
+      n.meet(r);
+      constexpr std::size_t size = 3 << 20;
+      memory m(n, size, false, 5);
+      const auto there = [&](std::uint64_t mine) {
+        return std::stoull(r.all_gather(std::to_string(mine))[1]);
+      };
+      const std::uint64_t address = there(m.remote(0)), key = there(m.key());
+      const bytes data = bytes_of(8, size);
+      char byte = 0;
+      if (r.id() == 0) {
+        n.post([&] {
+          return fi_write(n.ep(), data.data(), size, nullptr, n.peer(1), address, key, ctx(1));
+        });
+        iovec none{&byte, 1};
+        fi_msg message{};
+        message.msg_iov = &none;
+        message.iov_count = 1;
+        message.addr = n.peer(1);
+        message.context = ctx(2);
+        n.post([&] { return fi_sendmsg(n.ep(), &message, FI_FENCE | FI_COMPLETION); });
+        EXPECT_EQ(n.wait(ctx(2)).err, 0);
+        EXPECT_EQ(n.wait(ctx(1)).err, 0);
+      } else {
+        n.post([&] { return fi_recv(n.ep(), &byte, 1, nullptr, n.peer(0), ctx(3)); });
+        EXPECT_EQ(n.wait(ctx(3)).err, 0);
+        expect_same(data, m.get(0, size), "written memory");
+      }
+      r.barrier();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace gaudi::test
