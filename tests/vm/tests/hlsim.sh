@@ -2,3 +2,4 @@
 # shellcheck shell=bash
 # The stand-in's exports, which are real dma-bufs here.
 "$VM_BUILD/tests/unit/hlsim/unit_hlsim" --gtest_filter='exporting.*'
+"$VM_BUILD/tests/vm/export"
