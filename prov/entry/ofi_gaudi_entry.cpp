@@ -22,21 +22,12 @@ fi_provider layered_provider{.version = FI_VERSION(0, 1),
                              .fabric = gaudi::fi::fabric_open,
                              .cleanup = cleanup};
 
-/// Logs and parameters keep their name, FI_GAUDI_*, whichever library is in use.
-fi_provider names{.version = FI_VERSION(0, 1),
-                  .fi_version = 0,
-                  .context = {},
-                  .name = "gaudi",
-                  .getinfo = nullptr,
-                  .fabric = nullptr,
-                  .cleanup = nullptr};
-
 }  // namespace
 
 extern "C" FI_EXT_INI {
   layered_provider.fi_version = fi_version();
-  names.fi_version = fi_version();
-  gaudi::base::set_provider(names);
+  // Logs and parameters keep their name, FI_GAUDI_*, whichever library is in use.
+  gaudi::base::provider().version = layered_provider.version;
   gaudi::base::define_params();
   return &layered_provider;
 }

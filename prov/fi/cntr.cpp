@@ -20,6 +20,7 @@ std::uint64_t read_errors(fid_cntr* c) noexcept {
 template <void (base::counter::*change)(std::uint64_t)>
 int change_by(fid_cntr* c, std::uint64_t n) noexcept {
   cntr& self = cntr::of(c);
+  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(self.parent().lock());
   (self.tally().*change)(n);
   return 0;
@@ -31,6 +32,7 @@ int wait(fid_cntr* c, std::uint64_t threshold, int timeout) noexcept {
 
 int close(fid_t f) noexcept {
   cntr& self = cntr::of(f);
+  if (self.parent().belongs_to_parent()) return 0;
   if (self.bound().any()) {
     GAUDI_INFO(CNTR, "counter stays open: close what is bound to it first\n");
     return -FI_EBUSY;
@@ -71,12 +73,15 @@ cntr::cntr(domain& parent, fi_wait_obj kind, std::unique_ptr<wait_object> object
       tally_(object_ ? &object_->waker() : nullptr) {}
 
 std::uint64_t cntr::read(bool errors) {
+  // There is no way to say more than the number as it was at the fork.
+  if (parent_.belongs_to_parent()) return errors ? tally_.errors() : tally_.value();
   const base::scoped_domain_lock hold(parent_.lock());
   parent_.progress();
   return errors ? tally_.errors() : tally_.value();
 }
 
 int cntr::wait(std::uint64_t threshold, int timeout) {
+  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const std::uint64_t errors_before = read(true);
   const auto verdict = [&] {
     if (tally_.value() >= threshold) return 0;
@@ -95,6 +100,7 @@ int cntr::wait(std::uint64_t threshold, int timeout) {
 }
 
 int cntr::control(int command, void* arg) {
+  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   if (command != control_try_wait) return tell_wait_object(object_.get(), kind_, command, arg);
   const base::scoped_domain_lock hold(parent_.lock());
   // The application compares the counter before and after (fi_cntr(3)).
@@ -108,6 +114,7 @@ int cntr_open(fid_domain* d, fi_cntr_attr* attr, fid_cntr** out, void* context) 
     const fi_cntr_attr wanted = attr ? *attr : fi_cntr_attr{};
     if (wanted.events != FI_CNTR_EVENTS_COMP) return -FI_ENOSYS;
     domain& parent = domain::of(d);
+    if (parent.belongs_to_parent()) return -FI_EOPBADSTATE;
     const base::scoped_domain_lock hold(parent.lock());
     auto object = wait_object::open(parent, wanted.wait_obj);
     if (!object) return object.code();

@@ -74,6 +74,7 @@ const char* error_text(fid_cq*, int prov_errno, const void*, char* buf, std::siz
 
 int close(fid_t f) noexcept {
   cq& self = cq::of(f);
+  if (self.parent().belongs_to_parent()) return 0;
   if (self.bound().any()) {
     GAUDI_INFO(CQ, "completion queue stays open: close its endpoints first\n");
     return -FI_EBUSY;
@@ -120,6 +121,7 @@ void cq::signal() noexcept {
 }
 
 int cq::control(int command, void* arg) {
+  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   if (command != control_try_wait) return tell_wait_object(object_.get(), wait_obj_, command, arg);
   const base::scoped_domain_lock hold(parent_.lock());
   if (!entries_.empty()) return -FI_EAGAIN;
@@ -129,6 +131,7 @@ int cq::control(int command, void* arg) {
 }
 
 ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
+  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(parent_.lock());
   if (entries_.empty() || count == 0) {
     parent_.progress();
@@ -159,6 +162,7 @@ ssize_t cq::wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int 
 }
 
 ssize_t cq::read_error(fi_cq_err_entry& out) {
+  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(parent_.lock());
   if (entries_.empty() || entries_.front().error == 0) return -FI_EAGAIN;
   const proto::completion& c = entries_.front();
@@ -187,6 +191,7 @@ int cq_open(fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) noexce
     if (attr->format > FI_CQ_FORMAT_TAGGED) return -FI_EINVAL;
     if (attr->format == FI_CQ_FORMAT_UNSPEC) attr->format = FI_CQ_FORMAT_CONTEXT;
     domain& parent = domain::of(d);
+    if (parent.belongs_to_parent()) return -FI_EOPBADSTATE;
     const base::scoped_domain_lock hold(parent.lock());
     auto object = wait_object::open(parent, attr->wait_obj);
     if (!object) return object.code();

@@ -4,8 +4,10 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
+#include "base/fork_generation.hpp"
 #include "base/log.hpp"
 #include "base/params.hpp"
 #include "device/table.hpp"
@@ -25,6 +27,7 @@ namespace {
 
 int close_domain(fid_t f) noexcept {
   domain& d = domain::of(f);
+  if (d.belongs_to_parent()) return 0;
   if (d.open_children().any()) {
     GAUDI_INFO(
         DOMAIN,
@@ -94,6 +97,7 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
                  .ops = &domain_ops,
                  .mr = &mr_ops},
       parent_(parent),
+      fork_generation_(base::fork_generation()),
       // Several endpoints share the core's domain, so only a promise for the whole of it helps.
       lock_(info.domain_attr->threading != FI_THREAD_DOMAIN || asks_auto(info)),
       core_(std::move(core)),
@@ -104,6 +108,18 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       auto_progress_(asks_auto(info)),
       counts_targets_(info.caps & FI_RMA_EVENT),
       dmabufs_(*core_, base::params::get().dmabuf) {}
+
+bool domain::belongs_to_parent() const noexcept {
+  if (fork_generation_ == base::fork_generation()) [[likely]]
+    return false;
+  static std::atomic_flag warned;
+  if (!warned.test_and_set())
+    GAUDI_WARN(
+        DOMAIN,
+        "a domain was used in a process that came by fork from the one that opened it: it is "
+        "the parent's alone; open another one in the child\n");
+  return true;
+}
 
 int domain::add(proto::endpoint& e) {
   if (!e.wait_fds().empty()) {
@@ -150,6 +166,19 @@ base::result<int> domain::core_events() {
     core_events_.emplace(*std::move(set));
   }
   return core_events_->fd();
+}
+
+base::result<domain::sleeping_place> domain::open_sleeping_place() {
+  const auto events = core_events();
+  if (!events) return events.failure();
+  auto set = base::event_set::open();
+  if (!set) return set.failure();
+  auto waker = base::waker::open();
+  if (!waker) return waker.failure();
+  for (const int member : {*events, waker->fd()}) {
+    if (const int ret = set->add(member)) return base::error{ret};
+  }
+  return sleeping_place{*std::move(set), *std::move(waker)};
 }
 
 void domain::posted_to(const proto::endpoint& e) noexcept {

@@ -46,6 +46,10 @@ class domain final : public fid_domain {
   /// Keys are chosen here, not by the application.
   [[nodiscard]] bool provider_keys() const noexcept { return provider_keys_; }
 
+  /// Opened by a process that this one came from by fork: nothing may be done with it here, not
+  /// even take its lock. Says so once.
+  [[nodiscard]] bool belongs_to_parent() const noexcept;
+
   // Under the lock.
   reg::key_table& keys() noexcept { return keys_; }
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
@@ -63,6 +67,12 @@ class domain final : public fid_domain {
   /// A file descriptor that is readable when there is something to progress at the core. Opened at
   /// first need.
   base::result<int> core_events();
+  /// A place to sleep until then, or until somebody rings.
+  struct sleeping_place {
+    base::event_set set;
+    base::waker waker;
+  };
+  base::result<sleeping_place> open_sleeping_place();
   [[nodiscard]] const std::vector<proto::endpoint*>& endpoints() const noexcept {
     return endpoints_;
   }
@@ -84,6 +94,7 @@ class domain final : public fid_domain {
 
  private:
   children::ref parent_;
+  const unsigned fork_generation_;
   children children_;
   base::domain_lock lock_;
   std::unique_ptr<core::inner_domain> core_;

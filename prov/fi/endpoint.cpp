@@ -16,6 +16,8 @@ constexpr std::uint64_t target_flags = FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr std::uint64_t counter_flags = FI_SEND | FI_RECV | FI_READ | FI_WRITE | target_flags;
 
 int close(fid_t f) noexcept {
+  // To close a connection here would shut it down for the parent.
+  if (endpoint::of(f).parent().belongs_to_parent()) return 0;
   delete &endpoint::of(f);
   return 0;
 }
@@ -43,6 +45,7 @@ int control(fid_t f, int command, void* arg) noexcept {
 ssize_t cancel(fid_t f, void* context) noexcept {
   return guarded([&]() -> ssize_t {
     endpoint& self = endpoint::of(f);
+    if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
     const base::scoped_domain_lock hold(self.lock());
     return self.core().cancel(context);
   });
@@ -103,6 +106,7 @@ endpoint::~endpoint() {
 }
 
 int endpoint::bind(fid_t other, std::uint64_t flags) {
+  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(lock());
   switch (other->fclass) {
     case FI_CLASS_AV:
@@ -168,6 +172,7 @@ bool endpoint::lacks_completions() const noexcept {
 }
 
 int endpoint::enable() {
+  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(lock());
   if (core_.enabled()) return 0;
   if (!addresses_) return -FI_ENOAV;

@@ -66,6 +66,7 @@ int valid(call group, fi_datatype type, fi_op op, std::size_t* count) noexcept {
 ssize_t atomic_on(endpoint& e, const atomic_call& a, const values& operands, const values& compares,
                   const values& results) {
   if (!math::is_offered(a.type, a.op, a.group)) return -FI_EOPNOTSUPP;
+  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   const std::size_t count = elements(a.op == FI_ATOMIC_READ ? results : operands);
   if (count == 0 || count > most_elements(a.type)) return -FI_EINVAL;
   if (a.group != call::plain && elements(results) != count) return -FI_EINVAL;

@@ -34,6 +34,7 @@ proto::rma_access access_of(endpoint& e, const rma_call& call, std::uint64_t kin
 
 ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
   if (!memory) return memory.code();
+  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
   const auto access = access_of(e, call, FI_WRITE);
   const base::scoped_domain_lock hold(e.lock());
@@ -45,6 +46,7 @@ ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rm
 
 ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
   if (!memory) return memory.code();
+  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   const auto access = access_of(e, call, FI_READ);
   const base::scoped_domain_lock hold(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;

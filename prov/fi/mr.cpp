@@ -30,7 +30,9 @@ struct memory_region final : fid_mr {
 };
 
 int close_region(fid_t f) noexcept {
-  std::unique_ptr<memory_region> self(static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f)));
+  auto* const region = static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f));
+  if (region->parent.belongs_to_parent()) return 0;
+  std::unique_ptr<memory_region> self(region);
   const base::scoped_domain_lock hold(self->parent.lock());
   // A peer may be in the middle of reading or writing it.
   for (proto::endpoint* e : self->parent.endpoints()) e->let_go_of(self->region);
@@ -159,6 +161,7 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
                iface);
     return -FI_ENOSYS;
   }
+  if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
   auto mr = std::make_unique<memory_region>(d, context);
   reg::region& r = mr->region;
   r.address = reinterpret_cast<std::uint64_t>(range.iov_base);

@@ -35,18 +35,11 @@ class signals_blocked {
 }  // namespace
 
 base::result<std::unique_ptr<progress_thread>> progress_thread::start(domain& d) {
-  const auto events = d.core_events();
-  if (!events) return events.failure();
-  auto set = base::event_set::open();
-  if (!set) return set.failure();
-  auto waker = base::waker::open();
-  if (!waker) return waker.failure();
-  for (const int member : {*events, waker->fd()}) {
-    if (const int ret = set->add(member)) return base::error{ret};
-  }
+  auto place = d.open_sleeping_place();
+  if (!place) return place.failure();
   try {
     return std::unique_ptr<progress_thread>(
-        new progress_thread(d, *std::move(set), *std::move(waker)));
+        new progress_thread(d, std::move(place->set), std::move(place->waker)));
   } catch (const std::exception& e) {
     GAUDI_WARN(DOMAIN, "the thread for FI_PROGRESS_AUTO cannot start: %s\n", e.what());
     return base::error{-FI_EAGAIN};

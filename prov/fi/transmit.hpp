@@ -24,6 +24,7 @@ inline constexpr std::uint64_t silent = std::uint64_t{1} << 63;
 inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& memory,
                        const send_call& call) {
   if (!memory) return memory.code();
+  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
   proto::outgoing message;
   message.to = call.to;
@@ -54,6 +55,7 @@ struct receive_call {
 inline ssize_t receive_on(endpoint& e, const base::result<proto::local_memory>& memory,
                           const receive_call& call) {
   if (!memory) return memory.code();
+  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   proto::incoming wanted;
   wanted.from = call.from;
   wanted.tag = call.tag;

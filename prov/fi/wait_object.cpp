@@ -28,16 +28,9 @@ base::result<std::unique_ptr<wait_object>> wait_object::open(domain& d, fi_wait_
       GAUDI_INFO(CQ, "wait objects are NONE, UNSPEC, FD and YIELD, not %d\n", kind);
       return base::error{-FI_ENOSYS};
   }
-  const auto events = d.core_events();
-  if (!events) return events.failure();
-  auto set = base::event_set::open();
-  if (!set) return set.failure();
-  auto waker = base::waker::open();
-  if (!waker) return waker.failure();
-  for (const int member : {*events, waker->fd()}) {
-    if (const int ret = set->add(member)) return base::error{ret};
-  }
-  return std::make_unique<wait_object>(*std::move(set), *std::move(waker));
+  auto place = d.open_sleeping_place();
+  if (!place) return place.failure();
+  return std::make_unique<wait_object>(std::move(place->set), std::move(place->waker));
 }
 
 int tell_wait_object(const wait_object* object, fi_wait_obj kind, int command, void* arg) noexcept {

@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_1_has_it) {
-  ASSERT_EQ(version, 1);
+TEST(wire, every_field_is_where_version_2_has_it) {
+  ASSERT_EQ(version, 2);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -22,6 +22,10 @@ TEST(wire, every_field_is_where_version_1_has_it) {
   EXPECT_EQ(offsetof(rma_fields, address), 16U);
   EXPECT_EQ(offsetof(rma_fields, data), 40U);
   EXPECT_EQ(sizeof(rma_fields), 48U);
+  EXPECT_EQ(offsetof(atomic_fields, address), 16U);
+  EXPECT_EQ(offsetof(atomic_fields, count), 32U);
+  EXPECT_EQ(offsetof(atomic_fields, group), 38U);
+  EXPECT_EQ(sizeof(atomic_fields), 40U);
   EXPECT_EQ(offsetof(done_fields, status), 16U);
   EXPECT_EQ(sizeof(done_fields), 24U);
   EXPECT_EQ(offsetof(grant_fields, segments), 40U);
