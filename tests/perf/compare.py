@@ -7,6 +7,7 @@
   staged     device-device stream over min(copy rate, wire rate), for several
              rates of the stand-in's copy engine; simulated Gaudi2              (goal: at least 0.85 from 4 MiB)
              "dry": its copies take their time but no CPU, as real ones do
+  unexpected messages that wait, taken in reverse order: gaudi's time over rxm's  (goal: at most 0.15 at 4,096)
   idle       resident memory per connected peer that says nothing               (goal: below 64 KiB)
 
 Both processes of a pair run on a CPU of their own. Figures of the stand-in are this machine's, not a Gaudi's.
@@ -114,6 +115,16 @@ class Bench:
             bounds.append(min(copy, wire))
         self.report(name, got, bounds, "MB/s", [a / b for a, b in zip(got, bounds)], "  (simulated Gaudi2)")
 
+    def unexpected(self):
+        """The rest of the line says how the cost grows: ours at 65,536 over ours at 64."""
+        for depth in [64] if self.smoke else [64, 4096]:
+            self.in_turn(f"unexpected, {depth} deep, gaudi / rxm", "ns",
+                         lambda provider: self.program("perf_unexpected", provider, depth, provider=provider)[0])
+        if not self.smoke:
+            at = {depth: statistics.median(self.program("perf_unexpected", "gaudi", depth)[0] for _ in range(self.pairs))
+                  for depth in [64, 4096, 65536]}
+            print(f"unexpected, cost a message {at[64]:.0f} / {at[4096]:.0f} / {at[65536]:.0f} ns at 64 / 4,096 / 65,536 deep")
+
     def idle(self):
         peers = 8 if self.smoke else 64
         self.in_turn(f"idle peer, {peers} of them", "KiB",
@@ -122,7 +133,7 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=[[], "latency", "bandwidth", "staged", "idle"])
+    parser.add_argument("what", nargs="*", choices=[[], "latency", "bandwidth", "staged", "unexpected", "idle"])
     parser.add_argument("--build", default="build", help="build folder (default: build)")
     parser.add_argument("--pairs", type=int, default=9, help="pairs of runs for each figure (default: 9)")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
@@ -135,7 +146,7 @@ def main():
         return 77
     print(f"{'':34} {'ours':>10} {'theirs':>10}")
     bench = Bench(options.build, 1 if options.smoke else options.pairs, options.smoke)
-    for what in options.what or ["latency", "bandwidth", "staged", "idle"]:
+    for what in options.what or ["latency", "bandwidth", "staged", "unexpected", "idle"]:
         getattr(bench, what)()
     return 0
 
