@@ -118,7 +118,8 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
   }
   const bool tell = m.flags & wire::want_done;
   if (!m.rendezvous && !memory.on_device()) {
-    if (std::byte* bytes = memory.single_host()) {
+    // An empty one that was kept has no payload at all.
+    if (std::byte* bytes = memory.single_host(); bytes && length) {
       std::memcpy(bytes, payload, length);
     } else {
       memory.write(0, payload, length);

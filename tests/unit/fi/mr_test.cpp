@@ -17,7 +17,7 @@ struct registered {
 };
 
 registered regattr(const test::opened& o, std::uint64_t address, std::size_t length,
-                   fi_hmem_iface iface, std::uint64_t key = 0, std::uint64_t flags = 0) {
+                   fi_hmem_iface iface, std::uint64_t key = 0) {
   iovec range{reinterpret_cast<void*>(address), length};
   fi_mr_attr attr{};
   attr.mr_iov = &range;
@@ -26,7 +26,7 @@ registered regattr(const test::opened& o, std::uint64_t address, std::size_t len
   attr.requested_key = key;
   attr.iface = iface;
   fid_mr* mr = nullptr;
-  const int ret = fi_mr_regattr(o.domain.get(), &attr, flags, &mr);
+  const int ret = fi_mr_regattr(o.domain.get(), &attr, 0, &mr);
   return {ret, test::unique_fid<fid_mr>(mr)};
 }
 
@@ -71,12 +71,26 @@ TEST(memory_regions, without_length_or_of_more_than_one_range_are_refused) {
   fi_close(&mr->fid);
 }
 
-TEST(memory_regions, of_other_accelerators_or_of_dmabufs_are_refused) {
+TEST(memory_regions, of_other_accelerators_or_of_dmabufs_of_host_memory_are_refused) {
   const test::opened o;
   std::vector<std::byte> bytes(100);
   const auto base = reinterpret_cast<std::uint64_t>(bytes.data());
   EXPECT_EQ(regattr(o, base, 100, FI_HMEM_CUDA).code, -FI_ENOSYS);
-  EXPECT_EQ(regattr(o, base, 100, FI_HMEM_SYSTEM, 0, std::uint64_t{1} << 40).code, -FI_EOPNOTSUPP);
+
+  // struct fi_mr_dmabuf and FI_MR_DMABUF of libfabric 1.20 and later.
+  struct {
+    int fd;
+    std::uint64_t offset;
+    std::size_t len;
+    void* base_addr;
+  } buffer{0, 0, 100, bytes.data()};
+  fi_mr_attr attr{};
+  attr.mr_iov = reinterpret_cast<const iovec*>(&buffer);
+  attr.iov_count = 1;
+  attr.access = remote;
+  attr.iface = FI_HMEM_SYNAPSEAI;
+  fid_mr* mr = nullptr;
+  EXPECT_EQ(fi_mr_regattr(o.domain.get(), &attr, std::uint64_t{1} << 40, &mr), -FI_EOPNOTSUPP);
 }
 
 TEST(memory_regions, keep_their_domain_open) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 namespace gaudi::proto::atomic_math {
@@ -36,6 +37,24 @@ T logical(bool condition) {
   return condition ? T(1) : T(0);
 }
 
+/// Neighbours, without the overflow that signed integers must not have.
+template <class T>
+T next(T a) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<std::uint64_t>(a) + 1);
+  } else {
+    return a + T(1);
+  }
+}
+template <class T>
+T previous(T a) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<std::uint64_t>(a) - 1);
+  } else {
+    return a - T(1);
+  }
+}
+
 template <class T>
 void expect_common(fi_datatype type, T a, T b) {
   const T zero(0);
@@ -45,16 +64,16 @@ void expect_common(fi_datatype type, T a, T b) {
   EXPECT_EQ(applied<T>(type, FI_ATOMIC_WRITE, a, b, zero), b);
   EXPECT_EQ(applied<T>(type, FI_ATOMIC_READ, a, b, zero), a);
   EXPECT_EQ(applied<T>(type, FI_CSWAP, a, b, a), b);
-  EXPECT_EQ(applied<T>(type, FI_CSWAP, a, b, T(a + T(1))), a);
+  EXPECT_EQ(applied<T>(type, FI_CSWAP, a, b, next(a)), a);
   EXPECT_EQ(applied<T>(type, FI_CSWAP_NE, a, b, a), a);
-  EXPECT_EQ(applied<T>(type, FI_CSWAP_NE, a, b, T(a + T(1))), b);
+  EXPECT_EQ(applied<T>(type, FI_CSWAP_NE, a, b, next(a)), b);
 }
 
 template <class T>
 void expect_ordered(fi_datatype type, T a, T b) {
   EXPECT_EQ(applied<T>(type, FI_MIN, a, b, T(0)), std::min(a, b));
   EXPECT_EQ(applied<T>(type, FI_MAX, a, b, T(0)), std::max(a, b));
-  for (const T compare : {a, T(a + T(1)), T(a - T(1))}) {
+  for (const T compare : {a, next(a), previous(a)}) {
     EXPECT_EQ(applied<T>(type, FI_CSWAP_LE, a, b, compare), compare <= a ? b : a);
     EXPECT_EQ(applied<T>(type, FI_CSWAP_LT, a, b, compare), compare < a ? b : a);
     EXPECT_EQ(applied<T>(type, FI_CSWAP_GE, a, b, compare), compare >= a ? b : a);
