@@ -126,7 +126,7 @@ void survive(int kills) {
       r.all_gather("");
       for (int i = 0; i < kills; ++i) {
         r.all_gather(victims.start());
-        std::this_thread::sleep_for(std::chrono::microseconds(random() % 20000));
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 8000));
         victims.kill();
         r.barrier();
         r.barrier();
@@ -146,7 +146,8 @@ void survive(int kills) {
       if (r.id() == 0) {
         fi_addr_t victim = FI_ADDR_NOTAVAIL;
         must(fi_av_insert(n.av(), name.data(), 1, &victim, 0, nullptr) - 1, "fi_av_insert");
-        operations.start(victim);
+        // More than it has time for.
+        for (int turn = 0; turn < 8; ++turn) operations.start(victim);
       }
       r.barrier();  // it is dead now
       operations.finish();
