@@ -38,7 +38,8 @@ build_product() {
     echo "error: CMake could not configure the build; the whole output is in build/configure.log" >&2
     return 1
   }
-  cmake --build "$build" --target prov/libgaudi-fi.so util/gaudi_perf util/hlsim/libhl-thunk.so
+  cmake --build "$build" --target prov/libgaudi-fi.so prov/ofi_gaudi/libofi_gaudi-fi.so \
+    util/gaudi_perf util/hlsim/libhl-thunk.so
 }
 
 # How many Gaudis the driver shows; what answers is the provider's business, this is only the wish.
