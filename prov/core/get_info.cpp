@@ -98,19 +98,27 @@ unique_info keep_matching(unique_info list, const query& q) {
   return unique_info(kept);
 }
 
-base::result<unique_info> ask(const query& q, const char* provider) {
+/// fi_getinfo of this provider alone.
+base::result<unique_info> call(const char* provider, std::uint32_t version, const char* node,
+                               const char* service, std::uint64_t flags, const fi_info& hints) {
   if (std::strcmp(provider, "verbs") == 0) forbid_scatter_to_cqe();
-  const unique_info hints = hints_for(q, provider);
-  if (!hints) return base::error{-FI_ENOMEM};
-
   const nested_scope scope;
   fi_info* found = nullptr;
-  const std::uint64_t flags =
-      only_core_providers | include_hidden | (q.flags & (FI_SOURCE | FI_NUMERICHOST));
-  const int ret = fi_getinfo(std::min(fi_version(), newest_version), q.node, q.service, flags,
-                             hints.get(), &found);
+  const int ret =
+      fi_getinfo(version, node, service,
+                 only_core_providers | include_hidden | (flags & (FI_SOURCE | FI_NUMERICHOST)),
+                 &hints, &found);
   if (ret) return base::error{ret};
-  auto matching = keep_matching(unique_info(found), q);
+  return unique_info(found);
+}
+
+base::result<unique_info> ask(const query& q, const char* provider) {
+  const unique_info hints = hints_for(q, provider);
+  if (!hints) return base::error{-FI_ENOMEM};
+  auto found =
+      call(provider, std::min(fi_version(), newest_version), q.node, q.service, q.flags, *hints);
+  if (!found) return found;
+  auto matching = keep_matching(*std::move(found), q);
   if (!matching) return base::error{-FI_ENODATA};
   return matching;
 }
@@ -148,6 +156,28 @@ base::result<unique_info> get_info(const query& q) {
     if (found) return found;
   }
   return ask(q, "tcp");
+}
+
+base::result<unique_info> get_info_as_asked(const passed_on& q, fi_info& hints) {
+  const auto text = [](const char* name) { return std::string(name ? name : ""); };
+  const query names{.addr_format = hints.addr_format,
+                    .fabric_name = text(hints.fabric_attr->name),
+                    .domain_name = text(hints.domain_attr->name)};
+  const auto ask_one = [&](const char* provider) -> base::result<unique_info> {
+    std::free(std::exchange(hints.fabric_attr->prov_name, ::strdup(provider)));
+    if (!hints.fabric_attr->prov_name) return base::error{-FI_ENOMEM};
+    auto found = call(provider, q.version, q.node, q.service, q.flags, hints);
+    if (!found) return found;
+    auto matching = keep_matching(*std::move(found), names);
+    if (!matching) return base::error{-FI_ENODATA};
+    return matching;
+  };
+  if (q.core == base::core_choice::verbs) return ask_one("verbs");
+  if (q.core == base::core_choice::automatic && q.rdma_present) {
+    auto found = ask_one("verbs");
+    if (found) return found;
+  }
+  return ask_one("tcp");
 }
 
 bool inside_get_info() noexcept {

@@ -43,6 +43,20 @@ struct query {
 /// libfabric holds the lock that fi_getinfo takes.
 base::result<unique_info> get_info(const query& q);
 
+/// The other facts of a question whose hints are an application's.
+struct passed_on {
+  std::uint32_t version;  ///< of the application's interface
+  const char* node;
+  const char* service;
+  std::uint64_t flags;
+  base::core_choice core;
+  bool rdma_present;
+};
+
+/// The core provider's answer to hints of an application's, which name FI_EP_MSG and no provider;
+/// that is filled in. The rest as get_info.
+base::result<unique_info> get_info_as_asked(const passed_on& q, fi_info& hints);
+
 /// True while this thread is inside get_info: libfabric then asks every provider, so also this one,
 /// which must decline.
 bool inside_get_info() noexcept;

@@ -37,17 +37,34 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open(unique_info info)
   // tcp reports no mode at all where these are offered, and would then take keys and offsets from
   // us; with them set it behaves as verbs does.
   self->info_->domain_attr->mr_mode |= FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+  if (const auto opened = self->open_domain(fabric); !opened) return opened.failure();
+  return self;
+}
+
+base::result<std::unique_ptr<inner_domain>> inner_domain::open_in(fid_fabric* fabric,
+                                                                  unique_info info) {
+  std::unique_ptr<inner_domain> self(new inner_domain);
+  self->info_ = std::move(info);
+  if (const auto opened = self->open_domain(fabric); !opened) return opened.failure();
+  return self;
+}
+
+base::result<void> inner_domain::open_domain(fid_fabric* fabric) {
   fid_domain* domain = nullptr;
-  if (const int ret = fi_domain(fabric, self->info_.get(), &domain, nullptr)) {
+  if (const int ret = fi_domain(fabric, info_.get(), &domain, nullptr)) {
     GAUDI_WARN(DOMAIN, "core provider %s cannot open its domain %s: %s\n",
-               self->info_->fabric_attr->prov_name, self->info_->domain_attr->name,
-               fi_strerror(-ret));
+               info_->fabric_attr->prov_name, info_->domain_attr->name, fi_strerror(-ret));
     return base::error{ret};
   }
-  self->domain_.reset(domain);
+  domain_.reset(domain);
+  needs_local_mr_ = (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
+  return {};
+}
 
-  self->needs_local_mr_ = (self->info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
-  return self;
+int inner_domain::close() noexcept {
+  const int ret = fi_close(&domain_->fid);
+  if (ret == 0) static_cast<void>(domain_.release());
+  return ret;
 }
 
 base::result<inner_mr> inner_domain::register_memory(void* base, std::size_t length,

@@ -42,6 +42,13 @@ class inner_domain {
  public:
   /// Takes an info that core::get_info returned.
   static base::result<std::unique_ptr<inner_domain>> open(unique_info info);
+  /// A domain as `info` has it, in a fabric that outlives it, for an application that uses the
+  /// core's domain directly.
+  static base::result<std::unique_ptr<inner_domain>> open_in(fid_fabric* fabric, unique_info info);
+
+  /// 0, or -FI_EBUSY where the application still has something of the core's open. Nothing but the
+  /// destructor may follow a 0.
+  int close() noexcept;
 
   [[nodiscard]] fi_info& info() const noexcept { return *info_; }
   [[nodiscard]] fid_fabric* fabric() const noexcept { return fabric_.get(); }
@@ -65,6 +72,7 @@ class inner_domain {
 
  private:
   inner_domain() = default;
+  base::result<void> open_domain(fid_fabric* fabric);
 
   unique_info info_;
   unique_fid<fid_fabric> fabric_;

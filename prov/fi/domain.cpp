@@ -13,6 +13,7 @@
 #include "device/table.hpp"
 #include "fi/av.hpp"
 #include "fi/cntr.hpp"
+#include "fi/connected_domain.hpp"
 #include "fi/cq.hpp"
 #include "fi/endpoint.hpp"
 #include "fi/fabric.hpp"
@@ -93,9 +94,9 @@ bool has_mode(const fi_info& info, int mode) noexcept {
 
 domain::domain(children& parent, fid_fabric& f, const fi_info& info,
                std::unique_ptr<core::inner_domain> core, void* user_context)
-    : fid_domain{.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &fid_ops},
-                 .ops = &domain_ops,
-                 .mr = &mr_ops},
+    : any_domain({.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &fid_ops},
+                  .ops = &domain_ops,
+                  .mr = &mr_ops}),
       parent_(parent),
       fork_generation_(base::fork_generation()),
       // Several endpoints share the core's domain, so only a promise for the whole of it helps.
@@ -189,7 +190,7 @@ void domain::progress() {
   for (proto::endpoint* e : endpoints_) e->progress();
 }
 
-base::result<std::shared_ptr<device::device>> domain::current_device() {
+base::result<std::shared_ptr<device::device>> any_domain::current_device() {
   const base::params& p = base::params::get();
   return device::table::instance().current({p.hlthunk, p.device, p.device_timeout});
 }
@@ -197,6 +198,8 @@ base::result<std::shared_ptr<device::device>> domain::current_device() {
 int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (!info || !info->domain_attr || !out) return -FI_EINVAL;
+    if (info->ep_attr && info->ep_attr->type == FI_EP_MSG)
+      return connected_domain::open(f, info, out, context);
     auto core_info = core_info_for(*info);
     if (!core_info) return core_info.code();
     auto core = core::inner_domain::open(std::move(*core_info));

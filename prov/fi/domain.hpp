@@ -12,8 +12,8 @@
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
+#include "fi/any_domain.hpp"
 #include "fi/children.hpp"
-#include "fi/ext_ops.hpp"
 #include "fi/progress_thread.hpp"
 #include "proto/path_counters.hpp"
 #include "reg/dmabuf_registrar.hpp"
@@ -25,9 +25,9 @@ class endpoint;
 
 namespace gaudi::fi {
 
-/// fid_domain of the provider, see fi_domain(3): one core domain, one lock, and all that is opened
-/// below.
-class domain final : public fid_domain {
+/// fid_domain of the provider for FI_EP_RDM, see fi_domain(3): one core domain, one lock, and all
+/// that is opened below.
+class domain final : public any_domain {
  public:
   domain(children& parent, fid_fabric& f, const fi_info& info,
          std::unique_ptr<core::inner_domain> core, void* context);
@@ -88,10 +88,6 @@ class domain final : public fid_domain {
   /// Before the domain goes. Not under the lock.
   void stop_thread() noexcept { thread_.reset(); }
 
-  /// The device in use, opened at first need. -FI_ENODATA: the application did not ask for FI_HMEM.
-  static base::result<std::shared_ptr<device::device>> current_device();
-  async_copies& copies() noexcept { return copies_; }
-
  private:
   children::ref parent_;
   const unsigned fork_generation_;
@@ -109,7 +105,6 @@ class domain final : public fid_domain {
   reg::dmabuf_registrar dmabufs_;
   proto::path_counters paths_;
   std::vector<proto::endpoint*> endpoints_;
-  async_copies copies_;
   std::unique_ptr<progress_thread> thread_;
 };
 

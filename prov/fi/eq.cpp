@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "fi/eq.hpp"
 
-#include <poll.h>
 #include <rdma/fi_errno.h>
 #include <sys/eventfd.h>
 
@@ -43,7 +42,7 @@ fi_ops_eq event_queue::eq_ops_{.size = sizeof(fi_ops_eq),
                                .sread = wait_and_read,
                                .strerror = error_text};
 
-event_queue::event_queue(children& parent, const fi_eq_attr& attr, base::scoped_fd wait_fd,
+event_queue::event_queue(children& parent, const fi_eq_attr& attr, wait_object wait,
                          void* user_context) noexcept
     : fid_eq{.fid = {.fclass = FI_CLASS_EQ, .context = user_context, .ops = &fid_ops_},
              .ops = &eq_ops_},
@@ -51,25 +50,38 @@ event_queue::event_queue(children& parent, const fi_eq_attr& attr, base::scoped_
       capacity_(attr.size ? attr.size : default_capacity),
       flags_(attr.flags),
       wait_obj_(attr.wait_obj),
-      wait_fd_(std::move(wait_fd)) {}
+      wait_(std::move(wait)) {}
+
+base::result<event_queue::wait_object> event_queue::open_wait_object() {
+  auto set = base::event_set::open();
+  if (!set) return set.failure();
+  wait_object opened;
+  opened.filled.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!opened.filled) return base::error{-errno};
+  if (const int ret = set->add(opened.filled.get())) return base::error{ret};
+  opened.set.emplace(*std::move(set));
+  return opened;
+}
 
 int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept {
   const fi_eq_attr wanted = attr ? *attr : fi_eq_attr{};
-  base::scoped_fd wait_fd;
+  wait_object wait;
   switch (wanted.wait_obj) {
     case FI_WAIT_NONE:
       break;
     case FI_WAIT_UNSPEC:
-    case FI_WAIT_FD:
-      wait_fd.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-      if (!wait_fd) return -errno;
+    case FI_WAIT_FD: {
+      auto made = open_wait_object();
+      if (!made) return made.code();
+      wait = *std::move(made);
       break;
+    }
     default:
       GAUDI_INFO(EQ, "event queues have the wait objects NONE, UNSPEC and FD, not %d\n",
                  wanted.wait_obj);
       return -FI_ENOSYS;
   }
-  auto* opened = new (std::nothrow) event_queue(parent, wanted, std::move(wait_fd), context);
+  auto* opened = new (std::nothrow) event_queue(parent, wanted, std::move(wait), context);
   if (!opened) return -FI_ENOMEM;
   *out = opened;
   return 0;
@@ -88,18 +100,37 @@ int event_queue::control(fid_t f, int command, void* arg) noexcept {
   switch (command) {
     case FI_GETWAIT:
       if (self.wait_obj_ != FI_WAIT_FD) return -FI_ENODATA;
-      *static_cast<int*>(arg) = self.wait_fd_.get();
+      *static_cast<int*>(arg) = self.wait_.set->fd();
       return 0;
     case FI_GETWAITOBJ:
       *static_cast<fi_wait_obj*>(arg) = self.wait_obj_;
       return 0;
-    case control_try_wait: {
-      const std::lock_guard hold(self.mutex_);
-      return self.items_.empty() ? 0 : -FI_EAGAIN;
-    }
+    case control_try_wait:
+      return self.try_wait();
     default:
       return -FI_ENOSYS;
   }
+}
+
+int event_queue::try_wait() noexcept {
+  const std::lock_guard hold(mutex_);
+  if (!items_.empty()) return -FI_EAGAIN;
+  return core_ ? core_->try_wait() : 0;
+}
+
+base::result<fid_eq*> event_queue::attach(fid_fabric* core_fabric) {
+  const std::lock_guard hold(mutex_);
+  if (core_) {
+    if (core_->fabric() == core_fabric) return core_->queue();
+    return base::error{-FI_EINVAL};
+  }
+  auto opened = core_events::open(core_fabric, capacity_, wait_.set.has_value());
+  if (!opened) return opened.failure();
+  if (wait_.set) {
+    if (const int ret = wait_.set->add(opened->wait_fd())) return base::error{ret};
+  }
+  core_.emplace(*std::move(opened));
+  return core_->queue();
 }
 
 int event_queue::post(std::uint32_t event, std::span<const std::byte> entry) noexcept {
@@ -153,33 +184,38 @@ void event_queue::pop() noexcept {
 }
 
 void event_queue::mark_readable() noexcept {
-  if (wait_fd_) ::eventfd_write(wait_fd_.get(), 1);
+  if (wait_.filled) ::eventfd_write(wait_.filled.get(), 1);
 }
 
 void event_queue::clear_readable() noexcept {
   eventfd_t count = 0;
-  if (wait_fd_) ::eventfd_read(wait_fd_.get(), &count);
+  if (wait_.filled) ::eventfd_read(wait_.filled.get(), &count);
 }
 
 ssize_t event_queue::read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
                           std::uint64_t flags) noexcept {
-  event_queue& self = of(eq);
-  const std::lock_guard hold(self.mutex_);
-  if (self.items_.empty()) return -FI_EAGAIN;
-  const item& front = self.items_.front();
+  return of(eq).read_next(event, buf, len, flags);
+}
+
+ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
+                               std::uint64_t flags) noexcept {
+  const std::lock_guard hold(mutex_);
+  if (items_.empty()) return core_ ? core_->read(event, buf, len, flags) : -FI_EAGAIN;
+  const item& front = items_.front();
   if (is_error(front.error)) return -FI_EAVAIL;
   const std::size_t size = front.entry.size();
   if (len < size) return -FI_ETOOSMALL;
   *event = front.event;
   std::memcpy(buf, front.entry.data(), size);
-  if (!(flags & FI_PEEK)) self.pop();
+  if (!(flags & FI_PEEK)) pop();
   return static_cast<ssize_t>(size);
 }
 
 ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t flags) noexcept {
   event_queue& self = of(eq);
   const std::lock_guard hold(self.mutex_);
-  if (self.items_.empty() || !is_error(self.items_.front().error)) return -FI_EAGAIN;
+  if (self.items_.empty()) return self.core_ ? self.core_->read_error(buf, flags) : -FI_EAGAIN;
+  if (!is_error(self.items_.front().error)) return -FI_EAGAIN;
   *buf = self.items_.front().error;
   if (!(flags & FI_PEEK)) self.pop();
   return sizeof(*buf);
@@ -208,14 +244,8 @@ ssize_t event_queue::wait_and_read(fid_eq* eq, std::uint32_t* event, void* buf, 
       left = static_cast<int>(
           std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(rest).count()));
     }
-    if (!self.wait_readable(left)) return -FI_EAGAIN;
+    if (self.try_wait() == 0 && !self.wait_.set->wait(left)) return -FI_EAGAIN;
   }
-}
-
-/// False after `timeout` ms (negative: never) or when a signal came.
-bool event_queue::wait_readable(int timeout) const noexcept {
-  pollfd readable{.fd = wait_fd_.get(), .events = POLLIN, .revents = 0};
-  return ::poll(&readable, 1, timeout) > 0;
 }
 
 const char* event_queue::error_text(fid_eq*, int prov_errno, const void*, char* buf,

@@ -7,18 +7,22 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "base/event_set.hpp"
 #include "base/scoped_fd.hpp"
 #include "fi/children.hpp"
+#include "fi/core_events.hpp"
 
 namespace gaudi::fi {
 
 /// fid_eq of the provider, see fi_eq(3). Holds at least as many events as its attributes ask; one
 /// more puts it into the overrun state for good: no event is accepted any more, and after the last
 /// one it reports FI_EOVERRUN as an error. Wait objects: none, unspecified and file descriptor. All
-/// calls are thread safe.
+/// calls are thread safe. Events of connected endpoints come from the core's queue behind this one
+/// and are read after those that are queued here.
 class event_queue final : public fid_eq {
  public:
   /// fi_eq_open. `parent` counts the open queues of the fabric.
@@ -34,6 +38,10 @@ class event_queue final : public fid_eq {
   /// Appends an error, which readers see as -FI_EAVAIL. Provider data (err_data) is not carried.
   int post_error(const fi_eq_err_entry& entry) noexcept;
 
+  /// The core's event queue behind this one, for connected endpoints; opened at first need. All of
+  /// them must be of one fabric of the core's. The queue stays the owner.
+  base::result<fid_eq*> attach(fid_fabric* core_fabric);
+
   /// Objects bound to this queue: each holds a children::ref, and the queue stays open for them.
   children& bound() noexcept { return bound_; }
 
@@ -44,8 +52,14 @@ class event_queue final : public fid_eq {
     fi_eq_err_entry error{};       ///< .err is 0 unless this is an error
   };
 
-  event_queue(children& parent, const fi_eq_attr& attr, base::scoped_fd wait_fd,
-              void* context) noexcept;
+  /// What the application sleeps on; all of it open or nothing.
+  struct wait_object {
+    std::optional<base::event_set> set;
+    base::scoped_fd filled;  ///< an eventfd that is readable while the queue is not empty
+  };
+  static base::result<wait_object> open_wait_object();
+
+  event_queue(children& parent, const fi_eq_attr& attr, wait_object wait, void* context) noexcept;
 
   // The entries of fi_ops and fi_ops_eq.
   static int close(fid_t f) noexcept;
@@ -66,16 +80,17 @@ class event_queue final : public fid_eq {
   void pop() noexcept;
   void mark_readable() noexcept;
   void clear_readable() noexcept;
-  bool wait_readable(int timeout) const noexcept;
+  ssize_t read_next(std::uint32_t* event, void* buf, std::size_t len, std::uint64_t flags) noexcept;
+  int try_wait() noexcept;
 
   children::ref parent_;
   children bound_;
   const std::size_t capacity_;
   const std::uint64_t flags_;
   const fi_wait_obj wait_obj_;
-  /// An eventfd that is readable while the queue is not empty; empty for FI_WAIT_NONE.
-  const base::scoped_fd wait_fd_;
+  wait_object wait_;  ///< empty for FI_WAIT_NONE
   std::mutex mutex_;
+  std::optional<core_events> core_;
   std::deque<item> items_;
   bool overrun_ = false;
 };

@@ -8,6 +8,7 @@
 
 #include "base/params.hpp"
 #include "device/table.hpp"
+#include "fi/any_domain.hpp"
 #include "fi/domain.hpp"
 #include "fi/guard.hpp"
 
@@ -23,7 +24,7 @@ void copy_text(char (&to)[Size], const std::string& from) noexcept {
 
 int query_device(fid_domain*, fi_gaudi_device_attr* attr) noexcept {
   return guarded_int([&] {
-    const auto current = domain::current_device();
+    const auto current = any_domain::current_device();
     if (!current) return current.code();
     const auto& known = (*current)->attributes();
     *attr = {};
@@ -44,7 +45,7 @@ int query_device(fid_domain*, fi_gaudi_device_attr* attr) noexcept {
 
 int alloc(fid_domain*, std::uint64_t len, std::uint64_t* addr) noexcept {
   return guarded_int([&] {
-    const auto current = domain::current_device();
+    const auto current = any_domain::current_device();
     if (!current) return current.code();
     const auto allocated = (*current)->allocate(len);
     if (!allocated) return allocated.code();
@@ -67,7 +68,7 @@ copy::direction direction_of(fi_gaudi_copy_dir dir) noexcept {
 }
 
 base::result<std::shared_ptr<copy::copier>> current_copier() {
-  const auto current = domain::current_device();
+  const auto current = any_domain::current_device();
   if (!current) return current.failure();
   return copy::copier::for_device(*current);
 }
@@ -75,7 +76,7 @@ base::result<std::shared_ptr<copy::copier>> current_copier() {
 int copy_now(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
              fi_gaudi_copy_dir dir) noexcept {
   return guarded_int([&] {
-    const auto copier = domain::of(d).copies().copier();
+    const auto copier = any_domain::of(d).copies().copier();
     return copier ? (*copier)->copy(dst, src, len, direction_of(dir)).code() : copier.code();
   });
 }
@@ -83,22 +84,22 @@ int copy_now(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t 
 int copy_async(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                fi_gaudi_copy_dir dir, std::uint64_t* ticket) noexcept {
   return guarded_int([&] {
-    const auto copier = domain::of(d).copies().copier();
+    const auto copier = any_domain::of(d).copies().copier();
     if (!copier) return copier.code();
     auto started = (*copier)->start(dst, src, len, direction_of(dir));
     if (!started) return started.code();
-    *ticket = domain::of(d).copies().add(std::move(*started));
+    *ticket = any_domain::of(d).copies().add(std::move(*started));
     return 0;
   });
 }
 
 int copy_test(fid_domain* d, std::uint64_t ticket) noexcept {
-  return guarded_int([&] { return domain::of(d).copies().check(ticket, 0); });
+  return guarded_int([&] { return any_domain::of(d).copies().check(ticket, 0); });
 }
 
 int copy_wait(fid_domain* d, std::uint64_t ticket, int timeout_ms) noexcept {
   return guarded_int([&] {
-    const int ret = domain::of(d).copies().check(ticket, timeout_ms);
+    const int ret = any_domain::of(d).copies().check(ticket, timeout_ms);
     return ret == -FI_EAGAIN ? -FI_ETIMEDOUT : ret;
   });
 }
@@ -142,7 +143,7 @@ int adopt_device(fid_domain*, int device_fd) noexcept {
 
 int adopt_range(fid_domain*, const fi_gaudi_range* range) noexcept {
   return guarded_int([&] {
-    const auto current = domain::current_device();
+    const auto current = any_domain::current_device();
     if (!current) return current.code();
     return (*current)->adopt_range(range->addr, range->len, range->map_base, range->map_len).code();
   });

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/log.hpp"
+#include "fi/connected_endpoint.hpp"
 #include "fi/domain.hpp"
 #include "fi/eq.hpp"
 #include "fi/tables.hpp"
@@ -39,9 +40,12 @@ int open_event_queue(fid_fabric* f, fi_eq_attr* attr, fid_eq** out, void* contex
   return event_queue::open(fabric::of(f).open_children(), attr, out, context);
 }
 
-int try_wait(fid_fabric*, fid** fids, int count) noexcept {
-  for (fid* f : std::span(fids, static_cast<std::size_t>(count < 0 ? 0 : count))) {
-    if (const int ret = f->ops->control(f, control_try_wait, nullptr)) return ret;
+// Queues of connected endpoints are the core's own objects, which do not know our command.
+int try_wait(fid_fabric* f, fid** fids, int count) noexcept {
+  for (fid*& one : std::span(fids, static_cast<std::size_t>(count < 0 ? 0 : count))) {
+    int ret = one->ops->control(one, control_try_wait, nullptr);
+    if (ret == -FI_ENOSYS) ret = fabric::of(f).try_wait_at_core(&one);
+    if (ret) return ret;
   }
   return 0;
 }
@@ -49,7 +53,7 @@ int try_wait(fid_fabric*, fid** fids, int count) noexcept {
 fi_ops fid_ops = only_close(close_fabric);
 fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
                          .domain = open_domain,
-                         .passive_ep = not_supported,
+                         .passive_ep = passive_endpoint::open,
                          .eq_open = open_event_queue,
                          .wait_open = not_supported,
                          .trywait = try_wait,
@@ -61,6 +65,31 @@ fabric::fabric(std::uint32_t version, void* user_context) noexcept
     : fid_fabric{.fid = {.fclass = FI_CLASS_FABRIC, .context = user_context, .ops = &fid_ops},
                  .ops = &fabric_ops,
                  .api_version = version} {}
+
+base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
+  const std::lock_guard hold(core_mutex_);
+  const std::string name = std::string(attr.prov_name) + ' ' + (attr.name ? attr.name : "");
+  if (core_) {
+    if (name == core_name_) return core_.get();
+    GAUDI_WARN(FABRIC, "this fabric is in use for '%s' of the core; open another one for '%s'\n",
+               core_name_.c_str(), name.c_str());
+    return base::error{-FI_EINVAL};
+  }
+  fid_fabric* opened = nullptr;
+  if (const int ret = fi_fabric(&attr, &opened, nullptr)) {
+    GAUDI_WARN(FABRIC, "core provider %s cannot open its fabric %s: %s\n", attr.prov_name,
+               attr.name ? attr.name : "", fi_strerror(-ret));
+    return base::error{ret};
+  }
+  core_.reset(opened);
+  core_name_ = name;
+  return opened;
+}
+
+int fabric::try_wait_at_core(fid_t* one) noexcept {
+  fid_fabric* const core = core_.get();
+  return core ? core->ops->trywait(core, one, 1) : -FI_ENOSYS;
+}
 
 int fabric_open(fi_fabric_attr* attr, fid_fabric** out, void* context) noexcept {
   auto* opened = new (std::nothrow) fabric(attr ? attr->api_version : 0, context);

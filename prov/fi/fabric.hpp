@@ -3,6 +3,11 @@
 
 #include <rdma/fabric.h>
 
+#include <mutex>
+#include <string>
+
+#include "base/result.hpp"
+#include "core/fid.hpp"
 #include "fi/children.hpp"
 
 namespace gaudi::fi {
@@ -18,8 +23,17 @@ class fabric final : public fid_fabric {
   /// Open domains and event queues: each holds a children::ref.
   children& open_children() noexcept { return children_; }
 
+  /// The core's fabric for connected endpoints, opened at first need and kept until this one
+  /// closes.
+  base::result<fid_fabric*> core_fabric(fi_fabric_attr& attr);
+  /// fi_trywait for an object of that. -FI_ENOSYS: there is none.
+  int try_wait_at_core(fid_t* one) noexcept;
+
  private:
   children children_;
+  std::mutex core_mutex_;
+  core::unique_fid<fid_fabric> core_;
+  std::string core_name_;
 };
 
 /// fi_provider.fabric, see fi_fabric(3).

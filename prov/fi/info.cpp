@@ -14,14 +14,13 @@
 #include "base/log.hpp"
 #include "base/params.hpp"
 #include "core/get_info.hpp"
+#include "fi/connected_info.hpp"
 #include "fi/info_offer.hpp"
+#include "fi/naming.hpp"
 #include "topo/kernel_class.hpp"
 
 namespace gaudi::fi {
 namespace {
-
-/// A domain is named after the core's: "gaudi-" + "eth0".
-constexpr std::string_view domain_prefix = "gaudi-";
 
 /// What one call of fi_getinfo asks.
 struct request {
@@ -34,17 +33,6 @@ struct request {
 std::span<const std::byte> bytes_of(const void* data, std::size_t length) {
   return data ? std::span(static_cast<const std::byte*>(data), length)
               : std::span<const std::byte>();
-}
-
-/// The core's domain name under one of ours; empty when it is none.
-std::string_view core_domain_name(std::string_view name) {
-  if (!name.starts_with(domain_prefix)) return {};
-  return name.substr(domain_prefix.size());
-}
-
-void replace(char*& text, const std::string& value) {
-  std::free(text);
-  text = ::strdup(value.c_str());
 }
 
 void fill_tx(fi_tx_attr& tx, const fi_info* hints, std::uint64_t caps) {
@@ -128,6 +116,8 @@ core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr
   info->caps = offer::granted_caps(r.hints ? r.hints->caps : 0, hmem);
   info->mode = 0;
   info->handle = nullptr;
+  info->fabric_attr->fabric = nullptr;
+  info->domain_attr->domain = nullptr;
   fill_tx(*info->tx_attr, r.hints, info->caps);
   fill_rx(*info->rx_attr, r, info->caps);
   fill_ep(*info->ep_attr, r.hints);
@@ -149,12 +139,6 @@ base::result<fi_info**> append(fi_info** tail, const fi_info& core, const reques
     tail = &(*tail)->next;
   }
   return tail;
-}
-
-bool asks_hmem(const fi_info* hints) {
-  return hints &&
-         ((hints->caps & FI_HMEM) || (hints->tx_attr && (hints->tx_attr->caps & FI_HMEM)) ||
-          (hints->rx_attr && (hints->rx_attr->caps & FI_HMEM)));
 }
 
 /// Entries with FI_HMEM follow the plain ones only where the application leaves the choice to us.
@@ -240,9 +224,8 @@ base::result<core::unique_info> provider_attributes() {
   return info;
 }
 
-base::result<core::unique_info> list(const request& r, const char* node, const char* service,
-                                     std::uint64_t flags) {
-  if (!could_match(r.hints)) return base::error{-FI_ENODATA};
+base::result<core::unique_info> list_datagram(const request& r, const char* node,
+                                              const char* service, std::uint64_t flags) {
   if (r.hints) {
     const auto fits = offer::check(*r.hints, r.params.unexpected_limit);
     if (!fits) return fits.failure();
@@ -254,6 +237,26 @@ base::result<core::unique_info> list(const request& r, const char* node, const c
   const auto core = core::get_info(q);
   if (!core) return core.failure();
   return answer(**core, r);
+}
+
+/// Reliable datagram endpoints come first: who leaves the choice to us can use them for everything.
+base::result<core::unique_info> list(const request& r, const char* node, const char* service,
+                                     std::uint64_t flags) {
+  if (!could_match(r.hints)) return base::error{-FI_ENODATA};
+  const auto connected = [&] {
+    return list_connected({r.version, r.hints, node, service, flags, r.params, r.layered});
+  };
+  const fi_ep_type type = r.hints && r.hints->ep_attr ? r.hints->ep_attr->type : FI_EP_UNSPEC;
+  if (type == FI_EP_MSG) return connected();
+  auto first = list_datagram(r, node, service, flags);
+  if (type != FI_EP_UNSPEC) return first;
+  auto second = connected();
+  if (!first && second) return second;
+  if (!first || !second) return first;
+  fi_info* last = first->get();
+  while (last->next) last = last->next;
+  last->next = second->release();
+  return first;
 }
 
 }  // namespace

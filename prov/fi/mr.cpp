@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "device/table.hpp"
 #include "fi/cntr.hpp"
+#include "fi/device_region.hpp"
 #include "fi/domain.hpp"
 #include "fi/guard.hpp"
 #include "fi/tables.hpp"
@@ -86,51 +87,6 @@ memory_region::memory_region(domain& d, void* user_context) noexcept
   mem_desc = &region;
 }
 
-// What the core lets peers do in our own transfers: a rendezvous reads from the sender's memory or
-// writes to the receiver's.
-std::uint64_t transfer_access(std::uint64_t access) {
-  return (access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) | (access & FI_SEND ? FI_REMOTE_READ : 0) |
-         (access & FI_RECV ? FI_REMOTE_WRITE : 0);
-}
-
-// Lets the NIC at it where it can; else the data is staged.
-int attach_core(domain& d, reg::region& r) {
-  r.transfer_access = transfer_access(r.access);
-  auto own = d.dmabufs().obtain(*r.owner, r.address, r.transfer_access);
-  if (!own) return own.code();
-  r.transfers = std::move(*own);
-  if ((r.access & (FI_REMOTE_READ | FI_REMOTE_WRITE)) == 0) return 0;
-  auto named = d.dmabufs().obtain(*r.owner, r.address, r.access);
-  if (!named) return named.code();
-  r.by_key = std::move(*named);
-  return 0;
-}
-
-int attach_device(domain& d, reg::region& r) {
-  if (!device::is_device_address(r.address)) {
-    GAUDI_WARN(
-        MR, "0x%lx+%zu was registered as Gaudi memory (FI_HMEM_SYNAPSEAI) but is a host address\n",
-        r.address, r.length);
-    return -FI_EINVAL;
-  }
-  const auto current = domain::current_device();
-  if (!current) return current.code();
-  const auto found = (*current)->find(r.address, r.length);
-  if (!found) {
-    GAUDI_WARN(MR, "0x%lx+%zu is not inside one allocation of %s %s known to this process%s\n",
-               r.address, r.length, (*current)->attributes().name.c_str(),
-               (*current)->attributes().bus_id.c_str(),
-               found.code() == -FI_EINVAL ? ": it crosses the allocation's end"
-                                          : ": adopt it through fi_ext_gaudi.h");
-    return -FI_EINVAL;
-  }
-  auto pin = (*current)->pin(r.address);
-  if (!pin) return pin.code();
-  r.pin.emplace(std::move(*pin));
-  r.owner = *current;
-  return attach_core(d, r);
-}
-
 int attach_host(domain& d, reg::region& r) {
   if (device::is_device_address(r.address)) {
     GAUDI_WARN(MR,
@@ -170,7 +126,8 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
   r.virtual_address = d.virtual_address();
 
   const base::scoped_domain_lock hold(d.lock());
-  if (const int ret = iface == FI_HMEM_SYNAPSEAI ? attach_device(d, r) : attach_host(d, r)) {
+  if (const int ret =
+          iface == FI_HMEM_SYNAPSEAI ? attach_device(d.dmabufs(), r) : attach_host(d, r)) {
     r.leave_core();
     return ret;
   }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/connected_domain.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+#include "fi/connected_endpoint.hpp"
+#include "fi/connected_info.hpp"
+#include "fi/connected_tables.hpp"
+#include "fi/eq.hpp"
+#include "fi/fabric.hpp"
+#include "fi/forward.hpp"
+#include "fi/guard.hpp"
+#include "fi/info.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+int close_domain(fid_t f) noexcept {
+  connected_domain& d = connected_domain::of(f);
+  if (const int ret = d.close()) {
+    GAUDI_INFO(DOMAIN, "domain stays open: close its endpoints, queues and memory regions first\n");
+    return ret;
+  }
+  delete &d;
+  return 0;
+}
+
+int bind_domain(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+  return guarded_int([&] { return connected_domain::of(f).bind(other, flags); });
+}
+
+/// There are no paths to count here: every operation is the core's.
+fi_gaudi_ops connected_extension_ops = [] {
+  fi_gaudi_ops ops = extension_ops;
+  ops.path_stats = not_supported;
+  return ops;
+}();
+
+int open_ops(fid_t f, const char* name, std::uint64_t flags, void** ops, void* context) noexcept {
+  if (std::strcmp(name, FI_GAUDI_DOMAIN_OPS) == 0) {
+    if (flags) return -FI_EBADFLAGS;
+    *ops = &connected_extension_ops;
+    return 0;
+  }
+  fid* const core = &connected_domain::of(f).core()->fid;
+  return core->ops->ops_open(core, name, flags, ops, context);
+}
+
+fi_ops make_fid_ops() noexcept {
+  fi_ops ops = forwarded_fid_ops<connected_domain>(close_domain);
+  ops.bind = bind_domain;
+  ops.ops_open = open_ops;
+  return ops;
+}
+fi_ops fid_ops = make_fid_ops();
+
+template <auto Entry>
+constexpr auto cores = forward<connected_domain, &fid_domain::ops, Entry>;
+
+fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
+                         .av_open = cores<&fi_ops_domain::av_open>,
+                         .cq_open = cores<&fi_ops_domain::cq_open>,
+                         .endpoint = connected_endpoint::open,
+                         .scalable_ep = not_supported,
+                         .cntr_open = cores<&fi_ops_domain::cntr_open>,
+                         .poll_open = cores<&fi_ops_domain::poll_open>,
+                         .stx_ctx = cores<&fi_ops_domain::stx_ctx>,
+                         .srx_ctx = cores<&fi_ops_domain::srx_ctx>,
+                         .query_atomic = cores<&fi_ops_domain::query_atomic>,
+                         .query_collective = not_supported,
+                         .endpoint2 = not_supported};
+
+}  // namespace
+
+connected_domain::connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
+                                   std::unique_ptr<core::inner_domain> core,
+                                   void* user_context) noexcept
+    : any_domain({.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &fid_ops},
+                  .ops = &domain_ops,
+                  .mr = &connected_mr_ops}),
+      parent_(parent),
+      core_fabric_(core_fabric),
+      hmem_(hmem),
+      core_(std::move(core)),
+      // Nobody could stage it for them.
+      dmabufs_(*core_, base::dmabuf_choice::on) {}
+
+int connected_domain::bind(fid_t other, std::uint64_t flags) {
+  if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
+  const auto events = event_queue::of(other).attach(core_fabric_);
+  if (!events) return events.code();
+  const int ret = core()->fid.ops->bind(&core()->fid, &(*events)->fid, flags);
+  if (ret == 0) events_hold_ = children::ref(event_queue::of(other).bound());
+  return ret;
+}
+
+int connected_domain::close() noexcept {
+  return children_.any() ? -FI_EBUSY : core_->close();
+}
+
+int connected_domain::open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept {
+  return guarded_int([&]() -> int {
+    core::unique_info core_info = core_info_behind(*info);
+    if (!core_info) return -FI_ENOMEM;
+    const auto core_fabric = fabric::of(f).core_fabric(*core_info->fabric_attr);
+    if (!core_fabric) return core_fabric.code();
+    auto core = core::inner_domain::open_in(*core_fabric, std::move(core_info));
+    if (!core) return core.code();
+    *out = new connected_domain(fabric::of(f).open_children(), *core_fabric, has_hmem(*info),
+                                std::move(*core), context);
+    return 0;
+  });
+}
+
+}  // namespace gaudi::fi

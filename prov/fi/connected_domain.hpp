@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <memory>
+#include <mutex>
+
+#include "core/inner_domain.hpp"
+#include "fi/any_domain.hpp"
+#include "fi/children.hpp"
+#include "reg/dmabuf_registrar.hpp"
+
+namespace gaudi::fi {
+
+/// fid_domain of the provider for FI_EP_MSG, see fi_domain(3): a domain of the core's in which
+/// device memory can be registered, too. What it opens besides endpoints and device memory regions
+/// (queues, counters, shared contexts, host memory regions) are the core's own objects.
+class connected_domain final : public any_domain {
+ public:
+  /// The domain op of fid_fabric, for an info of FI_EP_MSG.
+  static int open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept;
+
+  static connected_domain& of(fid_domain* d) noexcept { return *static_cast<connected_domain*>(d); }
+  static connected_domain& of(fid_t f) noexcept { return of(reinterpret_cast<fid_domain*>(f)); }
+
+  [[nodiscard]] fid_domain* core() const noexcept { return core_->domain(); }
+  [[nodiscard]] fid_fabric* core_fabric() const noexcept { return core_fabric_; }
+  [[nodiscard]] bool hmem() const noexcept { return hmem_; }
+  children& open_children() noexcept { return children_; }
+
+  /// Under dmabufs_mutex(), also to drop a registration.
+  reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
+  std::mutex& dmabufs_mutex() noexcept { return dmabufs_mutex_; }
+
+  int bind(fid_t other, std::uint64_t flags);
+  /// -FI_EBUSY: something of it is still open. The object may be deleted after 0 only.
+  int close() noexcept;
+
+ private:
+  connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
+                   std::unique_ptr<core::inner_domain> core, void* context) noexcept;
+
+  children::ref parent_;
+  children children_;
+  fid_fabric* const core_fabric_;
+  const bool hmem_;
+  std::unique_ptr<core::inner_domain> core_;
+  std::mutex dmabufs_mutex_;
+  reg::dmabuf_registrar dmabufs_;
+  children::ref events_hold_;
+};
+
+/// fi_mr(3) for such a domain: the core's operations, but for device memory.
+extern fi_ops_mr connected_mr_ops;
+
+}  // namespace gaudi::fi

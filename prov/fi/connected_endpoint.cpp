@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/connected_endpoint.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <memory>
+
+#include "fi/connected_domain.hpp"
+#include "fi/connected_info.hpp"
+#include "fi/connected_tables.hpp"
+#include "fi/guard.hpp"
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+int close(fid_t f) noexcept {
+  delete &connected_endpoint::of(f);
+  return 0;
+}
+
+int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+  return guarded_int([&] { return connected_endpoint::of(f).bind(other, flags); });
+}
+
+fi_ops make_fid_ops() noexcept {
+  fi_ops ops = forwarded_fid_ops<connected_endpoint>(close);
+  ops.bind = bind;
+  return ops;
+}
+fi_ops fid_ops = make_fid_ops();
+
+}  // namespace
+
+connected_endpoint::connected_endpoint(children& parent, fid_fabric* core_fabric,
+                                       void* user_context) noexcept
+    : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &fid_ops},
+             .ops = &connected_ep_ops,
+             .cm = nullptr,
+             .msg = nullptr,
+             .rma = nullptr,
+             .tagged = nullptr,
+             .atomic = nullptr,
+             .collective = &no_collectives},
+      hold_(parent),
+      core_fabric_(core_fabric) {}
+
+void connected_endpoint::adopt(fid_ep* core) noexcept {
+  core_.reset(core);
+  // A core without some kind of operation has no table for it.
+  if (core->cm) cm = &connected_cm_ops;
+  if (core->msg) msg = &connected_msg_ops;
+  if (core->rma) rma = &connected_rma_ops;
+  if (core->tagged) tagged = &connected_tagged_ops;
+  if (core->atomic) atomic = &connected_atomic_ops;
+}
+
+int connected_endpoint::bind(fid_t other, std::uint64_t flags) {
+  if (other->fclass != FI_CLASS_EQ) return core_->fid.ops->bind(&core_->fid, other, flags);
+  const auto events = event_queue::of(other).attach(core_fabric_);
+  if (!events) return events.code();
+  const int ret = core_->fid.ops->bind(&core_->fid, &(*events)->fid, flags);
+  if (ret == 0) events_hold_ = children::ref(event_queue::of(other).bound());
+  return ret;
+}
+
+int connected_endpoint::open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noexcept {
+  return guarded_int([&]() -> int {
+    if (!info || !info->ep_attr || !out || info->ep_attr->type != FI_EP_MSG) return -FI_EINVAL;
+    connected_domain& parent = connected_domain::of(d);
+    const core::unique_info core_info = core_info_behind(*info);
+    if (!core_info) return -FI_ENOMEM;
+    std::unique_ptr<connected_endpoint> self(
+        new connected_endpoint(parent.open_children(), parent.core_fabric(), context));
+    fid_ep* opened = nullptr;
+    // The core's events name its endpoint, which so leads back to ours.
+    if (const int ret = fi_endpoint(parent.core(), core_info.get(), &opened, &self->fid))
+      return ret;
+    self->adopt(opened);
+    *out = self.release();
+    return 0;
+  });
+}
+
+}  // namespace gaudi::fi

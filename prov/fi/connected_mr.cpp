@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Device memory of a domain of connected endpoints. The core's registration is all there is: its
+// descriptor and its key are the application's.
+#include <rdma/fi_errno.h>
+
+#include <memory>
+
+#include "base/log.hpp"
+#include "fi/connected_domain.hpp"
+#include "fi/device_region.hpp"
+#include "fi/forward.hpp"
+#include "fi/guard.hpp"
+#include "fi/tables.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+// The bits of fi_mr_regattr's flags that libfabric 1.17 does not name yet.
+constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;  // FI_MR_DMABUF, since 1.20
+
+struct device_mr final : fid_mr {
+  device_mr(connected_domain& d, void* user_context) noexcept;
+
+  connected_domain& parent;
+  children::ref hold;
+  reg::region region;
+};
+
+int close_region(fid_t f) noexcept {
+  const std::unique_ptr<device_mr> self(static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f)));
+  const std::lock_guard hold(self->parent.dmabufs_mutex());
+  self->region.leave_core();
+  return 0;
+}
+
+// Regions are usable at once, and endpoints need not know them.
+int bind_region(fid_t, fid_t other, std::uint64_t) noexcept {
+  return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
+}
+int control_region(fid_t, int command, void*) noexcept {
+  return command == FI_ENABLE ? 0 : -FI_ENOSYS;
+}
+
+fi_ops make_fid_ops() noexcept {
+  fi_ops ops = only_close(close_region);
+  ops.bind = bind_region;
+  ops.control = control_region;
+  return ops;
+}
+fi_ops fid_ops = make_fid_ops();
+
+device_mr::device_mr(connected_domain& d, void* user_context) noexcept
+    : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &fid_ops},
+             .mem_desc = nullptr,
+             .key = 0},
+      parent(d),
+      hold(d.open_children()) {}
+
+int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
+  if (!d.hmem()) {
+    GAUDI_WARN(MR, "Gaudi memory cannot be registered in a domain opened without FI_HMEM\n");
+    return -FI_EINVAL;
+  }
+  if (attr.iov_count != 1 || !attr.mr_iov || attr.mr_iov->iov_len == 0) return -FI_EINVAL;
+  auto mr = std::make_unique<device_mr>(d, attr.context);
+  reg::region& r = mr->region;
+  r.address = reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base);
+  r.length = attr.mr_iov->iov_len;
+  r.access = attr.access;
+  r.virtual_address = true;
+  const std::lock_guard hold(d.dmabufs_mutex());
+  if (const int ret = attach_device(d.dmabufs(), r)) {
+    r.leave_core();
+    return ret;
+  }
+  mr->mem_desc = r.transfers->descriptor();
+  mr->key = r.by_key ? r.by_key->key() : r.transfers->key();
+  *out = mr.release();
+  return 0;
+}
+
+// The caller's own dma-buf is for the core alone: it has a descriptor for it.
+int register_dmabuf(connected_domain& d, const fi_mr_attr& attr, std::uint64_t flags,
+                    fid_mr** out) {
+  fi_mr_attr plain = attr;
+  plain.iface = FI_HMEM_SYSTEM;
+  return d.core()->mr->regattr(&d.core()->fid, &plain, flags, out);
+}
+
+int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
+  return guarded_int([&]() -> int {
+    if (!attr || !out) return -FI_EINVAL;
+    connected_domain& d = connected_domain::of(f);
+    const bool device = d.hmem() && attr->iface == FI_HMEM_SYNAPSEAI;
+    if (device && (flags & from_dmabuf)) return register_dmabuf(d, *attr, flags, out);
+    if (attr->iface == FI_HMEM_SYNAPSEAI) return register_device(d, *attr, out);
+    return d.core()->mr->regattr(&d.core()->fid, attr, flags, out);
+  });
+}
+
+template <auto Entry>
+constexpr auto cores = forward<connected_domain, &fid_domain::mr, Entry>;
+
+}  // namespace
+
+fi_ops_mr connected_mr_ops{.size = sizeof(fi_ops_mr),
+                           .reg = cores<&fi_ops_mr::reg>,
+                           .regv = cores<&fi_ops_mr::regv>,
+                           .regattr = regattr};
+
+}  // namespace gaudi::fi

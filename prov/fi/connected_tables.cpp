@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/connected_tables.hpp"
+
+#include "fi/connected_endpoint.hpp"
+#include "fi/forward.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+template <auto Entry>
+constexpr auto ep = forward<connected_endpoint, &fid_ep::ops, Entry>;
+template <auto Entry>
+constexpr auto cm = forward<connected_endpoint, &fid_ep::cm, Entry>;
+template <auto Entry>
+constexpr auto msg = forward<connected_endpoint, &fid_ep::msg, Entry>;
+template <auto Entry>
+constexpr auto rma = forward<connected_endpoint, &fid_ep::rma, Entry>;
+template <auto Entry>
+constexpr auto tagged = forward<connected_endpoint, &fid_ep::tagged, Entry>;
+template <auto Entry>
+constexpr auto atomic = forward<connected_endpoint, &fid_ep::atomic, Entry>;
+template <auto Entry>
+constexpr auto pep = forward<passive_endpoint, &fid_pep::ops, Entry>;
+template <auto Entry>
+constexpr auto pep_cm = forward<passive_endpoint, &fid_pep::cm, Entry>;
+
+}  // namespace
+
+fi_ops_ep connected_ep_ops{.size = sizeof(fi_ops_ep),
+                           .cancel = ep<&fi_ops_ep::cancel>,
+                           .getopt = ep<&fi_ops_ep::getopt>,
+                           .setopt = ep<&fi_ops_ep::setopt>,
+                           .tx_ctx = not_supported,
+                           .rx_ctx = not_supported,
+                           .rx_size_left = ep<&fi_ops_ep::rx_size_left>,
+                           .tx_size_left = ep<&fi_ops_ep::tx_size_left>};
+
+fi_ops_cm connected_cm_ops{.size = sizeof(fi_ops_cm),
+                           .setname = cm<&fi_ops_cm::setname>,
+                           .getname = cm<&fi_ops_cm::getname>,
+                           .getpeer = cm<&fi_ops_cm::getpeer>,
+                           .connect = cm<&fi_ops_cm::connect>,
+                           .listen = not_supported,
+                           .accept = cm<&fi_ops_cm::accept>,
+                           .reject = not_supported,
+                           .shutdown = cm<&fi_ops_cm::shutdown>,
+                           .join = not_supported};
+
+fi_ops_msg connected_msg_ops{.size = sizeof(fi_ops_msg),
+                             .recv = msg<&fi_ops_msg::recv>,
+                             .recvv = msg<&fi_ops_msg::recvv>,
+                             .recvmsg = msg<&fi_ops_msg::recvmsg>,
+                             .send = msg<&fi_ops_msg::send>,
+                             .sendv = msg<&fi_ops_msg::sendv>,
+                             .sendmsg = msg<&fi_ops_msg::sendmsg>,
+                             .inject = msg<&fi_ops_msg::inject>,
+                             .senddata = msg<&fi_ops_msg::senddata>,
+                             .injectdata = msg<&fi_ops_msg::injectdata>};
+
+fi_ops_rma connected_rma_ops{.size = sizeof(fi_ops_rma),
+                             .read = rma<&fi_ops_rma::read>,
+                             .readv = rma<&fi_ops_rma::readv>,
+                             .readmsg = rma<&fi_ops_rma::readmsg>,
+                             .write = rma<&fi_ops_rma::write>,
+                             .writev = rma<&fi_ops_rma::writev>,
+                             .writemsg = rma<&fi_ops_rma::writemsg>,
+                             .inject = rma<&fi_ops_rma::inject>,
+                             .writedata = rma<&fi_ops_rma::writedata>,
+                             .injectdata = rma<&fi_ops_rma::injectdata>};
+
+fi_ops_tagged connected_tagged_ops{.size = sizeof(fi_ops_tagged),
+                                   .recv = tagged<&fi_ops_tagged::recv>,
+                                   .recvv = tagged<&fi_ops_tagged::recvv>,
+                                   .recvmsg = tagged<&fi_ops_tagged::recvmsg>,
+                                   .send = tagged<&fi_ops_tagged::send>,
+                                   .sendv = tagged<&fi_ops_tagged::sendv>,
+                                   .sendmsg = tagged<&fi_ops_tagged::sendmsg>,
+                                   .inject = tagged<&fi_ops_tagged::inject>,
+                                   .senddata = tagged<&fi_ops_tagged::senddata>,
+                                   .injectdata = tagged<&fi_ops_tagged::injectdata>};
+
+fi_ops_atomic connected_atomic_ops{.size = sizeof(fi_ops_atomic),
+                                   .write = atomic<&fi_ops_atomic::write>,
+                                   .writev = atomic<&fi_ops_atomic::writev>,
+                                   .writemsg = atomic<&fi_ops_atomic::writemsg>,
+                                   .inject = atomic<&fi_ops_atomic::inject>,
+                                   .readwrite = atomic<&fi_ops_atomic::readwrite>,
+                                   .readwritev = atomic<&fi_ops_atomic::readwritev>,
+                                   .readwritemsg = atomic<&fi_ops_atomic::readwritemsg>,
+                                   .compwrite = atomic<&fi_ops_atomic::compwrite>,
+                                   .compwritev = atomic<&fi_ops_atomic::compwritev>,
+                                   .compwritemsg = atomic<&fi_ops_atomic::compwritemsg>,
+                                   .writevalid = atomic<&fi_ops_atomic::writevalid>,
+                                   .readwritevalid = atomic<&fi_ops_atomic::readwritevalid>,
+                                   .compwritevalid = atomic<&fi_ops_atomic::compwritevalid>};
+
+fi_ops_ep passive_ep_ops{.size = sizeof(fi_ops_ep),
+                         .cancel = not_supported,
+                         .getopt = pep<&fi_ops_ep::getopt>,
+                         .setopt = pep<&fi_ops_ep::setopt>,
+                         .tx_ctx = not_supported,
+                         .rx_ctx = not_supported,
+                         .rx_size_left = not_supported,
+                         .tx_size_left = not_supported};
+
+fi_ops_cm passive_cm_ops{.size = sizeof(fi_ops_cm),
+                         .setname = pep_cm<&fi_ops_cm::setname>,
+                         .getname = pep_cm<&fi_ops_cm::getname>,
+                         .getpeer = not_supported,
+                         .connect = not_supported,
+                         .listen = pep_cm<&fi_ops_cm::listen>,
+                         .accept = not_supported,
+                         .reject = pep_cm<&fi_ops_cm::reject>,
+                         .shutdown = not_supported,
+                         .join = not_supported};
+
+}  // namespace gaudi::fi

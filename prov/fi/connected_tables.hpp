@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_rma.h>
+#include <rdma/fi_tagged.h>
+
+#include <cstdint>
+
+#include "fi/tables.hpp"
+
+/// The operation tables of connected and passive endpoints, all of them the core's operations.
+namespace gaudi::fi {
+
+extern fi_ops_ep connected_ep_ops;
+extern fi_ops_cm connected_cm_ops;
+extern fi_ops_msg connected_msg_ops;
+extern fi_ops_rma connected_rma_ops;
+extern fi_ops_tagged connected_tagged_ops;
+extern fi_ops_atomic connected_atomic_ops;
+
+extern fi_ops_ep passive_ep_ops;
+extern fi_ops_cm passive_cm_ops;
+
+/// fid.ops of an object that has one of the core's behind it. `Wrapper::of(fid)->core()` is that.
+template <class Wrapper>
+constexpr fi_ops forwarded_fid_ops(int (*close)(fid*)) noexcept {
+  fi_ops ops = only_close(close);
+  ops.control = [](fid* f, int command, void* arg) {
+    fid* const core = &Wrapper::of(f).core()->fid;
+    return core->ops->control(core, command, arg);
+  };
+  ops.ops_open = [](fid* f, const char* name, std::uint64_t flags, void** out, void* context) {
+    fid* const core = &Wrapper::of(f).core()->fid;
+    return core->ops->ops_open(core, name, flags, out, context);
+  };
+  return ops;
+}
+
+}  // namespace gaudi::fi

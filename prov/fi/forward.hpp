@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <type_traits>
+
+namespace gaudi::fi {
+
+/// An entry of an operation table that calls the same entry of the core's object: `Wrapper` is the
+/// class of ours, whose core() is the other; `Table` is the member that holds the table, `Entry`
+/// the member of that.
+///
+///   fi_ops_msg ops{..., .send = forward<connected_endpoint, &fid_ep::msg, &fi_ops_msg::send>};
+template <class Wrapper, auto Table, auto Entry>
+struct forward_t {
+  template <class R, class Object, class... Args>
+  using function = R (*)(Object*, Args...);
+
+  template <class R, class Object, class... Args>
+  constexpr operator function<R, Object, Args...>()
+      const noexcept {  // NOLINT(google-explicit-constructor)
+    return [](Object* object, Args... args) -> R {
+      auto* const core = Wrapper::of(object).core();
+      if constexpr (std::is_same_v<Object, fid>) {
+        return ((core->*Table)->*Entry)(&core->fid, args...);
+      } else {
+        return ((core->*Table)->*Entry)(core, args...);
+      }
+    };
+  }
+};
+template <class Wrapper, auto Table, auto Entry>
+inline constexpr forward_t<Wrapper, Table, Entry> forward{};
+
+}  // namespace gaudi::fi

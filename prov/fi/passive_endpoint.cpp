@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <rdma/fi_errno.h>
+
+#include <memory>
+
+#include "fi/connected_endpoint.hpp"
+#include "fi/connected_info.hpp"
+#include "fi/connected_tables.hpp"
+#include "fi/fabric.hpp"
+#include "fi/guard.hpp"
+#include "fi/info.hpp"
+#include "fi/naming.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+int close(fid_t f) noexcept {
+  delete &passive_endpoint::of(f);
+  return 0;
+}
+
+int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+  return guarded_int([&] { return passive_endpoint::of(f).bind(other, flags); });
+}
+
+fi_ops make_fid_ops() noexcept {
+  fi_ops ops = forwarded_fid_ops<passive_endpoint>(close);
+  ops.bind = bind;
+  return ops;
+}
+fi_ops fid_ops = make_fid_ops();
+
+}  // namespace
+
+passive_endpoint::passive_endpoint(children& parent, fid_fabric* core_fabric,
+                                   core::unique_info info, void* user_context) noexcept
+    : fid_pep{.fid = {.fclass = FI_CLASS_PEP, .context = user_context, .ops = &fid_ops},
+              .ops = &passive_ep_ops,
+              .cm = &passive_cm_ops},
+      hold_(parent),
+      core_fabric_(core_fabric),
+      info_(std::move(info)) {}
+
+int passive_endpoint::bind(fid_t other, std::uint64_t flags) {
+  if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
+  const auto events = event_queue::of(other).attach(core_fabric_);
+  if (!events) return events.code();
+  const int ret = core_->fid.ops->bind(&core_->fid, &(*events)->fid, flags);
+  if (ret == 0) events_hold_ = children::ref(event_queue::of(other).bound());
+  return ret;
+}
+
+void passive_endpoint::present(fi_info& request) const {
+  present_as_ours(request, has_hmem(*info_));
+  const char* name = info_->fabric_attr->prov_name;
+  if (name) replace(request.fabric_attr->prov_name, name);
+}
+
+int passive_endpoint::open(fid_fabric* f, fi_info* info, fid_pep** out, void* context) noexcept {
+  return guarded_int([&]() -> int {
+    if (!info || !info->ep_attr || !out || info->ep_attr->type != FI_EP_MSG) return -FI_EINVAL;
+    core::unique_info core_info = core_info_behind(*info);
+    core::unique_info own(fi_dupinfo(info));
+    if (!core_info || !own) return -FI_ENOMEM;
+    const auto core_fabric = fabric::of(f).core_fabric(*core_info->fabric_attr);
+    if (!core_fabric) return core_fabric.code();
+    std::unique_ptr<passive_endpoint> self(
+        new passive_endpoint(fabric::of(f).open_children(), *core_fabric, std::move(own), context));
+    fid_pep* opened = nullptr;
+    if (const int ret = fi_passive_ep(*core_fabric, core_info.get(), &opened, &self->fid))
+      return ret;
+    self->core_.reset(opened);
+    *out = self.release();
+    return 0;
+  });
+}
+
+}  // namespace gaudi::fi
