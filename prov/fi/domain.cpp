@@ -20,6 +20,7 @@
 #include "fi/guard.hpp"
 #include "fi/info.hpp"
 #include "fi/mr.hpp"
+#include "fi/shared_context.hpp"
 #include "fi/tables.hpp"
 #include "proto/endpoint.hpp"
 
@@ -72,8 +73,8 @@ fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
                          .scalable_ep = not_supported,
                          .cntr_open = cntr_open,
                          .poll_open = not_supported,
-                         .stx_ctx = not_supported,
-                         .srx_ctx = not_supported,
+                         .stx_ctx = shared_transmits::open,
+                         .srx_ctx = shared_receives::open,
                          .query_atomic = query_atomic,
                          .query_collective = not_supported,
                          .endpoint2 = not_supported};
@@ -184,6 +185,10 @@ base::result<domain::sleeping_place> domain::open_sleeping_place() {
 
 void domain::posted_to(const proto::endpoint& e) noexcept {
   if (thread_ && e.needs_polling()) thread_->notify();
+}
+
+void domain::posted_to_any() noexcept {
+  for (proto::endpoint* e : endpoints_) posted_to(*e);
 }
 
 void domain::progress() {

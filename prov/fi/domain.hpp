@@ -85,6 +85,7 @@ class domain final : public any_domain {
   /// An operation was posted to `e`: what cannot wait until the application comes again is done by
   /// the thread.
   void posted_to(const proto::endpoint& e) noexcept;
+  void posted_to_any() noexcept;
   /// Before the domain goes. Not under the lock.
   void stop_thread() noexcept { thread_.reset(); }
 

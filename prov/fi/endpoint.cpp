@@ -119,6 +119,10 @@ int endpoint::bind(fid_t other, std::uint64_t flags) {
       return bind_queue(cq::of(other), flags);
     case FI_CLASS_CNTR:
       return bind_counter(cntr::of(other), flags);
+    case FI_CLASS_SRX_CTX:
+      return bind_shared_receives(shared_receives::of(other));
+    case FI_CLASS_STX_CTX:
+      return bind_shared_transmits(shared_transmits::of(other));
     case FI_CLASS_EQ:
       events_hold_ = children::ref(event_queue::of(other).bound());
       return 0;
@@ -139,7 +143,7 @@ int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
     d.hold = children::ref(queue.bound());
     d.selective = flags & FI_SELECTIVE_COMPLETION;
   }
-  if (flags & FI_RECV) core_.use_receive_queue(&queue.entries());
+  if (flags & FI_RECV) core_.use_receive_queue(&queue.entries(), rx_.selective);
   waitable_ = waitable_ || queue.waitable();
   return 0;
 }
@@ -153,13 +157,32 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
   }
   base::counter& tally = counter.tally();
   if (flags & FI_SEND) tallies_.sends = &tally;
-  if (flags & FI_RECV) tallies_.receives = &tally;
+  if (flags & FI_RECV) {
+    tallies_.receives = &tally;
+    core_.count_shared_receives(&tally);
+  }
   if (flags & FI_READ) tallies_.reads = &tally;
   if (flags & FI_WRITE) tallies_.writes = &tally;
   if (flags & FI_REMOTE_READ) core_.count_reads_of_peers(&tally);
   if (flags & FI_REMOTE_WRITE) core_.count_writes_of_peers(&tally);
   counter_holds_.emplace_back(counter.bound());
   waitable_ = waitable_ || counter.waitable();
+  return 0;
+}
+
+int endpoint::bind_shared_receives(shared_receives& context) {
+  if (&context.parent() != &parent_ || core_.enabled() || msg == &sending_msg_ops)
+    return -FI_EINVAL;
+  core_.share_receives(context.core());
+  shared_receives_hold_ = children::ref(context.bound());
+  msg = &sending_msg_ops;
+  tagged = &sending_tagged_ops;
+  return 0;
+}
+
+int endpoint::bind_shared_transmits(shared_transmits& context) {
+  if (&context.parent() != &parent_ || core_.enabled()) return -FI_EINVAL;
+  shared_transmits_hold_ = children::ref(context.bound());
   return 0;
 }
 

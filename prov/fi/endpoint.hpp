@@ -7,12 +7,15 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
+#include <cstring>
+
 #include "fi/av.hpp"
 #include "fi/children.hpp"
 #include "fi/cntr.hpp"
 #include "fi/cq.hpp"
 #include "fi/domain.hpp"
 #include "fi/eq.hpp"
+#include "fi/shared_context.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::fi {
@@ -34,6 +37,9 @@ class endpoint final : public fid_ep {
 
   int bind(fid_t other, std::uint64_t flags);
   int enable();
+  /// Something was posted: what cannot wait until the application comes again is done by the
+  /// domain's thread, if it has one.
+  void posted() noexcept { parent_.posted_to(core_); }
   int get_flags(std::uint64_t& flags) const;
   int set_flags(std::uint64_t flags);
 
@@ -83,6 +89,8 @@ class endpoint final : public fid_ep {
 
   int bind_queue(cq& queue, std::uint64_t flags);
   int bind_counter(cntr& counter, std::uint64_t flags);
+  int bind_shared_receives(shared_receives& context);
+  int bind_shared_transmits(shared_transmits& context);
   [[nodiscard]] bool lacks_completions() const noexcept;
 
   domain& parent_;
@@ -91,6 +99,8 @@ class endpoint final : public fid_ep {
   av* addresses_ = nullptr;
   children::ref addresses_hold_;
   children::ref events_hold_;
+  children::ref shared_receives_hold_;
+  children::ref shared_transmits_hold_;
   direction tx_;
   direction rx_;
   tallies tallies_;
@@ -106,11 +116,33 @@ int endpoint_open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noe
 int endpoint_getopt(fid_t f, int level, int name, void* out, std::size_t* length) noexcept;
 int endpoint_setopt(fid_t f, int level, int name, const void* in, std::size_t length) noexcept;
 
+/// The value of an option, as fi_getopt gives it. -FI_ETOOSMALL: *length is, and becomes what it
+/// takes.
+template <class T>
+int give_option(const T& value, void* out, std::size_t* length) noexcept {
+  const std::size_t room = *length;
+  *length = sizeof value;
+  if (room < sizeof value) return -FI_ETOOSMALL;
+  std::memcpy(out, &value, sizeof value);
+  return 0;
+}
+
+/// The same for fi_setopt. -FI_EINVAL: another length.
+template <class T>
+int take_option(T& value, const void* in, std::size_t length) noexcept {
+  if (length != sizeof value) return -FI_EINVAL;
+  std::memcpy(&value, in, sizeof value);
+  return 0;
+}
+
 // The operation tables, each in its file.
 extern fi_ops_cm endpoint_cm_ops;
 extern fi_ops_msg endpoint_msg_ops;
 extern fi_ops_tagged endpoint_tagged_ops;
 extern fi_ops_rma endpoint_rma_ops;
+// For an endpoint whose receives are posted to a context that it shares.
+extern fi_ops_msg sending_msg_ops;
+extern fi_ops_tagged sending_tagged_ops;
 extern fi_ops_atomic endpoint_atomic_ops;
 
 /// The query_atomic op of fid_domain. -FI_EOPNOTSUPP: there is no such operation.

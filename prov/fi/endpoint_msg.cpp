@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/receive_ops.hpp"
 #include "fi/tables.hpp"
 #include "fi/transmit.hpp"
 
@@ -7,30 +8,7 @@ namespace {
 
 using proto::local_memory;
 
-ssize_t recv(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from,
-             void* context) noexcept {
-  return guarded([&] {
-    endpoint& e = endpoint::of(ep);
-    return receive_on(e, local_memory::from(buf, len, desc),
-                      {.from = from, .kind = FI_MSG, .flags = e.rx_flags(), .context = context});
-  });
-}
-
-ssize_t recvv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_addr_t from,
-              void* context) noexcept {
-  return guarded([&] {
-    endpoint& e = endpoint::of(ep);
-    return receive_on(e, local_memory::from(iov, desc, count),
-                      {.from = from, .kind = FI_MSG, .flags = e.rx_flags(), .context = context});
-  });
-}
-
-ssize_t recvmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
-  return guarded([&] {
-    return receive_on(endpoint::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
-                      {.from = msg->addr, .kind = FI_MSG, .flags = flags, .context = msg->context});
-  });
-}
+using receive = receive_ops<endpoint>;
 
 ssize_t send(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_t to,
              void* context) noexcept {
@@ -93,14 +71,22 @@ ssize_t injectdata(fid_ep* ep, const void* buf, std::size_t len, std::uint64_t d
 }  // namespace
 
 fi_ops_msg endpoint_msg_ops{.size = sizeof(fi_ops_msg),
-                            .recv = recv,
-                            .recvv = recvv,
-                            .recvmsg = recvmsg,
+                            .recv = receive::recv,
+                            .recvv = receive::recvv,
+                            .recvmsg = receive::recvmsg,
                             .send = send,
                             .sendv = sendv,
                             .sendmsg = sendmsg,
                             .inject = inject,
                             .senddata = senddata,
                             .injectdata = injectdata};
+
+fi_ops_msg sending_msg_ops = [] {
+  fi_ops_msg ops = endpoint_msg_ops;
+  ops.recv = not_supported;
+  ops.recvv = not_supported;
+  ops.recvmsg = not_supported;
+  return ops;
+}();
 
 }  // namespace gaudi::fi

@@ -2,8 +2,6 @@
 // fi_getopt and fi_setopt (fi_endpoint(3)).
 #include <rdma/fi_errno.h>
 
-#include <cstring>
-
 #include "fi/endpoint.hpp"
 #include "fi/guard.hpp"
 #include "fi/info_offer.hpp"
@@ -24,34 +22,18 @@ enum newer_option : int {
   inject_rma_size = 18,
 };
 
-template <class T>
-int give(const T& value, void* out, std::size_t* length) noexcept {
-  const std::size_t room = *length;
-  *length = sizeof value;
-  if (room < sizeof value) return -FI_ETOOSMALL;
-  std::memcpy(out, &value, sizeof value);
-  return 0;
-}
-
-template <class T>
-int take(T& value, const void* in, std::size_t length) noexcept {
-  if (length != sizeof value) return -FI_EINVAL;
-  std::memcpy(&value, in, sizeof value);
-  return 0;
-}
-
 int get(endpoint& e, int name, void* out, std::size_t* length) {
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV:
-      return give(e.core().min_multi_recv(), out, length);
+      return give_option(e.core().min_multi_recv(), out, length);
     case max_msg_size:
     case max_tagged_size:
     case max_rma_size:
-      return give(offer::max_msg_size, out, length);
+      return give_option(offer::max_msg_size, out, length);
     case inject_msg_size:
     case inject_tagged_size:
     case inject_rma_size:
-      return give(offer::inject_size, out, length);
+      return give_option(offer::inject_size, out, length);
     default:
       return -FI_ENOPROTOOPT;
   }
@@ -61,7 +43,7 @@ int set(endpoint& e, int name, const void* in, std::size_t length) {
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV: {
       std::size_t least = 0;
-      if (const int ret = take(least, in, length)) return ret;
+      if (const int ret = take_option(least, in, length)) return ret;
       e.core().set_min_multi_recv(least);
       return 0;
     }
@@ -69,7 +51,7 @@ int set(endpoint& e, int name, const void* in, std::size_t length) {
     case shared_memory_permitted: {
       // Neither is used, so either answer is kept to.
       bool permitted = false;
-      return take(permitted, in, length);
+      return take_option(permitted, in, length);
     }
     default:
       return -FI_ENOPROTOOPT;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/receive_ops.hpp"
 #include "fi/tables.hpp"
 #include "fi/transmit.hpp"
 
@@ -7,45 +8,7 @@ namespace {
 
 using proto::local_memory;
 
-ssize_t trecv(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from, std::uint64_t tag,
-              std::uint64_t ignore, void* context) noexcept {
-  return guarded([&] {
-    endpoint& e = endpoint::of(ep);
-    return receive_on(e, local_memory::from(buf, len, desc),
-                      {.from = from,
-                       .tag = tag,
-                       .ignore = ignore,
-                       .kind = FI_TAGGED,
-                       .flags = e.rx_flags(),
-                       .context = context});
-  });
-}
-
-ssize_t trecvv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_addr_t from,
-               std::uint64_t tag, std::uint64_t ignore, void* context) noexcept {
-  return guarded([&] {
-    endpoint& e = endpoint::of(ep);
-    return receive_on(e, local_memory::from(iov, desc, count),
-                      {.from = from,
-                       .tag = tag,
-                       .ignore = ignore,
-                       .kind = FI_TAGGED,
-                       .flags = e.rx_flags(),
-                       .context = context});
-  });
-}
-
-ssize_t trecvmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noexcept {
-  return guarded([&] {
-    return receive_on(endpoint::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
-                      {.from = msg->addr,
-                       .tag = msg->tag,
-                       .ignore = msg->ignore,
-                       .kind = FI_TAGGED,
-                       .flags = flags,
-                       .context = msg->context});
-  });
-}
+using receive = receive_ops<endpoint>;
 
 ssize_t tsend(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_t to,
               std::uint64_t tag, void* context) noexcept {
@@ -116,14 +79,22 @@ ssize_t tinjectdata(fid_ep* ep, const void* buf, std::size_t len, std::uint64_t 
 }  // namespace
 
 fi_ops_tagged endpoint_tagged_ops{.size = sizeof(fi_ops_tagged),
-                                  .recv = trecv,
-                                  .recvv = trecvv,
-                                  .recvmsg = trecvmsg,
+                                  .recv = receive::trecv,
+                                  .recvv = receive::trecvv,
+                                  .recvmsg = receive::trecvmsg,
                                   .send = tsend,
                                   .sendv = tsendv,
                                   .sendmsg = tsendmsg,
                                   .inject = tinject,
                                   .senddata = tsenddata,
                                   .injectdata = tinjectdata};
+
+fi_ops_tagged sending_tagged_ops = [] {
+  fi_ops_tagged ops = endpoint_tagged_ops;
+  ops.recv = not_supported;
+  ops.recvv = not_supported;
+  ops.recvmsg = not_supported;
+  return ops;
+}();
 
 }  // namespace gaudi::fi

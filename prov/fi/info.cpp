@@ -71,8 +71,8 @@ void fill_ep(fi_ep_attr& ep, const fi_info* hints) {
   ep.max_msg_size = offer::max_msg_size;
   ep.mem_tag_format =
       asked && asked->mem_tag_format ? asked->mem_tag_format : offer::mem_tag_format;
-  ep.tx_ctx_cnt = 1;
-  ep.rx_ctx_cnt = 1;
+  ep.tx_ctx_cnt = asked && asked->tx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
+  ep.rx_ctx_cnt = asked && asked->rx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
 }
 
 /// A thread of ours costs speed, so only who asks for it gets one.
@@ -99,8 +99,8 @@ void fill_domain(fi_domain_attr& domain, const fi_info* hints, int mr_mode) {
   domain.rx_ctx_cnt = offer::object_count;
   domain.max_ep_tx_ctx = 1;
   domain.max_ep_rx_ctx = 1;
-  domain.max_ep_stx_ctx = 0;
-  domain.max_ep_srx_ctx = 0;
+  domain.max_ep_stx_ctx = offer::object_count;
+  domain.max_ep_srx_ctx = offer::object_count;
   domain.cntr_cnt = offer::object_count;
   domain.mr_iov_limit = offer::mr_iov_limit;
   domain.caps = offer::domain_caps;

@@ -70,8 +70,9 @@ void check_ep(checker& c, const fi_ep_attr& ep) {
   c.at_most("max_order_raw_size", ep.max_order_raw_size, 0);
   c.at_most("max_order_war_size", ep.max_order_war_size, 0);
   c.at_most("max_order_waw_size", ep.max_order_waw_size, 0);
-  c.at_most("ep_attr tx_ctx_cnt", ep.tx_ctx_cnt, 1);
-  c.at_most("ep_attr rx_ctx_cnt", ep.rx_ctx_cnt, 1);
+  // Without a context of its own an endpoint is bound to one that others share.
+  if (ep.tx_ctx_cnt != FI_SHARED_CONTEXT) c.at_most("ep_attr tx_ctx_cnt", ep.tx_ctx_cnt, 1);
+  if (ep.rx_ctx_cnt != FI_SHARED_CONTEXT) c.at_most("ep_attr rx_ctx_cnt", ep.rx_ctx_cnt, 1);
   c.at_most("auth_key_size", ep.auth_key_size, 0);
 }
 
@@ -80,8 +81,8 @@ void check_domain(checker& c, const fi_domain_attr& domain) {
   c.at_most("cq_data_size", domain.cq_data_size, cq_data_size);
   c.at_most("max_ep_tx_ctx", domain.max_ep_tx_ctx, 1);
   c.at_most("max_ep_rx_ctx", domain.max_ep_rx_ctx, 1);
-  c.at_most("max_ep_stx_ctx", domain.max_ep_stx_ctx, 0);
-  c.at_most("max_ep_srx_ctx", domain.max_ep_srx_ctx, 0);
+  c.at_most("max_ep_stx_ctx", domain.max_ep_stx_ctx, object_count);
+  c.at_most("max_ep_srx_ctx", domain.max_ep_srx_ctx, object_count);
   c.at_most("cntr_cnt", domain.cntr_cnt, object_count);
   c.at_most("mr_iov_limit", domain.mr_iov_limit, mr_iov_limit);
   c.bits("domain_attr caps", domain.caps, domain_caps);

@@ -43,40 +43,4 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   return ret;
 }
 
-struct receive_call {
-  fi_addr_t from;
-  std::uint64_t tag = 0;
-  std::uint64_t ignore = 0;
-  std::uint64_t kind;   // FI_MSG or FI_TAGGED
-  std::uint64_t flags;  // FI_COMPLETION, FI_PEEK, FI_CLAIM, FI_DISCARD
-  void* context = nullptr;
-};
-
-inline ssize_t receive_on(endpoint& e, const base::result<proto::local_memory>& memory,
-                          const receive_call& call) {
-  if (!memory) return memory.code();
-  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-  proto::incoming wanted;
-  wanted.from = call.from;
-  wanted.tag = call.tag;
-  wanted.ignore = call.ignore;
-  wanted.tagged = call.kind & FI_TAGGED;
-  wanted.asked = e.rx_request(call.context, call.flags, call.kind | FI_RECV);
-  const bool claim = call.flags & FI_CLAIM;
-  const bool discard = call.flags & FI_DISCARD;
-  const base::scoped_domain_lock hold(e.lock());
-  if (call.flags & FI_PEEK) return e.core().peek(wanted, claim, discard);
-  if (discard && !claim) return -FI_EINVAL;
-  int ret;
-  if (claim) {
-    ret = e.core().receive_claimed(*memory, wanted, discard);
-  } else if ((call.flags & FI_MULTI_RECV) && !wanted.tagged) {
-    ret = e.core().receive_many(*memory, wanted);
-  } else {
-    ret = e.core().receive(*memory, wanted);
-  }
-  e.parent().posted_to(e.core());
-  return ret;
-}
-
 }  // namespace gaudi::fi

@@ -124,7 +124,7 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
     m.length = length - start;
   }
 
-  match_queue& queue = queue_for(flags & wire::tagged);
+  match_queue& queue = receives_->queue_for(flags & wire::tagged);
   posted_hook* matched = queue.find_posted_for(c.remote->number, m.tag);
   if (!matched) return keep_unexpected(c, b, m, b.bytes + start);
   auto& receive = static_cast<posted_receive&>(*matched);
@@ -133,8 +133,10 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
     free = deliver_into_many(c, m, b.bytes + start, b, receive);
   } else {
     queue.remove(receive);
+    if (receive.asked.shared) [[unlikely]]
+      receive.asked = reported_here(receive.asked);
     free = deliver(&c, m, b.bytes + start, &b, receive.asked, receive.memory);
-    receive_pool_.destroy(&receive);
+    receives_->receive_pool_.destroy(&receive);
   }
   consumed_data(c);
   return free;

@@ -98,7 +98,7 @@ peer& connection_manager::peer_named(const net_address& name) {
   if (const auto found = peers_by_name_.find(name); found != peers_by_name_.end())
     return *found->second;
   auto added = std::make_unique<peer>();
-  added->number = static_cast<std::uint32_t>(peers_.size());
+  added->number = observer_.number_of(name);
   added->name = name;
   peers_.push_back(std::move(added));
   peers_by_name_.emplace(name, peers_.back().get());

@@ -20,6 +20,8 @@ namespace gaudi::proto {
 /// connection_manager::poll and ::fail.
 class connection_observer {
  public:
+  /// The number for a peer that becomes known: its messages match receives by it.
+  virtual std::uint32_t number_of(const net_address& name) = 0;
   virtual void connection_up(connection& c) = 0;
   /// `error` is a positive FI_E* code. The core endpoint is closed: no memory is in use any more.
   virtual void connection_down(connection& c, int error) = 0;

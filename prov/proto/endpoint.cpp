@@ -34,7 +34,9 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       paths_(paths),
       how_(how),
       message_limit_(message_limit(how.eager_size)),
-      min_multi_recv_(how.eager_size) {
+      own_receives_(std::make_unique<receive_context>(how.eager_size)),
+      receives_(own_receives_.get()) {
+  receives_->add(*this);
   const auto limit = staged_at_once * how_.staging_depth;
   send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
                                                 buffers_per_slab, send_buffer_limit);
@@ -95,17 +97,15 @@ void endpoint::flush_outgoing() {
 // The pools free memory, not objects.
 void endpoint::drop_queued() {
   transfers_.for_each([&](transfer& t) { transfer_pool_.destroy(&t); });
-  for (auto& [context, m] : claimed_) unexpected_pool_.destroy(m);
-  for (match_queue* queue : {&tagged_, &untagged_}) {
-    queue->for_each_posted([&](posted_hook& r) {
-      queue->remove(r);
-      receive_pool_.destroy(static_cast<posted_receive*>(&r));
-    });
-    queue->for_each_arrived([&](arrived_hook& m) {
-      queue->remove(m);
-      unexpected_pool_.destroy(static_cast<unexpected*>(&m));
-    });
-  }
+  receives_->remove(*this);
+}
+
+void endpoint::share_receives(receive_context& with) {
+  receives_->remove(*this);
+  own_receives_.reset();
+  receives_ = &with;
+  receives_->add(*this);
+  for (const auto& p : connections_->peers()) p->number = number_of(p->name);
 }
 
 void endpoint::let_go_of(const reg::region& r) {

@@ -3,7 +3,6 @@
 
 #include <deque>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "base/object_pool.hpp"
@@ -15,9 +14,9 @@
 #include "proto/atomic_math.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
-#include "proto/match_queue.hpp"
 #include "proto/path_counters.hpp"
 #include "proto/receive.hpp"
+#include "proto/receive_context.hpp"
 #include "proto/transfer.hpp"
 #include "reg/key_table.hpp"
 
@@ -65,15 +64,6 @@ struct atomic_access {
   request asked;
 };
 
-/// A receive to post.
-struct incoming {
-  fi_addr_t from = FI_ADDR_UNSPEC;
-  std::uint64_t tag = 0;
-  std::uint64_t ignore = 0;
-  bool tagged = false;
-  request asked;
-};
-
 /// The reliable datagram endpoint: messages, tagged messages and RMA over connections of the core
 /// provider.
 ///
@@ -101,8 +91,17 @@ class endpoint final : private connection_observer, private address_vector::list
   endpoint& operator=(const endpoint&) = delete;
 
   void use_addresses(address_vector& av);
-  /// Where requests of peers report (FI_REMOTE_CQ_DATA of an RMA write). Null: nowhere.
-  void use_receive_queue(completion_queue* queue) noexcept { receive_queue_ = queue; }
+  /// Where requests of peers report (FI_REMOTE_CQ_DATA of an RMA write), and receives that are
+  /// shared. Null: nowhere. `selective`: only those posted with FI_COMPLETION.
+  void use_receive_queue(completion_queue* queue, bool selective) noexcept {
+    receive_queue_ = queue;
+    receive_selective_ = selective;
+  }
+  void count_shared_receives(base::counter* tally) noexcept { receive_tally_ = tally; }
+
+  /// Takes its messages to receives that other endpoints have a part in. Not after enable(); the
+  /// context outlives the endpoint.
+  void share_receives(receive_context& with);
 
   /// Count what peers read and write here (FI_RMA_EVENT). Null: not counted.
   void count_reads_of_peers(base::counter* tally) noexcept { peers_read_ = tally; }
@@ -122,9 +121,13 @@ class endpoint final : private connection_observer, private address_vector::list
   // Each returns 0, -FI_EAGAIN (no connection or credit yet: progress, and try again), or an error.
   // Errors after that are reported by completion.
   int send(const local_memory& memory, const outgoing& message);
-  int receive(const local_memory& memory, const incoming& wanted);
+  int receive(const local_memory& memory, const incoming& wanted) {
+    return receives_->receive(memory, wanted);
+  }
   /// FI_MULTI_RECV, untagged only. -FI_EINVAL: not one buffer.
-  int receive_many(const local_memory& memory, const incoming& wanted);
+  int receive_many(const local_memory& memory, const incoming& wanted) {
+    return receives_->receive_many(memory, wanted);
+  }
   int write(const local_memory& memory, const rma_access& access);
   int read(const local_memory& memory, const rma_access& access);
   int atomic(const atomic_access& access);
@@ -137,16 +140,21 @@ class endpoint final : private connection_observer, private address_vector::list
 
   /// FI_PEEK with or without FI_CLAIM and FI_DISCARD: the result is a completion, FI_ENOMSG when
   /// nothing fits. -FI_EINVAL: a message is claimed under this context already.
-  int peek(const incoming& wanted, bool claim, bool discard);
+  int peek(const incoming& wanted, bool claim, bool discard) {
+    progress();
+    return receives_->peek(wanted, claim, discard);
+  }
   /// Receives (or with `discard` drops) the message claimed under wanted.asked.context.
-  int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard);
+  int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard) {
+    return receives_->receive_claimed(memory, wanted, discard);
+  }
 
   /// Completes the posted receive of this context with FI_ECANCELED. -FI_ENOENT: none is posted.
-  int cancel(void* context);
+  int cancel(void* context) { return receives_->cancel(context); }
 
   /// FI_OPT_MIN_MULTI_RECV, in bytes: for buffers posted from now on.
-  [[nodiscard]] std::size_t min_multi_recv() const noexcept { return min_multi_recv_; }
-  void set_min_multi_recv(std::size_t least) noexcept { min_multi_recv_ = least; }
+  [[nodiscard]] std::size_t min_multi_recv() const noexcept { return receives_->min_multi_recv(); }
+  void set_min_multi_recv(std::size_t least) noexcept { receives_->set_min_multi_recv(least); }
 
   /// Ends what still uses the region, on behalf of peers: it is about to be deregistered. The
   /// application's own operations are its own affair (fi_mr(3)).
@@ -167,6 +175,8 @@ class endpoint final : private connection_observer, private address_vector::list
   [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return wait_fds_; }
 
  private:
+  friend class receive_context;
+
   // send.cpp
   int send_eager(connection& c, const local_memory& memory, const outgoing& message);
   int send_injected(connection& c, const local_memory& memory, const outgoing& message);
@@ -223,14 +233,13 @@ class endpoint final : private connection_observer, private address_vector::list
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
                const request& asked, const local_memory& memory);
   void forget(unexpected& m);
-  [[nodiscard]] completion describe(const message_info& m) const noexcept;
-  match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
+  [[nodiscard]] static completion describe(const message_info& m) noexcept;
+  [[nodiscard]] request reported_here(request asked) const noexcept;
+  std::uint32_t number_of(const net_address& name) override { return receives_->number_of(name); }
 
   // multi_receive.cpp
-  static bool reserve(posted_receive& r, std::size_t length) noexcept;
   bool deliver_into_many(connection& c, const message_info& m, const std::byte* payload,
                          buffer& holder, posted_receive& r);
-  void cancel_many(posted_receive& r);
 
   // rendezvous.cpp
   transfer* new_transfer(connection* c, const local_memory& memory, const request& asked);
@@ -328,6 +337,8 @@ class endpoint final : private connection_observer, private address_vector::list
 
   address_vector* addresses_ = nullptr;
   completion_queue* receive_queue_ = nullptr;
+  base::counter* receive_tally_ = nullptr;
+  bool receive_selective_ = false;
   base::counter* peers_read_ = nullptr;
   base::counter* peers_wrote_ = nullptr;
   std::vector<peer*> peers_by_address_;
@@ -345,14 +356,8 @@ class endpoint final : private connection_observer, private address_vector::list
   std::unique_ptr<buffer_pool> slots_;  // given to peers: come back when they are done
   base::object_pool<transfer> transfer_pool_;
   base::object_pool<direct_piece> piece_pool_;
-  base::object_pool<posted_receive> receive_pool_;
-  multi_receive::pool multi_receive_pool_;
-  std::size_t min_multi_recv_;
-  base::object_pool<unexpected> unexpected_pool_;
-
-  match_queue untagged_;
-  match_queue tagged_;
-  std::unordered_map<void*, unexpected*> claimed_;  // by the context of the FI_CLAIM
+  std::unique_ptr<receive_context> own_receives_;  // null where they are shared
+  receive_context* receives_;
   base::slot_table<transfer> transfers_;
   std::size_t unexpected_bytes_ = 0;
   std::size_t held_buffers_ = 0;

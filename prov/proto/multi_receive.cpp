@@ -18,7 +18,7 @@ bool multi_receive::message_ended(completion& entry) noexcept {
 
 // The receive stays first in its queue while it takes messages, so that those posted behind it get
 // none of them.
-int endpoint::receive_many(const local_memory& memory, const incoming& wanted) {
+int receive_context::receive_many(const local_memory& memory, const incoming& wanted) {
   if (memory.count() != 1) return -FI_EINVAL;
   posted_receive* r = receive_pool_.create();
   if (!r) return -FI_ENOMEM;
@@ -39,39 +39,40 @@ int endpoint::receive_many(const local_memory& memory, const incoming& wanted) {
     }
     auto& message = static_cast<unexpected&>(*found);
     untagged_.remove(message);
-    const request asked = r->asked;
+    endpoint& owner = *message.owner;
+    const request asked = owner.reported_here(r->asked);
     const local_memory place = r->memory;
     room = reserve(*r, message.info.length);
     if (!room) receive_pool_.destroy(r);
-    deliver_kept(message, asked, place);
+    owner.deliver_kept(message, asked, place);
   }
   return 0;
 }
 
 // Takes the next message's place out of the buffer. Whether it takes more after that.
-bool endpoint::reserve(posted_receive& r, std::size_t length) noexcept {
+bool receive_context::reserve(posted_receive& r, std::size_t length) noexcept {
   r.memory.skip(length);
   return !r.many->take(r.memory.length());
 }
 
 bool endpoint::deliver_into_many(connection& c, const message_info& m, const std::byte* payload,
                                  buffer& holder, posted_receive& r) {
-  const request asked = r.asked;
+  const request asked = reported_here(r.asked);
   const local_memory place = r.memory;
-  if (!reserve(r, m.length)) {
-    untagged_.remove(r);
-    receive_pool_.destroy(&r);
+  if (!receive_context::reserve(r, m.length)) {
+    receives_->untagged_.remove(r);
+    receives_->receive_pool_.destroy(&r);
   }
   return deliver(&c, m, payload, &holder, asked, place);
 }
 
 // Its messages so far end as they would have; the buffer goes back with the last of them.
-void endpoint::cancel_many(posted_receive& r) {
+void receive_context::cancel_many(posted_receive& r, const request& asked) {
   if (!r.many->close()) return;
   r.many->give_back();
-  request asked = r.asked;
-  asked.many = nullptr;
-  asked.end({.flags = FI_MULTI_RECV, .error = FI_ECANCELED});
+  request told = asked;
+  told.many = nullptr;
+  told.end({.flags = FI_MULTI_RECV, .error = FI_ECANCELED});
 }
 
 }  // namespace gaudi::proto

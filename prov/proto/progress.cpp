@@ -219,17 +219,14 @@ void endpoint::fail_transfers(connection& c, int error) {
 
 // A message that is all here can still be received; one whose data is at the peer cannot.
 void endpoint::forget_rendezvous_of(connection& c) {
-  for (match_queue* queue : {&tagged_, &untagged_}) {
-    queue->for_each_arrived([&](arrived_hook& hook) {
-      auto& m = static_cast<unexpected&>(hook);
-      if (m.on != &c) return;
-      m.on = nullptr;
-      if (!m.info.rendezvous) return;
-      queue->remove(m);
-      forget(m);
-    });
-  }
-  for (auto& [context, m] : claimed_) {
+  receives_->for_each_arrived([&](match_queue& queue, unexpected& m) {
+    if (m.on != &c) return;
+    m.on = nullptr;
+    if (!m.info.rendezvous) return;
+    queue.remove(m);
+    forget(m);
+  });
+  for (auto& [context, m] : receives_->claimed_) {
     if (m->on == &c) m->on = nullptr;
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Matching receives and messages, whichever came first.
+// Messages that have a receive, and those that wait for one.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -15,24 +15,12 @@ std::uint32_t endpoint::source_of(const incoming& wanted) {
   return p ? p->number : any_source;
 }
 
-int endpoint::receive(const local_memory& memory, const incoming& wanted) {
-  const std::uint32_t source = source_of(wanted);
-  if (arrived_hook* found =
-          queue_for(wanted.tagged).find_arrival(source, wanted.tag, wanted.ignore)) {
-    auto& message = static_cast<unexpected&>(*found);
-    queue_for(wanted.tagged).remove(message);
-    deliver_kept(message, wanted.asked, memory);
-    return 0;
-  }
-  posted_receive* r = receive_pool_.create();
-  if (!r) return -FI_ENOMEM;
-  r->tag = wanted.tag;
-  r->ignore = wanted.ignore;
-  r->source = source;
-  r->asked = wanted.asked;
-  r->memory = memory;
-  queue_for(wanted.tagged).post(*r);
-  return 0;
+request endpoint::reported_here(request asked) const noexcept {
+  if (!asked.shared) return asked;
+  asked.queue = receive_queue_;
+  asked.tally = receive_tally_;
+  asked.report = asked.report || !receive_selective_;
+  return asked;
 }
 
 // Keeps a message in the receive buffer it came in, while there are enough of those; else in a
@@ -40,7 +28,7 @@ int endpoint::receive(const local_memory& memory, const incoming& wanted) {
 // comes to a halt.
 bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
                                const std::byte* payload) {
-  unexpected* kept = unexpected_pool_.create();
+  unexpected* kept = receives_->unexpected_pool_.create();
   if (!kept) {
     malformed(c, "message (no memory to keep it)");
     return true;
@@ -48,6 +36,7 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
   kept->tag = m.tag;
   kept->source = c.remote->number;
   kept->info = m;
+  kept->owner = this;
   kept->on = &c;
   const std::size_t bytes = m.rendezvous ? 0 : m.length;
   bool free = true;
@@ -59,7 +48,7 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
   } else if (bytes != 0) {
     kept->copy.reset(new (std::nothrow) std::byte[bytes]);
     if (!kept->copy) {
-      unexpected_pool_.destroy(kept);
+      receives_->unexpected_pool_.destroy(kept);
       connections_->fail(c, FI_ENOMEM);
       return true;
     }
@@ -69,7 +58,7 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
   unexpected_bytes_ += bytes + sizeof(unexpected);
   kept->credit_held = unexpected_bytes_ > how_.unexpected_limit;
   if (!kept->credit_held) consumed_data(c);
-  queue_for(m.flags & wire::tagged).add_arrival(*kept);
+  receives_->queue_for(m.flags & wire::tagged).add_arrival(*kept);
   return free;
 }
 
@@ -92,10 +81,10 @@ void endpoint::forget(unexpected& m) {
   }
   unexpected_bytes_ -= (m.info.rendezvous ? 0 : m.info.length) + sizeof(unexpected);
   if (m.credit_held && m.on) consumed_data(*m.on);
-  unexpected_pool_.destroy(&m);
+  receives_->unexpected_pool_.destroy(&m);
 }
 
-completion endpoint::describe(const message_info& m) const noexcept {
+completion endpoint::describe(const message_info& m) noexcept {
   completion entry;
   entry.flags = (m.flags & wire::cq_data) ? FI_REMOTE_CQ_DATA : 0;
   entry.length = m.length;
@@ -153,69 +142,11 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
   return true;
 }
 
-int endpoint::peek(const incoming& wanted, bool claim, bool discard) {
-  if (claim && claimed_.contains(wanted.asked.context)) return -FI_EINVAL;
-  progress();
-  match_queue& queue = queue_for(wanted.tagged);
-  arrived_hook* found = queue.find_arrival(source_of(wanted), wanted.tag, wanted.ignore);
-  request told = wanted.asked;
-  told.report = true;
-  told.tally = nullptr;  // nothing has been received
-  if (!found) {
-    told.end({.tag = wanted.tag, .error = FI_ENOMSG});
-    return 0;
-  }
-  auto& message = static_cast<unexpected&>(*found);
-  told.end(describe(message.info));
-  if (claim) {
-    queue.remove(message);
-    claimed_.emplace(wanted.asked.context, &message);
-  } else if (discard) {
-    queue.remove(message);
-    discard_message(message);
-  }
-  return 0;
-}
-
-int endpoint::receive_claimed(const local_memory& memory, const incoming& wanted, bool discard) {
-  const auto found = claimed_.find(wanted.asked.context);
-  if (found == claimed_.end()) return -FI_EINVAL;
-  unexpected& message = *found->second;
-  claimed_.erase(found);
-  if (discard) {
-    const completion entry = describe(message.info);
-    discard_message(message);
-    wanted.asked.end(entry);
-  } else {
-    deliver_kept(message, wanted.asked, memory);
-  }
-  return 0;
-}
-
 // The sender of a message that nobody wants must not wait for it.
 void endpoint::discard_message(unexpected& m) {
   if (m.on && (m.info.rendezvous || (m.info.flags & wire::want_done)))
     send_done(*m.on, m.info.rendezvous ? m.info.rts.operation : m.info.operation, 0);
   forget(m);
-}
-
-int endpoint::cancel(void* context) {
-  for (match_queue* queue : {&tagged_, &untagged_}) {
-    posted_hook* found = queue->find_posted([&](const posted_hook& r) {
-      return static_cast<const posted_receive&>(r).asked.context == context;
-    });
-    if (!found) continue;
-    queue->remove(*found);
-    auto& receive = static_cast<posted_receive&>(*found);
-    if (receive.many) {
-      cancel_many(receive);
-    } else {
-      receive.asked.end({.tag = receive.tag, .error = FI_ECANCELED});
-    }
-    receive_pool_.destroy(&receive);
-    return 0;
-  }
-  return -FI_ENOENT;
 }
 
 }  // namespace gaudi::proto

@@ -13,6 +13,7 @@ namespace gaudi::proto {
 
 struct buffer;
 class connection;
+class endpoint;
 struct peer;
 
 /// A receive that waits for its message.
@@ -37,13 +38,13 @@ struct message_info {
 /// A message that came before its receive was posted.
 struct unexpected : arrived_hook {
   message_info info;
-  connection* on = nullptr;  // null: that connection is gone; its eager payload is still good
+  endpoint* owner = nullptr;  // it came to
+  connection* on = nullptr;   // null: that connection is gone; its eager payload is still good
   std::uint32_t on_id = 0;
   buffer* holder = nullptr;           // the receive buffer that holds the payload, or
   std::unique_ptr<std::byte[]> copy;  // a copy of it
   const std::byte* payload = nullptr;
   bool credit_held = false;  // the sender gets its credit when the message is taken
-  void* claimed_by = nullptr;
 };
 
 }  // namespace gaudi::proto

@@ -16,8 +16,9 @@ struct request {
   base::counter* tally = nullptr;     // null: nor is a counter
   base::counter* tally_of_memory = nullptr;
   void* context = nullptr;
-  std::uint64_t flags = 0;        // for the completion entry: FI_SEND | FI_TAGGED ...
-  bool report = false;            // success is reported; an error always is
+  std::uint64_t flags = 0;  // for the completion entry: FI_SEND | FI_TAGGED ...
+  bool report = false;      // success is reported; an error always is
+  bool shared = false;  // a receive of several endpoints: reported where the message's one reports
   multi_receive* many = nullptr;  // the buffer that the message shares with others
 
   /// Reports the end of the operation. `entry` has everything but context and flags, to which its

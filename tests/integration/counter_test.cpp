@@ -173,6 +173,7 @@ INSTANTIATE_TEST_SUITE_P(memories, target_counter, testing::Bool(),
 TEST(counter, of_targets_needs_rma_events) {
   run({.ranks = 1}, [](rank&) {
     const info_ptr hints(fi_allocinfo());
+    hints->ep_attr->type = FI_EP_RDM;
     hints->fabric_attr->prov_name = strdup(provider().c_str());
     fi_info* found = nullptr;
     must(fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints.get(), &found), "fi_getinfo");

@@ -38,10 +38,6 @@ TEST(domains, answer_what_they_do_not_offer) {
   fi_cntr_attr attr{};
   attr.wait_obj = FI_WAIT_MUTEX_COND;
   EXPECT_EQ(fi_cntr_open(o.domain.get(), &attr, &counter, nullptr), -FI_ENOSYS);
-  fid_ep* shared = nullptr;
-  EXPECT_EQ(fi_srx_context(o.domain.get(), o.info->rx_attr, &shared, nullptr), -FI_ENOSYS);
-  fid_stx* transmit = nullptr;
-  EXPECT_EQ(fi_stx_context(o.domain.get(), o.info->tx_attr, &transmit, nullptr), -FI_ENOSYS);
 }
 
 TEST(domains, take_event_queues_only) {

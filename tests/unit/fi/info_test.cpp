@@ -257,7 +257,6 @@ INSTANTIATE_TEST_SUITE_P(
         refusal{"message size", [](fi_info& h) { h.ep_attr->max_msg_size = SIZE_MAX; }},
         refusal{"raw size", [](fi_info& h) { h.ep_attr->max_order_raw_size = 1; }},
         refusal{"tx contexts", [](fi_info& h) { h.ep_attr->tx_ctx_cnt = 2; }},
-        refusal{"shared rx context", [](fi_info& h) { h.ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; }},
         refusal{"protocol", [](fi_info& h) { h.ep_attr->protocol = FI_PROTO_RXM; }},
         refusal{"commit complete", [](fi_info& h) { h.tx_attr->op_flags = FI_COMMIT_COMPLETE; }},
         refusal{"cq data", [](fi_info& h) { h.domain_attr->cq_data_size = 9; }},

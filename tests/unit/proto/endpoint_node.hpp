@@ -62,7 +62,7 @@ struct node {
       : core(loopback_domain(port)) {
     ep.emplace(*core, keys, paths, how);
     ep->use_addresses(addresses);
-    ep->use_receive_queue(&queue);
+    ep->use_receive_queue(&queue, false);
   }
 
   fi_addr_t meet(const net_address& name) {

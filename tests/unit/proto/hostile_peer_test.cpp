@@ -52,7 +52,7 @@ struct victim {
                                   .rx_buffers = 64,
                                   .unexpected_limit = 1 << 20});
     ep->use_addresses(addresses);
-    ep->use_receive_queue(&queue);
+    ep->use_receive_queue(&queue, false);
     EXPECT_TRUE(ep->enable());
   }
 

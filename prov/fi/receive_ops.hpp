@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_tagged.h>
+
+#include "fi/domain.hpp"
+#include "fi/guard.hpp"
+#include "proto/receive_context.hpp"
+
+namespace gaudi::fi {
+
+/// One receive of whatever kind, as the C call said it.
+struct receive_call {
+  fi_addr_t from;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  std::uint64_t kind;   // FI_MSG or FI_TAGGED
+  std::uint64_t flags;  // FI_COMPLETION, FI_PEEK, FI_CLAIM, FI_DISCARD
+  void* context = nullptr;
+};
+
+/// `Target` is what is posted to: an endpoint, or a receive context that endpoints share.
+template <class Target>
+ssize_t receive_on(Target& to, const base::result<proto::local_memory>& memory,
+                   const receive_call& call) {
+  if (!memory) return memory.code();
+  if (to.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
+  proto::incoming wanted;
+  wanted.from = call.from;
+  wanted.tag = call.tag;
+  wanted.ignore = call.ignore;
+  wanted.tagged = call.kind & FI_TAGGED;
+  wanted.asked = to.rx_request(call.context, call.flags, call.kind | FI_RECV);
+  const bool claim = call.flags & FI_CLAIM;
+  const bool discard = call.flags & FI_DISCARD;
+  const base::scoped_domain_lock hold(to.parent().lock());
+  if (call.flags & FI_PEEK) return to.core().peek(wanted, claim, discard);
+  if (discard && !claim) return -FI_EINVAL;
+  int ret;
+  if (claim) {
+    ret = to.core().receive_claimed(*memory, wanted, discard);
+  } else if ((call.flags & FI_MULTI_RECV) && !wanted.tagged) {
+    ret = to.core().receive_many(*memory, wanted);
+  } else {
+    ret = to.core().receive(*memory, wanted);
+  }
+  to.posted();
+  return ret;
+}
+
+/// The entries of fi_ops_msg and fi_ops_tagged that receive.
+template <class Target>
+struct receive_ops {
+  using local_memory = proto::local_memory;
+
+  static ssize_t recv(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from,
+                      void* context) noexcept {
+    return guarded([&] {
+      Target& to = Target::of(ep);
+      return receive_on(to, local_memory::from(buf, len, desc),
+                        {.from = from, .kind = FI_MSG, .flags = to.rx_flags(), .context = context});
+    });
+  }
+
+  static ssize_t recvv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_addr_t from,
+                       void* context) noexcept {
+    return guarded([&] {
+      Target& to = Target::of(ep);
+      return receive_on(to, local_memory::from(iov, desc, count),
+                        {.from = from, .kind = FI_MSG, .flags = to.rx_flags(), .context = context});
+    });
+  }
+
+  static ssize_t recvmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
+    return guarded([&] {
+      return receive_on(
+          Target::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
+          {.from = msg->addr, .kind = FI_MSG, .flags = flags, .context = msg->context});
+    });
+  }
+
+  static ssize_t trecv(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from,
+                       std::uint64_t tag, std::uint64_t ignore, void* context) noexcept {
+    return guarded([&] {
+      Target& to = Target::of(ep);
+      return receive_on(to, local_memory::from(buf, len, desc),
+                        {.from = from,
+                         .tag = tag,
+                         .ignore = ignore,
+                         .kind = FI_TAGGED,
+                         .flags = to.rx_flags(),
+                         .context = context});
+    });
+  }
+
+  static ssize_t trecvv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count,
+                        fi_addr_t from, std::uint64_t tag, std::uint64_t ignore,
+                        void* context) noexcept {
+    return guarded([&] {
+      Target& to = Target::of(ep);
+      return receive_on(to, local_memory::from(iov, desc, count),
+                        {.from = from,
+                         .tag = tag,
+                         .ignore = ignore,
+                         .kind = FI_TAGGED,
+                         .flags = to.rx_flags(),
+                         .context = context});
+    });
+  }
+
+  static ssize_t trecvmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noexcept {
+    return guarded([&] {
+      return receive_on(Target::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
+                        {.from = msg->addr,
+                         .tag = msg->tag,
+                         .ignore = msg->ignore,
+                         .kind = FI_TAGGED,
+                         .flags = flags,
+                         .context = msg->context});
+    });
+  }
+};
+
+}  // namespace gaudi::fi

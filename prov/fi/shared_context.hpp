@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_endpoint.h>
+
+#include "fi/children.hpp"
+#include "fi/domain.hpp"
+#include "proto/receive_context.hpp"
+
+namespace gaudi::fi {
+
+/// A shared receive context, see fi_srx_context(3): endpoints of one domain and one address vector
+/// that are bound to it take their messages to the receives posted here. A completion goes to the
+/// queue of the endpoint that got the message.
+class shared_receives final : public fid_ep {
+ public:
+  /// The srx_ctx op of fid_domain.
+  static int open(fid_domain* d, fi_rx_attr* attr, fid_ep** out, void* context) noexcept;
+
+  static shared_receives& of(fid_ep* e) noexcept { return *static_cast<shared_receives*>(e); }
+  static shared_receives& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
+
+  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  /// Under the domain lock.
+  proto::receive_context& core() noexcept { return core_; }
+  children& bound() noexcept { return bound_; }
+
+  [[nodiscard]] std::uint64_t rx_flags() const noexcept { return default_flags_; }
+  [[nodiscard]] proto::request rx_request(void* user_context, std::uint64_t flags,
+                                          std::uint64_t kind) const noexcept {
+    return {.context = user_context,
+            .flags = kind,
+            .report = (flags & FI_COMPLETION) != 0,
+            .shared = true};
+  }
+  /// A receive was posted.
+  void posted() noexcept { parent_.posted_to_any(); }
+
+ private:
+  shared_receives(domain& parent, const fi_rx_attr& attr, void* context);
+
+  domain& parent_;
+  children::ref hold_;
+  children bound_;
+  const std::uint64_t default_flags_;
+  proto::receive_context core_;
+};
+
+/// A shared transmit context, see fi_stx_context(3). Endpoints here share what they send with, the
+/// core's domain and its pools, whether they are bound to such a context or not: it only counts.
+class shared_transmits final : public fid_stx {
+ public:
+  /// The stx_ctx op of fid_domain.
+  static int open(fid_domain* d, fi_tx_attr* attr, fid_stx** out, void* context) noexcept;
+
+  static shared_transmits& of(fid_t f) noexcept {
+    return *static_cast<shared_transmits*>(reinterpret_cast<fid_stx*>(f));
+  }
+  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  children& bound() noexcept { return bound_; }
+
+ private:
+  shared_transmits(domain& parent, void* context) noexcept;
+
+  domain& parent_;
+  children::ref hold_;
+  children bound_;
+};
+
+}  // namespace gaudi::fi

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Posting receives, and matching them with messages that came before.
+#include "proto/receive_context.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+// The pools free memory, not objects.
+receive_context::~receive_context() {
+  for (match_queue* queue : {&tagged_, &untagged_}) {
+    queue->for_each_posted([&](posted_hook& r) {
+      queue->remove(r);
+      receive_pool_.destroy(static_cast<posted_receive*>(&r));
+    });
+  }
+}
+
+void receive_context::remove(endpoint& e) noexcept {
+  std::erase(members_, &e);
+  for_each_arrived([&](match_queue& queue, unexpected& m) {
+    if (m.owner != &e) return;
+    queue.remove(m);
+    unexpected_pool_.destroy(&m);
+  });
+  std::erase_if(claimed_, [&](const auto& claim) {
+    if (claim.second->owner != &e) return false;
+    unexpected_pool_.destroy(claim.second);
+    return true;
+  });
+}
+
+std::uint32_t receive_context::number_of(const net_address& name) {
+  return numbers_.try_emplace(name, static_cast<std::uint32_t>(numbers_.size())).first->second;
+}
+
+std::uint32_t receive_context::source_of(const incoming& wanted) const {
+  return members_.empty() ? any_source : members_.front()->source_of(wanted);
+}
+
+// What concerns no message has no endpoint of its own to report to.
+request receive_context::reported_somewhere(const request& asked) const {
+  return members_.empty() ? asked : members_.front()->reported_here(asked);
+}
+
+int receive_context::receive(const local_memory& memory, const incoming& wanted) {
+  const std::uint32_t source = source_of(wanted);
+  match_queue& queue = queue_for(wanted.tagged);
+  if (arrived_hook* found = queue.find_arrival(source, wanted.tag, wanted.ignore)) {
+    auto& message = static_cast<unexpected&>(*found);
+    queue.remove(message);
+    endpoint& owner = *message.owner;
+    owner.deliver_kept(message, owner.reported_here(wanted.asked), memory);
+    return 0;
+  }
+  posted_receive* r = receive_pool_.create();
+  if (!r) return -FI_ENOMEM;
+  r->tag = wanted.tag;
+  r->ignore = wanted.ignore;
+  r->source = source;
+  r->asked = wanted.asked;
+  r->memory = memory;
+  queue.post(*r);
+  return 0;
+}
+
+int receive_context::peek(const incoming& wanted, bool claim, bool discard) {
+  if (claim && claimed_.contains(wanted.asked.context)) return -FI_EINVAL;
+  match_queue& queue = queue_for(wanted.tagged);
+  arrived_hook* found = queue.find_arrival(source_of(wanted), wanted.tag, wanted.ignore);
+  request told = reported_somewhere(wanted.asked);
+  told.report = true;
+  told.tally = nullptr;  // nothing has been received
+  if (!found) {
+    told.end({.tag = wanted.tag, .error = FI_ENOMSG});
+    return 0;
+  }
+  auto& message = static_cast<unexpected&>(*found);
+  told.end(endpoint::describe(message.info));
+  if (claim) {
+    queue.remove(message);
+    claimed_.emplace(wanted.asked.context, &message);
+  } else if (discard) {
+    queue.remove(message);
+    message.owner->discard_message(message);
+  }
+  return 0;
+}
+
+int receive_context::receive_claimed(const local_memory& memory, const incoming& wanted,
+                                     bool discard) {
+  const auto found = claimed_.find(wanted.asked.context);
+  if (found == claimed_.end()) return -FI_EINVAL;
+  unexpected& message = *found->second;
+  claimed_.erase(found);
+  endpoint& owner = *message.owner;
+  const request asked = owner.reported_here(wanted.asked);
+  if (discard) {
+    const completion entry = endpoint::describe(message.info);
+    owner.discard_message(message);
+    asked.end(entry);
+  } else {
+    owner.deliver_kept(message, asked, memory);
+  }
+  return 0;
+}
+
+int receive_context::cancel(void* context) {
+  for (match_queue* queue : {&tagged_, &untagged_}) {
+    posted_hook* found = queue->find_posted([&](const posted_hook& r) {
+      return static_cast<const posted_receive&>(r).asked.context == context;
+    });
+    if (!found) continue;
+    queue->remove(*found);
+    auto& receive = static_cast<posted_receive&>(*found);
+    const request asked = reported_somewhere(receive.asked);
+    if (receive.many) {
+      cancel_many(receive, asked);
+    } else {
+      asked.end({.tag = receive.tag, .error = FI_ECANCELED});
+    }
+    receive_pool_.destroy(&receive);
+    return 0;
+  }
+  return -FI_ENOENT;
+}
+
+}  // namespace gaudi::proto

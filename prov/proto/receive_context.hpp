@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "base/object_pool.hpp"
+#include "proto/match_queue.hpp"
+#include "proto/multi_receive.hpp"
+#include "proto/net_address.hpp"
+#include "proto/receive.hpp"
+
+namespace gaudi::proto {
+
+class endpoint;
+
+/// A receive to post.
+struct incoming {
+  fi_addr_t from = FI_ADDR_UNSPEC;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  bool tagged = false;
+  request asked;
+};
+
+/// What receives are posted to and where messages wait that came before theirs. An endpoint has one
+/// of its own, or several share one (fi_srx_context(3)): then a receive takes the message of
+/// whichever endpoint it comes to, and is reported where that endpoint reports.
+///
+/// Not thread safe: the caller holds the domain lock.
+class receive_context {
+ public:
+  explicit receive_context(std::size_t least_multi_recv) noexcept
+      : min_multi_recv_(least_multi_recv) {}
+  ~receive_context();
+  receive_context(const receive_context&) = delete;
+  receive_context& operator=(const receive_context&) = delete;
+
+  // As those of the endpoint. -FI_EOPBADSTATE: a source is named before any endpoint is there that
+  // knows it.
+  int receive(const local_memory& memory, const incoming& wanted);
+  int receive_many(const local_memory& memory, const incoming& wanted);
+  int peek(const incoming& wanted, bool claim, bool discard);
+  int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard);
+  int cancel(void* context);
+
+  [[nodiscard]] std::size_t min_multi_recv() const noexcept { return min_multi_recv_; }
+  void set_min_multi_recv(std::size_t least) noexcept { min_multi_recv_ = least; }
+
+  /// Endpoints whose messages come here; with more than their owner it is shared.
+  void add(endpoint& e) { members_.push_back(&e); }
+  /// With all messages that came to it.
+  void remove(endpoint& e) noexcept;
+
+ private:
+  // The endpoint puts messages in, and takes receives out for them.
+  friend class endpoint;
+
+  match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
+  [[nodiscard]] std::uint32_t source_of(const incoming& wanted) const;
+  /// What is known by this name to match by; the same for all endpoints.
+  std::uint32_t number_of(const net_address& name);
+  [[nodiscard]] request reported_somewhere(const request& asked) const;
+  static bool reserve(posted_receive& r, std::size_t length) noexcept;
+  static void cancel_many(posted_receive& r, const request& asked);
+
+  template <class Visit>
+  void for_each_arrived(Visit&& visit) {
+    for (match_queue* queue : {&tagged_, &untagged_}) {
+      queue->for_each_arrived(
+          [&](arrived_hook& hook) { visit(*queue, static_cast<unexpected&>(hook)); });
+    }
+  }
+
+  std::vector<endpoint*> members_;
+  base::object_pool<posted_receive> receive_pool_;
+  multi_receive::pool multi_receive_pool_;
+  std::size_t min_multi_recv_;
+  base::object_pool<unexpected> unexpected_pool_;
+  match_queue untagged_;
+  match_queue tagged_;
+  std::unordered_map<void*, unexpected*> claimed_;  // by the context of the FI_CLAIM
+  std::unordered_map<net_address, std::uint32_t> numbers_;
+};
+
+}  // namespace gaudi::proto
