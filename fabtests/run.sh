@@ -8,6 +8,7 @@ root=$(cd "$here/.." && pwd)
 build=$root/build
 lists=(unit functional short)
 time_limit=60
+release=2.x
 only=()
 listing=0
 from_file=
@@ -16,12 +17,15 @@ usage() {
   cat <<'END'
 Usage: fabtests/run.sh [OPTION...] [TEST...]
 
-Runs upstream's fabtests of libfabric 2.1 with FI_PROVIDER=gaudi, server and client over loopback, and
-prints a line for each test and the counts. The tests are those of upstream's own lists, read from its
-runfabtests.sh; TEST is one of them as it stands there ("fi_rdm -U"), or just its program ("fi_rdm").
+Runs upstream's fabtests, those of libfabric 2.1, with FI_PROVIDER=gaudi, server and client over loopback,
+and prints a line for each test and the counts. The tests are those of upstream's own lists, read from its
+runfabtests.sh; TEST is one of them as it stands there ("fi_rdm -U"), or just its program ("fi_rdm"),
+or "fi_ubertest quick" or "fi_ubertest all": upstream's ubertest with the configuration in fabtests/ubertest
+(quick is among the default tests; all takes minutes, so give it --timeout 1200).
 
   --sets A,B     which of upstream's lists: unit, functional, short, standard (default: the first three)
   --from FILE    the tests in FILE, one a line; # begins a comment
+  --libfabric R  built for and run on that release: 2.x (2.1, the default) or 1.17 (the system's)
   --build DIR    the build folder with the provider (default: build)
   --timeout S    seconds that a test may take (default: 60)
   --list         only lists the tests
@@ -32,7 +36,7 @@ FAIL     one of them did not; the reason is the last thing it said
 NOTRUN   the test found that the provider lacks what it needs; counts as a failure
 EXCLUDED in fabtests/gaudi.exclude, which names the rule of libfabric that allows it
 
-Exit status: 0 none failed and none was not run, 1 otherwise, 2 bad option, 77 no libfabric 2.x here.
+Exit status: 0 none failed and none was not run, 1 otherwise, 2 bad option, 77 no such libfabric, or no tarball of 2.1.
 END
 }
 
@@ -41,6 +45,7 @@ while (($#)); do
     --sets) IFS=, read -ra lists <<<"${2:?--sets wants names}"; shift ;;
     --from) from_file=${2:?--from wants a file}; shift ;;
     --build) build=$(cd "${2:?--build wants a folder}" && pwd) || exit 2; shift ;;
+    --libfabric) release=${2:?--libfabric wants 1.17 or 2.x}; shift ;;
     --timeout) time_limit=${2:?--timeout wants seconds}; shift ;;
     --list) listing=1 ;;
     --help | -h) usage; exit 0 ;;
@@ -51,7 +56,7 @@ while (($#)); do
 done
 
 # Builds them once; the log says why if it cannot.
-prefix=$("$here/build.sh" --build "$build") || exit $?
+prefix=$("$here/build.sh" --build "$build" --libfabric "$release") || exit $?
 
 # The tests of one of upstream's lists, one a line.
 upstream_list() { # NAME
@@ -63,8 +68,10 @@ all_tests() {
     sed 's/[[:space:]]*#.*//; /^$/d' "$from_file"
     return
   fi
-  local list
+  local list test
   for list in "${lists[@]}"; do upstream_list "$list"; done
+  echo "fi_ubertest quick"
+  for test in "${only[@]}"; do [[ $test != "fi_ubertest all" ]] || echo "$test"; done
 }
 
 is_wanted() { # TEST
@@ -79,7 +86,7 @@ exclusion() { # TEST
   local pattern rule
   while IFS=$'\t' read -r pattern rule; do
     [[ -z $pattern || $pattern == \#* ]] && continue
-    [[ $1 =~ ^($pattern)$ ]] && echo "$rule" && return
+    [[ $1 =~ ^($pattern)$ || "$release: $1" =~ ^($pattern)$ ]] && echo "$rule" && return
   done <"$here/gaudi.exclude"
 }
 
@@ -108,6 +115,20 @@ run_pair() { # COMMAND...
   ((statuses[0] == 0)) || { sleep 0.5; kill $server 2>/dev/null; }
   wait $server
   statuses+=($?)
+}
+
+# The server takes its orders from the client, which reads the configuration.
+run_ubertest() { # CONFIGURATION
+  timeout -k 5 "$time_limit" "$prefix/bin/fi_ubertest" -x >"$work/server" 2>&1 &
+  local server=$!
+  sleep 0.4
+  timeout -k 5 "$time_limit" "$prefix/bin/fi_ubertest" -u "$here/ubertest/$1.test" $address >"$work/client" 2>&1
+  statuses=($?)
+  ((statuses[0] == 0)) || { sleep 0.5; kill $server 2>/dev/null; }
+  wait $server
+  statuses+=($?)
+  # It succeeds whatever it skipped.
+  grep -q '^Success: [1-9]' "$work/client" && grep -q '^Skipped: 0' "$work/client" || statuses+=(1)
 }
 
 # PASS, FAIL or NOTRUN by the exit statuses of the sides.
@@ -141,7 +162,13 @@ while read -r test <&3; do
     read -ra words <<<"${test//GOOD_ADDR/$address}"
     words=("${words[@]//SERVER_ADDR/$address}")
     : >"$work/client"
-    if is_unit "$test"; then run_unit "${words[@]}"; else run_pair "${words[@]}"; fi
+    if is_unit "$test"; then
+      run_unit "${words[@]}"
+    elif [[ ${words[0]} == fi_ubertest ]]; then
+      run_ubertest "${words[1]}"
+    else
+      run_pair "${words[@]}"
+    fi
     result=$(verdict)
     why="$((SECONDS - start)) s"
     [[ $result == PASS ]] || why+="  $(reason)"
@@ -151,6 +178,6 @@ while read -r test <&3; do
 done 3< <(all_tests)
 
 ((listing)) && exit 0
-printf '\nPASS %d  FAIL %d  NOTRUN %d  EXCLUDED %d  (libfabric 2.1, core %s)\n' \
-  "${count[PASS]}" "${count[FAIL]}" "${count[NOTRUN]}" "${count[EXCLUDED]}" "$FI_GAUDI_CORE"
+printf '\nPASS %d  FAIL %d  NOTRUN %d  EXCLUDED %d  (libfabric %s, core %s)\n' \
+  "${count[PASS]}" "${count[FAIL]}" "${count[NOTRUN]}" "${count[EXCLUDED]}" "$release" "$FI_GAUDI_CORE"
 ((count[PASS] > 0 && count[FAIL] == 0 && count[NOTRUN] == 0))

@@ -153,7 +153,9 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
   if (&counter.parent() != &parent_) return -FI_EINVAL;
   if ((flags & target_flags) && !parent_.counts_targets()) {
     GAUDI_INFO(EP_CTRL, "a counter for FI_REMOTE_READ or FI_REMOTE_WRITE needs FI_RMA_EVENT\n");
-    return -FI_ENOSYS;
+    // Who asks for what else there is as well gets that, as from other providers.
+    flags &= ~target_flags;
+    if (flags == 0) return -FI_ENOSYS;
   }
   base::counter& tally = counter.tally();
   if (flags & FI_SEND) tallies_.sends = &tally;

@@ -181,6 +181,7 @@ TEST(counter, of_targets_needs_rma_events) {
       EXPECT_FALSE(i->caps & FI_RMA_EVENT) << i->fabric_attr->prov_name;
     fi_freeinfo(found);
     EXPECT_THROW(node({.counters = {FI_REMOTE_WRITE}}), std::runtime_error);
+    EXPECT_NO_THROW(node({.counters = {FI_RECV | FI_REMOTE_WRITE}}));
   });
 }
 
