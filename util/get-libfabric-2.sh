@@ -72,8 +72,8 @@ build() { # SOURCE PREFIX
 
 # Only what the tests use: each provider left out is a dependency less.
 configure_it() { # PREFIX
-  local used=(tcp rxm shm sm2) unused=(efa psm2 psm3 opx usnic udp rxd mrail lpp lnx ucx sockets
-    perf trace profile hook_debug hook_hmem dmabuf_peer_mem)
+  local used=(tcp rxm shm sm2 perf trace profile hook_debug)
+  local unused=(efa psm2 psm3 opx usnic udp rxd mrail lpp lnx ucx sockets hook_hmem dmabuf_peer_mem)
   if [[ $variant == -verbs ]]; then used+=(verbs); else unused+=(verbs); fi
   ./configure --prefix="$1" --disable-static "${used[@]/#/--enable-}" "${unused[@]/#/--disable-}" CFLAGS="-O2 -g1"
 }

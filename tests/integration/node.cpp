@@ -21,12 +21,19 @@ long must(long ret, const std::string& call) {
   return ret;
 }
 
+/// TEST_THREADING=domain in the environment takes the place of FI_THREAD_SAFE.
+fi_threading threading_of(const node_options& options) {
+  const char* wanted = std::getenv("TEST_THREADING");
+  const bool domain = wanted && std::string_view(wanted) == "domain";
+  return domain && options.threading == FI_THREAD_SAFE ? FI_THREAD_DOMAIN : options.threading;
+}
+
 info_ptr hints_for(const node_options& options) {
   info_ptr hints(fi_allocinfo());
   hints->caps = options.caps;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = options.mr_mode;
-  hints->domain_attr->threading = options.threading;
+  hints->domain_attr->threading = threading_of(options);
   hints->domain_attr->av_type = options.av_type;
   hints->domain_attr->data_progress = options.progress;
   hints->domain_attr->control_progress = options.progress;

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # libfabric's own fi_pingpong over the provider, verified, at all its sizes.
-#   pingpong.sh system              the installed libfabric
-#   pingpong.sh FOLDER              a libfabric 2.x installed in FOLDER (GAUDI_LIBFABRIC2 overrides)
+#   pingpong.sh system [TYPE]       the installed libfabric
+#   pingpong.sh FOLDER [TYPE]       a libfabric 2.x installed in FOLDER (GAUDI_LIBFABRIC2 overrides)
+# TYPE is that of the endpoint, rdm (the default) or msg.
 # TEST_PROVIDER names another provider. 77: skipped, with the reason.
 set -euo pipefail
 
 provider=${TEST_PROVIDER:-gaudi}
 port=$((20000 + $$ % 20000))
 tool=fi_pingpong
+type=${2:-rdm}
 
 skip() {
   echo "skipped: $*"
@@ -26,13 +28,13 @@ command -v "$tool" >/dev/null || skip "fi_pingpong is not installed (package lib
 
 log=$(mktemp)
 trap 'rm -f "$log"; kill "$server" 2>/dev/null || true' EXIT
-timeout 100 "$tool" -p "$provider" -e rdm -c -S all -I 20 -B "$port" >"$log" 2>&1 &
+timeout 100 "$tool" -p "$provider" -e "$type" -c -S all -I 20 -B "$port" >"$log" 2>&1 &
 server=$!
 
 # The server says nothing when it is ready, so the client comes again until it finds it.
 good=false
 for _ in {1..50}; do
-  if timeout 100 "$tool" -p "$provider" -e rdm -c -S all -I 20 -P "$port" 127.0.0.1 >"$log.client" 2>&1; then
+  if timeout 100 "$tool" -p "$provider" -e "$type" -c -S all -I 20 -P "$port" 127.0.0.1 >"$log.client" 2>&1; then
     good=true
     break
   fi
