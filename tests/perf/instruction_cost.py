@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Instructions that the provider's own library takes for an operation, counted by callgrind, against the limits in
+instruction_limits.json. Unlike times they hardly change from run to run or machine to machine, so they gate changes.
+The same profile shows what the provider calls in the C and C++ libraries: nothing that allocates or enters the kernel.
+
+  tests/perf/instruction_cost.py --build build [--update]
+
+--update writes the counts found, with room for noise, as the new limits of those cases that have no fixed one."""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+COUNT = 1000
+LIBRARY = "libgaudi-fi.so"
+LIMITS = pathlib.Path(__file__).with_name("instruction_limits.json")
+ROOM = 1.05
+# All that the eager path may call: these neither allocate nor enter the kernel (an uncontended lock does not; the
+# clock is the vdso's).
+FREE_OF_SYSTEM_CALLS = re.compile(r"^_*(pthread_mutex_(un)?lock|mem(cpy|move|set|cmp)|clock_gettime|std::chrono::.*::now)")
+
+
+class Profile:
+    """What callgrind wrote: instructions by object file without their callees', and calls from one object to functions
+    of another (the format is in callgrind's manual)."""
+
+    def __init__(self, text):
+        self.costs = collections.Counter()
+        self.calls = collections.Counter()
+        objects, functions = {}, {}
+        here = callee_object = callee = None
+        after_call = False
+        for line in text.splitlines():
+            if match := re.match(r"(c?ob|c?fn)=(\(\d+\))(?: (.*))?$", line):
+                kind, number, name = match.groups()
+                names = objects if kind.endswith("ob") else functions
+                if name:
+                    names[number] = name
+                if kind == "ob":
+                    here = names[number]
+                elif kind == "fn":
+                    callee_object = here
+                elif kind == "cob":
+                    callee_object = names[number]
+                else:
+                    callee = names[number]
+            elif line.startswith("calls="):
+                self.calls[here, callee_object, callee] += int(line[6:].split()[0])
+                callee_object, after_call = here, True  # the line that follows is the callee's
+            elif re.match(r"[+\-*\d]", line):
+                if not after_call:
+                    self.costs[here] += int(line.split()[1])
+                after_call = False
+
+
+def profile_of(build, case, environment):
+    with tempfile.TemporaryDirectory() as folder:
+        written = pathlib.Path(folder, "profile")
+        command = ["valgrind", "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=counted",
+                   f"--callgrind-out-file={written}", str(build / "tests/perf/perf_operation_cost"), case, "gaudi",
+                   str(COUNT)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{case}: {done.stderr.strip()}")
+        return Profile(written.read_text())
+
+
+def is_provider(name):
+    return name is not None and name.endswith(LIBRARY)
+
+
+def foreign_calls(profile):
+    """Functions of the C and C++ libraries that the provider calls, by how often for one operation."""
+    found = collections.Counter()
+    for (caller, callee_object, callee), count in profile.calls.items():
+        if is_provider(caller) and re.search(r"/(libc|libstdc\+\+|ld-linux[^/]*)\.so", callee_object or ""):
+            found[re.sub(r"'\d+$|@.*", "", callee)] += count / COUNT
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
+    parser.add_argument("--update", action="store_true")
+    options = parser.parse_args()
+    build = options.build.resolve()
+    environment = dict(os.environ, FI_PROVIDER_PATH=str(build / "prov"), FI_PROVIDER="gaudi", FI_GAUDI_CORE="tcp")
+    limits = json.loads(LIMITS.read_text())
+
+    over = False
+    print(f"{'one operation':20} {'provider':>10} {'limit':>8} {'with core and libc':>20}")
+    for case, limit in limits.items():
+        profile = profile_of(build, case, environment)
+        own = sum(cost for name, cost in profile.costs.items() if is_provider(name)) / COUNT
+        everything = sum(profile.costs.values()) / COUNT
+        if own == 0:
+            sys.exit(f"{case}: no instruction of {LIBRARY} was counted")
+        if options.update and not limit.get("fixed"):
+            limit["instructions"] = round(own * ROOM)
+        too_many = own > limit["instructions"]
+        over = over or too_many
+        print(f"{case:20} {own:10.1f} {limit['instructions']:8} {everything:20.1f}{'  over its limit' if too_many else ''}")
+        for name, calls in foreign_calls(profile).items():
+            if not FREE_OF_SYSTEM_CALLS.search(name):
+                print(f"  calls {name}, {calls:.3f} times an operation, which may allocate or enter the kernel")
+                over = True
+    if options.update:
+        LIMITS.write_text(json.dumps(limits, indent=2) + "\n")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
