@@ -3,33 +3,9 @@
  * What an MPI program asks of a provider: a ring, a verified ping-pong from 1 B to 4 MiB, wildcard
  * receives with probe, barrier and allreduce. Any number of ranks from 2.
  */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "mpi_check.h"
 
 enum { largest = 4 << 20, messages_per_rank = 50 };
-
-static int rank, ranks;
-
-static void require(int good, const char* what) {
-  if (good) return;
-  fprintf(stderr, "rank %d: WRONG: %s\n", rank, what);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static unsigned char byte_at(int seed, int i) {
-  return (unsigned char)((unsigned)(i + 1) * 2654435761u >> 24 ^ (unsigned)seed);
-}
-
-static void fill(unsigned char* buffer, int size, int seed) {
-  for (int i = 0; i < size; i++) buffer[i] = byte_at(seed, i);
-}
-
-static int is_filled(const unsigned char* buffer, int size, int seed) {
-  for (int i = 0; i < size; i++)
-    if (buffer[i] != byte_at(seed, i)) return 0;
-  return 1;
-}
 
 static void ring(void) {
   const int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
@@ -100,19 +76,14 @@ static void collectives(void) {
 }
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  begin(&argc, &argv);
   require(ranks >= 2, "at least two ranks are needed");
-  unsigned char* buffer = malloc(largest);
-  require(buffer != NULL, "memory");
+  unsigned char* buffer = allocate(largest);
   ring();
   ping_pong(buffer);
   MPI_Barrier(MPI_COMM_WORLD);
   wildcards(buffer);
   collectives();
-  if (rank == 0) printf("mpi_traffic: %d ranks, all verified\n", ranks);
   free(buffer);
-  MPI_Finalize();
-  return 0;
+  end("traffic");
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Runs an MPI program over the provider under Open MPI, and proves that it was used.
 #   run.sh RANKS PROGRAM [LIBFABRIC-2-FOLDER]
-# TEST_PROVIDER names another provider. 77: skipped, with the reason.
+# MPI_ONE_SIDED=btl has one-sided operations done by RMA and atomics of the provider (btl ofi, osc rdma) instead of
+# messages (osc pt2pt); PROGRAM is then told "no-swap". TEST_PROVIDER names another provider. 77: skipped, with the reason.
 set -euo pipefail
 
 ranks=$1 program=$2
@@ -25,8 +26,15 @@ fi
 export FI_PROVIDER=$provider LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Not bound to cores and yielding when idle: several tests share this machine.
-options=(--oversubscribe --bind-to none -n "$ranks" --mca pml cm --mca mtl ofi --mca btl '^ofi,openib'
+options=(--oversubscribe --bind-to none -n "$ranks" --mca pml cm --mca mtl ofi
   --mca mpi_yield_when_idle 1 --mca mtl_base_verbose 1 -x FI_PROVIDER -x LD_LIBRARY_PATH)
+arguments=()
+if [[ ${MPI_ONE_SIDED:-} == btl ]]; then
+  options+=(--mca osc rdma --mca btl ofi,self)
+  arguments=(no-swap)
+else
+  options+=(--mca osc pt2pt --mca btl '^ofi,openib')
+fi
 [[ $provider == gaudi ]] || options+=(--mca mtl_ofi_provider_exclude none)
 for name in FI_PROVIDER_PATH FI_GAUDI_HLTHUNK FI_GAUDI_CORE HLSIM_DEVICES; do
   [[ -z ${!name:-} ]] || options+=(-x "$name")
@@ -34,7 +42,7 @@ done
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-timeout 150 mpirun.openmpi "${options[@]}" "$program" >"$log" 2>&1 || {
+timeout 150 mpirun.openmpi "${options[@]}" "$program" "${arguments[@]}" >"$log" 2>&1 || {
   echo "mpirun failed:"
   tail -n 40 "$log"
   exit 1
