@@ -10,14 +10,16 @@ source "$root/util/packages.sh"
 
 usage() {
   cat <<'END'
-Usage: util/run-tests.sh [--all | --quick | --asan | --tsan] [--help]
+Usage: util/run-tests.sh [--all | --quick | --asan | --tsan | --fuzz] [--help]
 
 Installs the Debian packages that are missing (needs root or sudo only then), builds, and runs tests:
-  --all    the default: every test of the release build (build/), the linters, and the unit and
-           integration tests under ASan+UBSan (build/asan) and TSan (build/tsan)
+  --all    the default: every test of the release build (build/), the linters, the unit and
+           integration tests under ASan+UBSan (build/asan) and TSan (build/tsan), and a minute of
+           fuzzing for each parser of what peers send (build/fuzz)
   --quick  the inner loop: the release build's tests labelled "quick"; under 90 s once built
   --asan   unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
   --tsan   unit and integration tests built with ThreadSanitizer
+  --fuzz   the fuzzing alone
 
 Tests that cannot run here are listed as skipped, with the reason, before ctest's closing lines;
 with CI=true in the environment they fail instead. Gaudis are simulated: no test needs a device.
@@ -100,7 +102,7 @@ sanitizer_options() {
 mode=all
 while (($#)); do
   case $1 in
-    --all | --quick | --asan | --tsan) mode=${1#--} ;;
+    --all | --quick | --asan | --tsan | --fuzz) mode=${1#--} ;;
     --help | -h) usage; exit 0 ;;
     *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
   esac
@@ -116,16 +118,16 @@ case $mode in
     build_preset release "$build"
     run_ctest "$build" -L quick
     ;;
-  asan | tsan)
+  asan | tsan | fuzz)
     build_preset "$mode" "$build/$mode"
-    run_ctest "$build/$mode" -L 'unit|integration'
+    run_ctest "$build/$mode" -L 'unit|integration|fuzz'
     ;;
   all)
     get_libfabric_2
-    for preset in release asan tsan; do
+    for preset in release asan tsan fuzz; do
       build_preset "$preset" "$build/${preset#release}"
     done
-    join_builds "$build" "$build/asan" "$build/tsan"
+    join_builds "$build" "$build/asan" "$build/tsan" "$build/fuzz"
     run_ctest "$joined"
     ;;
 esac
