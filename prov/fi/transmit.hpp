@@ -33,6 +33,7 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   if (call.kind & FI_TAGGED) message.wire_flags |= proto::wire::tagged;
   if (call.flags & FI_REMOTE_CQ_DATA) message.wire_flags |= proto::wire::cq_data;
   message.inject = call.flags & FI_INJECT;
+  message.transmit = call.flags & FI_TRANSMIT_COMPLETE;
   message.delivery = call.flags & FI_DELIVERY_COMPLETE;
   message.asked = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
   if (call.flags & silent) message.asked.report = false;

@@ -38,6 +38,7 @@ struct buffer : work {
   std::uint32_t copies = 0;  // device copies under way that read or write it
   int failed = 0;            // of those copies: 0 or -FI_E*
   bool ready = false;        // a queued message: its payload is here
+  bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
 
   [[nodiscard]] void* descriptor() const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;

@@ -32,7 +32,8 @@ struct outgoing {
   std::uint64_t data = 0;
   std::uint8_t wire_flags = 0;  // wire::tagged, wire::cq_data
   bool inject = false;          // the buffer is the caller's again on return
-  bool delivery = false;        // ends when it is in the receiver's buffer (FI_DELIVERY_COMPLETE)
+  bool transmit = false;  // ends when the core says it is with the peer (FI_TRANSMIT_COMPLETE)
+  bool delivery = false;  // ends when it is in the receiver's buffer (FI_DELIVERY_COMPLETE)
   request asked;
 };
 

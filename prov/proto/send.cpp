@@ -60,7 +60,7 @@ int endpoint::send_eager(connection& c, const local_memory& memory, const outgoi
     return ret;
   }
   int ret;
-  if (plain && fields + memory.length() <= core_inject_) {
+  if (plain && !message.transmit && fields + memory.length() <= core_inject_) {
     ret = send_injected(c, memory, message);
   } else {
     ret = send_buffered(c, memory, message, false);
@@ -141,6 +141,7 @@ int endpoint::send_buffered(connection& c, const local_memory& memory, const out
   b->length = start;
   b->on_sent = t ? request{} : message.asked;
   b->awaits = t ? t->id : 0;
+  b->transmit = message.transmit;
 
   int ret = 0;
   if (gather) {
@@ -239,7 +240,8 @@ int endpoint::post_message(connection& c, buffer& b) {
     descriptors[message.iov_count++] = s.core_descriptor();
   }
   message.context = b.context();
-  const ssize_t ret = fi_sendmsg(c.ep.get(), &message, FI_COMPLETION);
+  const ssize_t ret =
+      fi_sendmsg(c.ep.get(), &message, FI_COMPLETION | (b.transmit ? FI_TRANSMIT_COMPLETE : 0));
   if (ret) {
     c.data = data_before;
     c.control = control_before;
@@ -260,6 +262,7 @@ void endpoint::abandon(buffer& b) {
   if (b.copies) wait_for_copies(b);
   b.on_sent = {};
   b.owner = nullptr;
+  b.transmit = false;
   b.gathered.truncate(0);
   send_buffers_->release(b);
 }

@@ -191,5 +191,26 @@ TEST(endpoint, a_claim_under_a_context_in_use_leaves_the_message) {
   EXPECT_EQ(got, sent);
 }
 
+TEST(endpoint, transmit_complete_waits_for_the_core) {
+  live_node a;
+  live_node b;
+  const fi_addr_t to = a.meet(b);
+  pass(a, to, b, 8, 1);  // connected from here on
+  auto bytes = counting(8);
+  std::vector<std::byte> place(8);
+  for (const bool transmit : {false, true}) {
+    ASSERT_EQ(b.receive(memory_of(place.data(), 8), 2, number(1)), 0);
+    const outgoing message{.to = to,
+                           .tag = 2,
+                           .wire_flags = wire::tagged,
+                           .transmit = transmit,
+                           .asked = a.asked(number(2))};
+    ASSERT_EQ(post({&a, &b}, [&] { return a.ep->send(memory_of(bytes.data(), 8), message); }), 0);
+    EXPECT_EQ(a.queue.empty(), transmit) << "a short message is complete when it is copied, or not";
+    EXPECT_EQ(wait(a, {&a, &b}).context, number(2));
+    EXPECT_EQ(wait(b, {&a, &b}).error, 0);
+  }
+}
+
 }  // namespace
 }  // namespace gaudi::proto
