@@ -35,13 +35,13 @@ std::span<const std::byte> bytes_of(const void* data, std::size_t length) {
               : std::span<const std::byte>();
 }
 
-void fill_tx(fi_tx_attr& tx, const fi_info* hints, std::uint64_t caps) {
+void fill_tx(fi_tx_attr& tx, const fi_info* hints, std::uint64_t caps, std::uint64_t order) {
   const fi_tx_attr* asked = hints ? hints->tx_attr : nullptr;
   tx = {};
   tx.caps = caps & offer::tx_caps;
   if (asked && asked->caps) tx.caps = offer::granted_caps(asked->caps, false) & tx.caps;
   tx.op_flags = asked ? asked->op_flags : 0;
-  tx.msg_order = offer::msg_order;
+  tx.msg_order = order;
   tx.comp_order = FI_ORDER_NONE;
   tx.inject_size = offer::inject_size;
   tx.size = offer::queue_size;
@@ -49,26 +49,28 @@ void fill_tx(fi_tx_attr& tx, const fi_info* hints, std::uint64_t caps) {
   tx.rma_iov_limit = (caps & FI_RMA) ? offer::rma_iov_limit : 0;
 }
 
-void fill_rx(fi_rx_attr& rx, const request& r, std::uint64_t caps) {
+void fill_rx(fi_rx_attr& rx, const request& r, std::uint64_t caps, std::uint64_t order) {
   const fi_rx_attr* asked = r.hints ? r.hints->rx_attr : nullptr;
   rx = {};
   rx.caps = caps & offer::rx_caps;
   if (asked && asked->caps) rx.caps = offer::granted_caps(asked->caps, false) & rx.caps;
   rx.op_flags = asked ? asked->op_flags : 0;
-  rx.msg_order = offer::msg_order;
+  rx.msg_order = order;
   rx.comp_order = FI_ORDER_NONE;
   rx.total_buffered_recv = r.params.unexpected_limit;
   rx.size = offer::queue_size;
   rx.iov_limit = offer::iov_limit;
 }
 
-void fill_ep(fi_ep_attr& ep, const fi_info* hints) {
+void fill_ep(fi_ep_attr& ep, const fi_info* hints, std::uint64_t order) {
   const fi_ep_attr* asked = hints ? hints->ep_attr : nullptr;
   ep = {};
   ep.type = FI_EP_RDM;
   ep.protocol = offer::protocol;
   ep.protocol_version = offer::protocol_version;
   ep.max_msg_size = offer::max_msg_size;
+  ep.max_order_raw_size = (order & FI_ORDER_RMA_RAW) ? offer::max_msg_size : 0;
+  ep.max_order_waw_size = (order & FI_ORDER_RMA_WAW) ? offer::max_msg_size : 0;
   ep.mem_tag_format =
       asked && asked->mem_tag_format ? asked->mem_tag_format : offer::mem_tag_format;
   ep.tx_ctx_cnt = asked && asked->tx_ctx_cnt == FI_SHARED_CONTEXT ? FI_SHARED_CONTEXT : 1;
@@ -118,15 +120,39 @@ core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr
   info->handle = nullptr;
   info->fabric_attr->fabric = nullptr;
   info->domain_attr->domain = nullptr;
-  fill_tx(*info->tx_attr, r.hints, info->caps);
-  fill_rx(*info->rx_attr, r, info->caps);
-  fill_ep(*info->ep_attr, r.hints);
+  const std::uint64_t order = offer::granted_order(core.tx_attr->msg_order, mr_mode, hmem);
+  fill_tx(*info->tx_attr, r.hints, info->caps, order);
+  fill_rx(*info->rx_attr, r, info->caps, order);
+  fill_ep(*info->ep_attr, r.hints, order);
   fill_domain(*info->domain_attr, r.hints, mr_mode);
   // libfabric puts our name behind one that is there.
   if (!r.layered) std::free(std::exchange(info->fabric_attr->prov_name, nullptr));
   info->fabric_attr->prov_version = base::provider().version;
   info->fabric_attr->api_version = r.version;
   return info;
+}
+
+/// The order that the application wants, of its sends and of what it receives.
+std::uint64_t asked_order(const fi_info* hints) {
+  if (!hints) return 0;
+  return (hints->tx_attr ? hints->tx_attr->msg_order : 0) |
+         (hints->rx_attr ? hints->rx_attr->msg_order : 0);
+}
+
+/// Whether this entry would keep that order; the log says so if not.
+bool keeps_order(const fi_info& core, const request& r, bool hmem, int mr_mode) {
+  const std::uint64_t asked = asked_order(r.hints);
+  const std::uint64_t kept = offer::granted_order(core.tx_attr->msg_order, mr_mode, hmem);
+  const fi_ep_attr* ep = r.hints ? r.hints->ep_attr : nullptr;
+  const bool sizes_fit = !ep || ((ep->max_order_raw_size == 0 || (kept & FI_ORDER_RMA_RAW)) &&
+                                 (ep->max_order_waw_size == 0 || (kept & FI_ORDER_RMA_WAW)));
+  if ((asked & ~kept) == 0 && sizes_fit) return true;
+  GAUDI_INFO(
+      CORE,
+      "hints ask for msg_order 0x%llx; kept is 0x%llx with this mr_mode (RMA is ordered with "
+      "FI_MR_VIRT_ADDR, FI_MR_ALLOCATED and FI_MR_PROV_KEY, and without FI_HMEM)\n",
+      static_cast<unsigned long long>(asked), static_cast<unsigned long long>(kept));
+  return false;
 }
 
 /// One of our entries for each of the core's, put behind `tail`. Returns the new tail.
@@ -173,7 +199,7 @@ base::result<core::unique_info> answer(const fi_info& core, const request& r) {
              : only_hmem)
       continue;
     const auto mode = offer::granted_mr_mode(r.version, r.hints, hmem);
-    if (!mode) continue;
+    if (!mode || !keeps_order(core, r, hmem, *mode)) continue;
     const auto next = append(tail, core, r, hmem, *mode);
     if (!next) {
       failure = next.code();

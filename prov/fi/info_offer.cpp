@@ -67,9 +67,9 @@ void check_ep(checker& c, const fi_ep_attr& ep) {
   c.that(ep.protocol == FI_PROTO_UNSPEC || ep.protocol == protocol, "another wire protocol");
   c.at_most("protocol_version", ep.protocol_version, protocol_version);
   c.at_most("max_msg_size", ep.max_msg_size, max_msg_size);
-  c.at_most("max_order_raw_size", ep.max_order_raw_size, 0);
+  c.at_most("max_order_raw_size", ep.max_order_raw_size, max_msg_size);
   c.at_most("max_order_war_size", ep.max_order_war_size, 0);
-  c.at_most("max_order_waw_size", ep.max_order_waw_size, 0);
+  c.at_most("max_order_waw_size", ep.max_order_waw_size, max_msg_size);
   // Without a context of its own an endpoint is bound to one that others share.
   if (ep.tx_ctx_cnt != FI_SHARED_CONTEXT) c.at_most("ep_attr tx_ctx_cnt", ep.tx_ctx_cnt, 1);
   if (ep.rx_ctx_cnt != FI_SHARED_CONTEXT) c.at_most("ep_attr rx_ctx_cnt", ep.rx_ctx_cnt, 1);

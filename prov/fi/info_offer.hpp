@@ -38,9 +38,16 @@ inline constexpr std::uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJE
                                              FI_FENCE;
 inline constexpr std::uint64_t rx_op_flags = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
 
-/// Messages of one sender match in the order they were sent; nothing is promised between RMA and
-/// messages, which may take different paths.
-inline constexpr std::uint64_t msg_order = FI_ORDER_SAS;
+/// Messages of one sender match in the order they were sent, and its atomic operations are carried
+/// out in that order.
+inline constexpr std::uint64_t own_order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR |
+                                           FI_ORDER_ATOMIC_RAW | FI_ORDER_ATOMIC_WAR |
+                                           FI_ORDER_ATOMIC_WAW;
+/// What the core keeps where it does RMA alone: with direct_mr_mode and without device memory, part
+/// of which is staged. Nothing is promised between RMA and atomic operations, which are messages.
+inline constexpr std::uint64_t direct_order =
+    FI_ORDER_RMA_RAR | FI_ORDER_RMA_RAW | FI_ORDER_RMA_WAW | FI_ORDER_SAW;
+inline constexpr std::uint64_t msg_order = own_order | direct_order;
 
 inline constexpr std::size_t inject_size = 1024;  ///< bytes
 inline constexpr std::size_t queue_size = 1024;   ///< operations outstanding per direction
@@ -73,6 +80,12 @@ std::uint64_t granted_caps(std::uint64_t asked, bool hmem) noexcept;
 /// with `hmem`. The modes of libfabric before 1.5 (FI_MR_BASIC, FI_MR_SCALABLE) are reported as
 /// such. -FI_ENODATA: FI_MR_HMEM is needed and not offered, or the combination is invalid.
 base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, bool hmem) noexcept;
+
+/// The order to report over a core that keeps `cores`.
+constexpr std::uint64_t granted_order(std::uint64_t cores, int mr_mode, bool hmem) noexcept {
+  const bool direct = !hmem && (mr_mode & direct_mr_mode) == direct_mr_mode;
+  return own_order | (direct ? cores & direct_order : 0);
+}
 
 /// Whether `hints` ask for nothing that is not offered; logs the first reason at info level
 /// otherwise. Device presence, addresses, names and mr_mode are judged elsewhere. 0 or -FI_ENODATA.

@@ -73,6 +73,7 @@ class connection {
   std::deque<buffer*> control_buffers;
   // Operations that fail if it does.
   transfer_list transfers;
+  std::uint32_t with_rest = 0;  // of them, those with transfer::has_rest
 };
 
 }  // namespace gaudi::proto

@@ -77,6 +77,7 @@ class endpoint final : private connection_observer, private address_vector::list
  public:
   struct settings {
     bool directed_receive = false;  // FI_DIRECTED_RECV
+    bool rma_order = false;         // FI_ORDER_RMA_*, FI_ORDER_SAW: as the core has them
     bool provider_keys = false;     // keys without reg::key_table::software_bit are the core's own
     std::size_t eager_size = 0;     // largest payload of one message
     std::size_t staging_chunk = 0;
@@ -268,6 +269,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void move(transfer& t);
   [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,
                                 std::size_t length) const noexcept;
+  void note_remainder(transfer& t) noexcept;
   issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
   issue_result issue_staged(transfer& t, std::size_t limit);
   [[nodiscard]] std::size_t chunk_length(std::size_t transfer_length) const noexcept;

@@ -44,8 +44,18 @@ void endpoint::move(transfer& t) {
     if (did == issue_result::no_room && t.in_flight == 0 &&
         std::find(stalled_.begin(), stalled_.end(), &t) == stalled_.end())
       stalled_.push_back(&t);
+    if (transfers_.find(id) == &t) note_remainder(t);
     return;
   }
+  note_remainder(t);
+}
+
+// Nothing may overtake it (data_connection), so that the core sees operations in their order.
+void endpoint::note_remainder(transfer& t) noexcept {
+  const bool rest = how_.rma_order && !t.slots && t.issued < t.length && !t.ending;
+  if (rest == t.has_rest || !t.on) return;
+  t.has_rest = rest;
+  rest ? ++t.on->with_rest : --t.on->with_rest;
 }
 
 // Bytes from `offset` on that lie in one range of the peer's.

@@ -14,13 +14,14 @@ namespace gaudi::proto {
 base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   peer* p = peer_at(to);
   if (!p) return base::error{-FI_EINVAL};
+  const auto open = [](const connection& on) { return on.data.can_send() && on.with_rest == 0; };
   auto c = connections_->to(*p);
-  if (c && (*c)->data.can_send()) return c;
+  if (c && open(**c)) return c;
   if (!c && c.code() != -FI_EAGAIN) return c;
   // An application that only repeats the send must get there, too.
   progress();
   c = connections_->to(*p);
-  if (c && !(*c)->data.can_send()) return base::error{-FI_EAGAIN};
+  if (c && !open(**c)) return base::error{-FI_EAGAIN};
   return c;
 }
 

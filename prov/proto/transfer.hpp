@@ -61,8 +61,9 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool delivery = false;   // writes of the core itself end when they are in the peer's memory
   bool zero_copy = true;   // the core may have what it reaches of our device memory
   bool for_peer = false;   // an RMA operation of the peer on a region of ours
-  bool ending = false;     // all that is left is for `posted` and `copies` to come back
-  int status = 0;          // 0 or a positive FI_E*: how it ends
+  bool has_rest = false;  // direct RMA that the core had no room for yet, counted by the connection
+  bool ending = false;    // all that is left is for `posted` and `copies` to come back
+  int status = 0;         // 0 or a positive FI_E*: how it ends
   request asked;
   completion result;  // what the application will be told, besides status
 

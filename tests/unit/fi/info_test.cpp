@@ -205,6 +205,18 @@ TEST_F(infos, speak_the_old_mr_modes_before_1_5) {
   EXPECT_EQ(found_->domain_attr->mr_mode, FI_MR_BASIC);
 }
 
+TEST_F(infos, promise_the_order_of_rma_where_the_core_does_it_alone) {
+  hints_->tx_attr->msg_order = FI_ORDER_RMA_WAW | FI_ORDER_RMA_RAW | FI_ORDER_SAW;
+  EXPECT_EQ(mr_mode(direct), direct);
+  EXPECT_EQ(hints_->tx_attr->msg_order & ~found_->tx_attr->msg_order, 0U);
+  EXPECT_EQ(found_->tx_attr->msg_order & FI_ORDER_WAW, 0U) << "that is of atomics, too";
+  EXPECT_NE(found_->ep_attr->max_order_waw_size, 0U);
+  EXPECT_EQ(mr_mode(0), -1) << "keys of the application's are served by messages";
+  hints_->tx_attr->msg_order = FI_ORDER_ATOMIC_WAW;
+  EXPECT_EQ(mr_mode(0), 0);
+  EXPECT_EQ(found_->ep_attr->max_order_waw_size, 0U);
+}
+
 TEST_F(infos, match_open_mpi) {
   hints_->caps = FI_TAGGED | FI_LOCAL_COMM | FI_REMOTE_COMM | FI_DIRECTED_RECV;
   hints_->mode = FI_CONTEXT | FI_CONTEXT2;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // One-sided operations between endpoints in one process.
 #include <algorithm>
+#include <array>
 
 #include "endpoint_node.hpp"
 
@@ -95,6 +96,53 @@ TEST(endpoint_rma, injected_writes_need_no_other_call_to_go_on) {
     ASSERT_EQ(post({&b}, [&] { return inject(i); }), 0) << "byte " << i;
   EXPECT_TRUE(progress_until({&a, &b}, [&] { return target == bytes; }));
   EXPECT_TRUE(a.queue.empty());
+}
+
+/// The bytes as four pieces, which the core takes one by one.
+local_memory in_pieces(std::vector<std::byte>& bytes) {
+  std::array<iovec, 4> pieces{};
+  const std::size_t each = bytes.size() / pieces.size();
+  for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = {bytes.data() + i * each, each};
+  return *local_memory::from(pieces.data(), nullptr, pieces.size());
+}
+
+// More and longer writes than the core takes at once, all to one place, with reads of it in between
+// and a message at the end.
+TEST(endpoint_rma, keeps_its_order_where_that_is_promised) {
+  auto how = test::small_settings();
+  how.rma_order = true;
+  live_node a(how);
+  live_node b(how);
+  const auto to = a.meet(b);
+  constexpr std::size_t length = 20'000;
+  constexpr unsigned writes = 1000;
+  std::vector<std::byte> target(length);
+  reg::region region;
+  b.expose(region, target);
+  std::vector<std::vector<std::byte>> sent;
+  std::vector<std::vector<std::byte>> seen(writes, std::vector<std::byte>(length));
+  const rma_access at{.target = to, .address = region.address, .key = region.key, .asked = {}};
+  for (unsigned i = 0; i < writes; ++i) {
+    sent.push_back(counting(length, i));
+    ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(in_pieces(sent[i]), at); }), 0);
+    // The core runs full, and has room again now and then.
+    if (i % 3 == 0) b.ep->progress();
+    if (i % 2 == 0) a.ep->progress();
+    if (i % 5) continue;
+    ASSERT_EQ(post({&a, &b}, [&] { return a.ep->read(memory_of(seen[i].data(), length), at); }), 0);
+  }
+  std::byte place{};
+  ASSERT_EQ(b.receive(memory_of(&place, 1), 9, number(2)), 0);
+  rma_access last = at;
+  last.asked = a.asked(number(1));
+  std::vector<std::byte> back(length);
+  ASSERT_EQ(post({&a, &b}, [&] { return a.ep->read(memory_of(back.data(), length), last); }), 0);
+  ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&place, 1), 9, number(3)); }), 0);
+  EXPECT_EQ(wait(b, {&a, &b}).context, number(2));
+  EXPECT_TRUE(target == sent.back()) << "the message came before the last write";
+  for (int ended = 0; ended < 2; ++ended) EXPECT_EQ(wait(a, {&a, &b}).error, 0);
+  for (unsigned i = 0; i < writes; i += 5)
+    ASSERT_TRUE(seen[i] == sent[i]) << "a read behind write " << i << " shows another";
 }
 
 }  // namespace
