@@ -108,6 +108,7 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
   }
   const auto& fields = *reinterpret_cast<const wire::eager_fields*>(b.bytes);
   message_info m;
+  wire::rts_fields rts;
   m.from = c.remote;
   m.flags = flags;
   m.tag = (flags & wire::tagged) ? fields.tag : 0;
@@ -115,11 +116,12 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
   m.operation = start == sizeof fields ? fields.operation : 0;
   m.rendezvous = rendezvous;
   if (rendezvous) {
-    if (!parse_rts(b.bytes + start, length - start, m.rts, flags & wire::staged)) {
+    if (!parse_rts(b.bytes + start, length - start, rts, flags & wire::staged)) {
       malformed(c, "rendezvous");
       return true;
     }
-    m.length = m.rts.length;
+    m.length = rts.length;
+    m.rts = &rts;
   } else {
     m.length = length - start;
   }
@@ -167,7 +169,7 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   m.operation = fields.operation;
   m.length = fields.length;
   m.rendezvous = rendezvous;
-  m.rts = rts;
+  m.rts = &rts;
   // Only remote CQ data tells the target's application of the write.
   request asked;
   asked.queue = receive_queue_;

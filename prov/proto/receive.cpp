@@ -40,12 +40,18 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
   kept->on = &c;
   const std::size_t bytes = m.rendezvous ? 0 : m.length;
   bool free = true;
-  if (bytes != 0 && held_buffers_ < how_.rx_buffers / 2) {
+  if (m.rendezvous) {
+    kept->rts = *m.rts;
+    kept->info.rts = &kept->rts;
+  } else if (bytes <= sizeof kept->inside) {
+    if (bytes != 0) std::memcpy(kept->inside, payload, bytes);
+    kept->payload = kept->inside;
+  } else if (held_buffers_ < how_.rx_buffers / 2) {
     kept->holder = &b;
     kept->payload = payload;
     ++held_buffers_;
     free = false;
-  } else if (bytes != 0) {
+  } else {
     kept->copy.reset(new (std::nothrow) std::byte[bytes]);
     if (!kept->copy) {
       receives_->unexpected_pool_.destroy(kept);
@@ -138,14 +144,14 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
   t->tell_peer = tell && c;
   t->memory.truncate(length);
   if (!m.rendezvous) return drain(*t, holder, payload);
-  start_sink(*c, m.rts, m.flags & wire::staged, *t);
+  start_sink(*c, *m.rts, m.flags & wire::staged, *t);
   return true;
 }
 
 // The sender of a message that nobody wants must not wait for it.
 void endpoint::discard_message(unexpected& m) {
   if (m.on && (m.info.rendezvous || (m.info.flags & wire::want_done)))
-    send_done(*m.on, m.info.rendezvous ? m.info.rts.operation : m.info.operation, 0);
+    send_done(*m.on, m.info.rendezvous ? m.info.rts->operation : m.info.operation, 0);
   forget(m);
 }
 

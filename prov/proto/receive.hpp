@@ -32,7 +32,7 @@ struct message_info {
   std::uint64_t operation = 0;  // the sender's, with wire::want_done or a rendezvous
   std::size_t length = 0;       // of the whole message
   bool rendezvous = false;
-  wire::rts_fields rts;  // with rendezvous
+  const wire::rts_fields* rts = nullptr;  // with rendezvous; lives as long as the message
 };
 
 /// A message that came before its receive was posted.
@@ -41,10 +41,16 @@ struct unexpected : arrived_hook {
   endpoint* owner = nullptr;  // it came to
   connection* on = nullptr;   // null: that connection is gone; its eager payload is still good
   std::uint32_t on_id = 0;
-  buffer* holder = nullptr;           // the receive buffer that holds the payload, or
-  std::unique_ptr<std::byte[]> copy;  // a copy of it
   const std::byte* payload = nullptr;
-  bool credit_held = false;  // the sender gets its credit when the message is taken
+  buffer* holder = nullptr;           // the receive buffer that holds the payload, or
+  std::unique_ptr<std::byte[]> copy;  // a copy of it; a short one is inside
+  bool credit_held = false;           // the sender gets its credit when the message is taken
+  // A short payload, so that it is found where the message is, or the rendezvous.
+  union {
+    wire::rts_fields rts;
+    std::byte inside[sizeof(wire::rts_fields)];
+  };
+  unexpected() noexcept {}
 };
 
 }  // namespace gaudi::proto
