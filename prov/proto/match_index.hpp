@@ -135,13 +135,19 @@ class match_index {
 
   /// Multiply-shift: the product's top bits choose the bucket. Folding first spreads tags that
   /// differ in their middle bits only (a communicator's number, say).
+  ///
+  /// Programs number what they send. Tags that differ in their lowest bits only share a cache line
+  /// of buckets, and each still has a bucket of its own in it.
+  static constexpr uint64_t in_line = 7;
   static uint64_t mix(const match_key& key) noexcept {
-    uint64_t x = key.tag ^ (key.source * 0xd6e8feb86659fd93U);
+    uint64_t x = (key.tag & ~in_line) ^ (key.source * 0xd6e8feb86659fd93U);
     x ^= x >> 32;
     return x * 0x9e3779b97f4a7c15U;
   }
 
-  Item*& slot(const match_key& key) const noexcept { return slots_[mix(key) >> shift_]; }
+  Item*& slot(const match_key& key) const noexcept {
+    return slots_[(mix(key) >> shift_) ^ (key.tag & in_line)];
+  }
 
   bool grow() noexcept {
     const std::size_t old_count = bucket_count();
