@@ -20,6 +20,7 @@ class ring {
   [[nodiscard]] bool empty() const noexcept { return head_ == tail_; }
   [[nodiscard]] std::size_t size() const noexcept { return tail_ - head_; }
   [[nodiscard]] T& front() noexcept { return items_[head_ & mask_]; }
+  [[nodiscard]] T& back() noexcept { return items_[(tail_ - 1) & mask_]; }
   void pop() noexcept { ++head_; }
 
   void push(const T& item) {

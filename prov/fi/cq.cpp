@@ -3,6 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/log.hpp"
@@ -161,6 +162,24 @@ ssize_t cq::wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int 
   }
 }
 
+// The source address of a message from a sender that the address vector does not know; else there
+// is no data, and the caller's buffer stays as it is.
+void cq::give_error_data(const proto::completion& c, fi_cq_err_entry& out) {
+  if (!c.stranger || c.error != FI_EADDRNOTAVAIL) {
+    out.err_data_size = 0;
+    return;
+  }
+  stranger_ = entries_.take_stranger();
+  const bool callers = FI_VERSION_GE(parent_.api_version(), FI_VERSION(1, 5)) && out.err_data_size;
+  if (callers) {
+    out.err_data_size = std::min(out.err_data_size, stranger_.length());
+    std::memcpy(out.err_data, stranger_.raw(), out.err_data_size);
+  } else {
+    out.err_data = const_cast<sockaddr*>(stranger_.raw());
+    out.err_data_size = stranger_.length();
+  }
+}
+
 ssize_t cq::read_error(fi_cq_err_entry& out) {
   if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(parent_.lock());
@@ -175,8 +194,7 @@ ssize_t cq::read_error(fi_cq_err_entry& out) {
   out.olen = c.excess;
   out.err = c.error;
   out.prov_errno = c.error;
-  // No provider data; the caller's buffer, if any, stays as it is.
-  out.err_data_size = 0;
+  give_error_data(c, out);
   if (FI_VERSION_GE(parent_.api_version(), FI_VERSION(1, 20))) {
     const fi_addr_t source = c.source;
     std::memcpy(reinterpret_cast<std::byte*>(&out) + old_error_entry, &source, sizeof source);

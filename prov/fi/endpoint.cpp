@@ -71,6 +71,7 @@ fi_ops_ep ep_ops{.size = sizeof(fi_ops_ep),
 proto::endpoint::settings settings_for(const domain& d, const fi_info& info) {
   const base::params& p = base::params::get();
   return {.directed_receive = (info.caps & FI_DIRECTED_RECV) != 0,
+          .source_errors = (info.caps & FI_SOURCE_ERR) != 0,
           .rma_order = info.tx_attr && (info.tx_attr->msg_order & offer::direct_order) != 0,
           .provider_keys = d.provider_keys() && d.virtual_address(),
           .eager_size = p.eager_size,

@@ -133,6 +133,8 @@ base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, b
 base::result<void> check(const fi_info& hints, std::size_t unexpected_limit) noexcept {
   checker c;
   c.bits("caps", hints.caps, caps);
+  c.that(!(hints.caps & FI_SOURCE_ERR) || (hints.caps & FI_SOURCE),
+         "FI_SOURCE_ERR without FI_SOURCE");
   if (hints.tx_attr) check_tx(c, *hints.tx_attr);
   if (hints.rx_attr) check_rx(c, *hints.rx_attr, unexpected_limit);
   if (hints.ep_attr) check_ep(c, *hints.ep_attr);

@@ -24,14 +24,14 @@ inline constexpr std::uint64_t rma_directions =
 /// Cost nothing and are always reported.
 inline constexpr std::uint64_t domain_caps = FI_LOCAL_COMM | FI_REMOTE_COMM;
 /// Cost something, so that nobody gets them who did not ask.
-inline constexpr std::uint64_t only_if_asked = FI_RMA_EVENT;
+inline constexpr std::uint64_t only_if_asked = FI_RMA_EVENT | FI_SOURCE_ERR;
 inline constexpr std::uint64_t caps = primary_caps | message_directions | rma_directions |
                                       domain_caps | FI_SOURCE | FI_FENCE | only_if_asked;
 inline constexpr std::uint64_t tx_caps =
     FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_HMEM | FI_SEND | FI_READ | FI_WRITE | FI_FENCE;
-inline constexpr std::uint64_t rx_caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_HMEM |
-                                         FI_DIRECTED_RECV | FI_MULTI_RECV | FI_RMA_EVENT |
-                                         FI_SOURCE | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
+inline constexpr std::uint64_t rx_caps =
+    FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_HMEM | FI_DIRECTED_RECV | FI_MULTI_RECV |
+    FI_RMA_EVENT | FI_SOURCE_ERR | FI_SOURCE | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 inline constexpr std::uint64_t tx_op_flags = FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE |
                                              FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE | FI_MORE |

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 
 #include "base/ring.hpp"
 #include "base/waker.hpp"
+#include "proto/net_address.hpp"
 
 namespace gaudi::proto {
 
@@ -22,6 +25,8 @@ struct completion {
   fi_addr_t source = FI_ADDR_NOTAVAIL;
   int error = 0;           // positive FI_E*; 0: success
   std::size_t excess = 0;  // bytes cut off, with FI_ETRUNC
+  // FI_SOURCE_ERR: the sender, whom the address vector does not know. Only looked at by push().
+  const net_address* stranger = nullptr;
 };
 
 /// Ended operations that the application has not read yet, in the order they ended. It grows rather
@@ -35,14 +40,31 @@ class completion_queue {
 
   void push(const completion& entry) {
     entries_.push(entry);
+    if (entry.stranger) [[unlikely]]
+      keep_stranger(entries_.back());
     if (sleeper_) sleeper_->notify();
   }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] completion& front() noexcept { return entries_.front(); }
   void pop() noexcept { entries_.pop(); }
+  /// The sender of the front entry, whose error is FI_EADDRNOTAVAIL; once for each such entry.
+  [[nodiscard]] net_address take_stranger() noexcept {
+    const net_address name = strangers_.front();
+    strangers_.pop_front();
+    return name;
+  }
 
  private:
+  // The message is there, but who sent it can only be told in an error entry (fi_cq(3)). One with
+  // another error says nothing of its sender.
+  void keep_stranger(completion& entry) {
+    if (entry.error) return;
+    strangers_.push_back(*entry.stranger);
+    entry.error = FI_EADDRNOTAVAIL;
+  }
+
   base::ring<completion> entries_;
+  std::deque<net_address> strangers_;
   base::waker* const sleeper_;
 };
 

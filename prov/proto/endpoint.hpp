@@ -77,6 +77,7 @@ class endpoint final : private connection_observer, private address_vector::list
  public:
   struct settings {
     bool directed_receive = false;  // FI_DIRECTED_RECV
+    bool source_errors = false;     // FI_SOURCE_ERR
     bool rma_order = false;         // FI_ORDER_RMA_*, FI_ORDER_SAW: as the core has them
     bool provider_keys = false;     // keys without reg::key_table::software_bit are the core's own
     std::size_t eager_size = 0;     // largest payload of one message

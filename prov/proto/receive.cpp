@@ -104,6 +104,7 @@ completion endpoint::describe(const message_info& m) noexcept {
 bool endpoint::deliver(connection* c, const message_info& m, const std::byte* payload,
                        buffer* holder, const request& asked, const local_memory& memory) {
   completion entry = describe(m);
+  if (how_.source_errors && entry.source == FI_ADDR_NOTAVAIL) entry.stranger = &m.from->name;
   if (asked.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
   const std::size_t length = std::min(m.length, memory.length());
   if (length < m.length) {

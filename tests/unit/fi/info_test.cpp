@@ -256,6 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         refusal{"multicast", [](fi_info& h) { h.caps = FI_MULTICAST; }},
         refusal{"shared av", [](fi_info& h) { h.domain_attr->caps = FI_SHARED_AV; }},
+        refusal{"source errors alone", [](fi_info& h) { h.caps = FI_MSG | FI_SOURCE_ERR; }},
         refusal{"dgram endpoint", [](fi_info& h) { h.ep_attr->type = FI_EP_DGRAM; }},
         refusal{"tx order", [](fi_info& h) { h.tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_RAW; }},
         refusal{"rx order", [](fi_info& h) { h.rx_attr->msg_order = FI_ORDER_WAW; }},

@@ -28,11 +28,12 @@ inline constexpr int direct_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PRO
 
 /// A fabric and a domain of the provider on loopback, opened through its C interface.
 struct opened {
-  explicit opened(int mr_mode = direct_mode, std::uint32_t version = FI_VERSION(1, 17)) {
+  explicit opened(int mr_mode = direct_mode, std::uint32_t version = FI_VERSION(1, 17),
+                  std::uint64_t caps = FI_MSG | FI_TAGGED | FI_RMA) {
     set_device_probe([] { return false; });
     const core::unique_info hints(fi_allocinfo());
     hints->mode = ~0ULL;
-    hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
+    hints->caps = caps;
     hints->domain_attr->mr_mode = mr_mode;
     fi_info* found = nullptr;
     EXPECT_EQ(getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints.get(), &found), 0);
