@@ -91,11 +91,7 @@ connected_domain::connected_domain(children& parent, fid_fabric* core_fabric, bo
 
 int connected_domain::bind(fid_t other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
-  const auto events = event_queue::of(other).attach(core_fabric_);
-  if (!events) return events.code();
-  const int ret = core()->fid.ops->bind(&core()->fid, &(*events)->fid, flags);
-  if (ret == 0) events_hold_ = children::ref(event_queue::of(other).bound());
-  return ret;
+  return bind_events(core()->fid, core_fabric_, other, flags, events_hold_);
 }
 
 int connected_domain::close() noexcept {

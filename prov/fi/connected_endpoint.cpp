@@ -14,23 +14,19 @@
 namespace gaudi::fi {
 namespace {
 
-int close(fid_t f) noexcept {
-  delete &connected_endpoint::of(f);
-  return 0;
-}
-
-int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
-  return guarded_int([&] { return connected_endpoint::of(f).bind(other, flags); });
-}
-
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = forwarded_fid_ops<connected_endpoint>(close);
-  ops.bind = bind;
-  return ops;
-}
-fi_ops fid_ops = make_fid_ops();
+fi_ops fid_ops = endpoint_fid_ops<connected_endpoint>();
 
 }  // namespace
+
+int bind_events(fid& core, fid_fabric* core_fabric, fid_t events, std::uint64_t flags,
+                children::ref& hold) {
+  event_queue& ours = event_queue::of(events);
+  const auto behind = ours.attach(core_fabric);
+  if (!behind) return behind.code();
+  const int ret = core.ops->bind(&core, &(*behind)->fid, flags);
+  if (ret == 0) hold = children::ref(ours.bound());
+  return ret;
+}
 
 connected_endpoint::connected_endpoint(children& parent, fid_fabric* core_fabric,
                                        void* user_context) noexcept
@@ -57,11 +53,7 @@ void connected_endpoint::adopt(fid_ep* core) noexcept {
 
 int connected_endpoint::bind(fid_t other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_EQ) return core_->fid.ops->bind(&core_->fid, other, flags);
-  const auto events = event_queue::of(other).attach(core_fabric_);
-  if (!events) return events.code();
-  const int ret = core_->fid.ops->bind(&core_->fid, &(*events)->fid, flags);
-  if (ret == 0) events_hold_ = children::ref(event_queue::of(other).bound());
-  return ret;
+  return bind_events(core_->fid, core_fabric_, other, flags, events_hold_);
 }
 
 int connected_endpoint::open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noexcept {

@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "fi/children.hpp"
+#include "fi/guard.hpp"
 #include "fi/tables.hpp"
 
 /// The operation tables of connected and passive endpoints, all of them the core's operations.
@@ -38,5 +40,22 @@ constexpr fi_ops forwarded_fid_ops(int (*close)(fid*)) noexcept {
   };
   return ops;
 }
+
+/// The same for an endpoint, active or passive: it can be bound.
+template <class Wrapper>
+fi_ops endpoint_fid_ops() noexcept {
+  fi_ops ops = forwarded_fid_ops<Wrapper>([](fid* f) {
+    delete &Wrapper::of(f);
+    return 0;
+  });
+  ops.bind = [](fid* f, fid* other, std::uint64_t flags) {
+    return guarded_int([&] { return Wrapper::of(f).bind(other, flags); });
+  };
+  return ops;
+}
+
+/// Binds the event queue of the core's that is behind one of ours. `hold` keeps ours open.
+int bind_events(fid& core, fid_fabric* core_fabric, fid_t events, std::uint64_t flags,
+                children::ref& hold);
 
 }  // namespace gaudi::fi

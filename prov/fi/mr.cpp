@@ -18,9 +18,6 @@
 namespace gaudi::fi {
 namespace {
 
-// The bits of fi_mr_regattr's flags that libfabric 1.17 does not name yet.
-constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;  // FI_MR_DMABUF, since 1.20
-
 struct memory_region final : fid_mr {
   memory_region(domain& d, void* user_context) noexcept;
 

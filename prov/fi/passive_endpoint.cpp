@@ -14,21 +14,7 @@
 namespace gaudi::fi {
 namespace {
 
-int close(fid_t f) noexcept {
-  delete &passive_endpoint::of(f);
-  return 0;
-}
-
-int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
-  return guarded_int([&] { return passive_endpoint::of(f).bind(other, flags); });
-}
-
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = forwarded_fid_ops<passive_endpoint>(close);
-  ops.bind = bind;
-  return ops;
-}
-fi_ops fid_ops = make_fid_ops();
+fi_ops fid_ops = endpoint_fid_ops<passive_endpoint>();
 
 }  // namespace
 
@@ -43,11 +29,7 @@ passive_endpoint::passive_endpoint(children& parent, fid_fabric* core_fabric,
 
 int passive_endpoint::bind(fid_t other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
-  const auto events = event_queue::of(other).attach(core_fabric_);
-  if (!events) return events.code();
-  const int ret = core_->fid.ops->bind(&core_->fid, &(*events)->fid, flags);
-  if (ret == 0) events_hold_ = children::ref(event_queue::of(other).bound());
-  return ret;
+  return bind_events(core_->fid, core_fabric_, other, flags, events_hold_);
 }
 
 void passive_endpoint::present(fi_info& request) const {
