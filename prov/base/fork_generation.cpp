@@ -3,16 +3,15 @@
 
 #include <pthread.h>
 
-#include <atomic>
-
 namespace gaudi::base {
-namespace {
 
-std::atomic<unsigned> forks{0};
+std::atomic<unsigned> forks_so_far{0};
+
+namespace {
 
 bool watch() noexcept {
   return ::pthread_atfork(nullptr, nullptr,
-                          [] { forks.fetch_add(1, std::memory_order_relaxed); }) == 0;
+                          [] { forks_so_far.fetch_add(1, std::memory_order_relaxed); }) == 0;
 }
 
 }  // namespace
@@ -20,7 +19,7 @@ bool watch() noexcept {
 unsigned fork_generation() noexcept {
   static const bool watching = watch();
   static_cast<void>(watching);
-  return forks.load(std::memory_order_relaxed);
+  return current_fork_generation();
 }
 
 }  // namespace gaudi::base

@@ -21,6 +21,7 @@ namespace {
 
 int close_domain(fid_t f) noexcept {
   connected_domain& d = connected_domain::of(f);
+  if (d.belongs_to_parent()) return 0;
   if (const int ret = d.close()) {
     GAUDI_INFO(DOMAIN, "domain stays open: close its endpoints, queues and memory regions first\n");
     return ret;

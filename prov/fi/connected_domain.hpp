@@ -9,6 +9,7 @@
 #include "core/inner_domain.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
+#include "fi/parentage.hpp"
 #include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::fi {
@@ -25,6 +26,7 @@ class connected_domain final : public any_domain {
   static connected_domain& of(fid_t f) noexcept { return of(reinterpret_cast<fid_domain*>(f)); }
 
   [[nodiscard]] fid_domain* core() const noexcept { return core_->domain(); }
+  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
   [[nodiscard]] fid_fabric* core_fabric() const noexcept { return core_fabric_; }
   [[nodiscard]] bool hmem() const noexcept { return hmem_; }
   children& open_children() noexcept { return children_; }
@@ -41,6 +43,7 @@ class connected_domain final : public any_domain {
   connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
                    std::unique_ptr<core::inner_domain> core, void* context) noexcept;
 
+  const parentage parentage_;
   children::ref parent_;
   children children_;
   fid_fabric* const core_fabric_;

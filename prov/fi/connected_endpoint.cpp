@@ -60,6 +60,7 @@ int connected_endpoint::open(fid_domain* d, fi_info* info, fid_ep** out, void* c
   return guarded_int([&]() -> int {
     if (!info || !info->ep_attr || !out || info->ep_attr->type != FI_EP_MSG) return -FI_EINVAL;
     connected_domain& parent = connected_domain::of(d);
+    if (parent.belongs_to_parent()) return -FI_EOPBADSTATE;
     const core::unique_info core_info = core_info_behind(*info);
     if (!core_info) return -FI_ENOMEM;
     std::unique_ptr<connected_endpoint> self(

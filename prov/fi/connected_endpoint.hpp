@@ -7,6 +7,7 @@
 #include "core/fid.hpp"
 #include "fi/children.hpp"
 #include "fi/eq.hpp"
+#include "fi/parentage.hpp"
 
 namespace gaudi::fi {
 
@@ -22,12 +23,14 @@ class connected_endpoint final : public fid_ep {
   static connected_endpoint& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
 
   [[nodiscard]] fid_ep* core() const noexcept { return core_.get(); }
+  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
   int bind(fid_t other, std::uint64_t flags);
 
  private:
   connected_endpoint(children& parent, fid_fabric* core_fabric, void* context) noexcept;
   void adopt(fid_ep* core) noexcept;
 
+  const parentage parentage_;
   children::ref hold_;
   fid_fabric* const core_fabric_;
   children::ref events_hold_;
@@ -45,6 +48,7 @@ class passive_endpoint final : public fid_pep {
   static passive_endpoint& of(fid_t f) noexcept { return of(reinterpret_cast<fid_pep*>(f)); }
 
   [[nodiscard]] fid_pep* core() const noexcept { return core_.get(); }
+  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
   int bind(fid_t other, std::uint64_t flags);
 
   /// Makes the info of a connection request ours.
@@ -54,6 +58,7 @@ class passive_endpoint final : public fid_pep {
   passive_endpoint(children& parent, fid_fabric* core_fabric, core::unique_info info,
                    void* context) noexcept;
 
+  const parentage parentage_;
   children::ref hold_;
   fid_fabric* const core_fabric_;
   const core::unique_info info_;

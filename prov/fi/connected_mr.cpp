@@ -24,6 +24,8 @@ struct device_mr final : fid_mr {
 };
 
 int close_region(fid_t f) noexcept {
+  auto* const region = static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f));
+  if (region->parent.belongs_to_parent()) return 0;
   const std::unique_ptr<device_mr> self(static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f)));
   const std::lock_guard hold(self->parent.dmabufs_mutex());
   self->region.leave_core();
@@ -88,6 +90,7 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
   return guarded_int([&]() -> int {
     if (!attr || !out) return -FI_EINVAL;
     connected_domain& d = connected_domain::of(f);
+    if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
     const bool device = d.hmem() && attr->iface == FI_HMEM_SYNAPSEAI;
     if (device && (flags & from_dmabuf)) return register_dmabuf(d, *attr, flags, out);
     if (attr->iface == FI_HMEM_SYNAPSEAI) return register_device(d, *attr, out);

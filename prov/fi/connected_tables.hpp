@@ -31,6 +31,7 @@ template <class Wrapper>
 constexpr fi_ops forwarded_fid_ops(int (*close)(fid*)) noexcept {
   fi_ops ops = only_close(close);
   ops.control = [](fid* f, int command, void* arg) {
+    if (Wrapper::of(f).belongs_to_parent()) return -FI_EOPBADSTATE;
     fid* const core = &Wrapper::of(f).core()->fid;
     return core->ops->control(core, command, arg);
   };
@@ -45,10 +46,12 @@ constexpr fi_ops forwarded_fid_ops(int (*close)(fid*)) noexcept {
 template <class Wrapper>
 fi_ops endpoint_fid_ops() noexcept {
   fi_ops ops = forwarded_fid_ops<Wrapper>([](fid* f) {
-    delete &Wrapper::of(f);
+    // To close it would shut the connection down for the parent.
+    if (!Wrapper::of(f).belongs_to_parent()) delete &Wrapper::of(f);
     return 0;
   });
   ops.bind = [](fid* f, fid* other, std::uint64_t flags) {
+    if (Wrapper::of(f).belongs_to_parent()) return -FI_EOPBADSTATE;
     return guarded_int([&] { return Wrapper::of(f).bind(other, flags); });
   };
   return ops;

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/fork_generation.hpp"
 #include "base/log.hpp"
 #include "base/params.hpp"
 #include "device/table.hpp"
@@ -99,7 +98,6 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
                   .ops = &domain_ops,
                   .mr = &mr_ops}),
       parent_(parent),
-      fork_generation_(base::fork_generation()),
       // Several endpoints share the core's domain, so only a promise for the whole of it helps.
       lock_(info.domain_attr->threading != FI_THREAD_DOMAIN || asks_auto(info)),
       core_(std::move(core)),
@@ -110,18 +108,6 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       auto_progress_(asks_auto(info)),
       counts_targets_(info.caps & FI_RMA_EVENT),
       dmabufs_(*core_, base::params::get().dmabuf) {}
-
-bool domain::belongs_to_parent() const noexcept {
-  if (fork_generation_ == base::fork_generation()) [[likely]]
-    return false;
-  static std::atomic_flag warned;
-  if (!warned.test_and_set())
-    GAUDI_WARN(
-        DOMAIN,
-        "a domain was used in a process that came by fork from the one that opened it: it is "
-        "the parent's alone; open another one in the child\n");
-  return true;
-}
 
 int domain::add(proto::endpoint& e) {
   if (!e.wait_fds().empty()) {

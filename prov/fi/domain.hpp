@@ -14,6 +14,7 @@
 #include "device/device.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
+#include "fi/parentage.hpp"
 #include "fi/progress_thread.hpp"
 #include "proto/path_counters.hpp"
 #include "reg/dmabuf_registrar.hpp"
@@ -46,9 +47,8 @@ class domain final : public any_domain {
   /// Keys are chosen here, not by the application.
   [[nodiscard]] bool provider_keys() const noexcept { return provider_keys_; }
 
-  /// Opened by a process that this one came from by fork: nothing may be done with it here, not
-  /// even take its lock. Says so once.
-  [[nodiscard]] bool belongs_to_parent() const noexcept;
+  /// Nothing may be done with it here then, not even take its lock.
+  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
 
   // Under the lock.
   reg::key_table& keys() noexcept { return keys_; }
@@ -91,7 +91,7 @@ class domain final : public any_domain {
 
  private:
   children::ref parent_;
-  const unsigned fork_generation_;
+  const parentage parentage_;
   children children_;
   base::domain_lock lock_;
   std::unique_ptr<core::inner_domain> core_;

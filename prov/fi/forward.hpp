@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
 
 #include <type_traits>
 
@@ -9,7 +10,7 @@ namespace gaudi::fi {
 
 /// An entry of an operation table that calls the same entry of the core's object: `Wrapper` is the
 /// class of ours, whose core() is the other; `Table` is the member that holds the table, `Entry`
-/// the member of that.
+/// the member of that. What belongs to the parent of a fork gives -FI_EOPBADSTATE instead.
 ///
 ///   fi_ops_msg ops{..., .send = forward<connected_endpoint, &fid_ep::msg, &fi_ops_msg::send>};
 template <class Wrapper, auto Table, auto Entry>
@@ -18,10 +19,15 @@ struct forward_t {
   using function = R (*)(Object*, Args...);
 
   template <class R, class Object, class... Args>
-  constexpr operator function<R, Object, Args...>()
-      const noexcept {  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr operator function<R, Object, Args...>() const noexcept {
     return [](Object* object, Args... args) -> R {
-      auto* const core = Wrapper::of(object).core();
+      auto& own = Wrapper::of(object);
+      if constexpr (std::is_signed_v<R>) {
+        if (own.belongs_to_parent()) [[unlikely]]
+          return -FI_EOPBADSTATE;
+      }
+      auto* const core = own.core();
       if constexpr (std::is_same_v<Object, fid>) {
         return ((core->*Table)->*Entry)(&core->fid, args...);
       } else {
