@@ -137,7 +137,7 @@ verdict() {
   for status in "${statuses[@]}"; do
     case $status in
       0) ;;
-      $enodata | $enosys) [[ $result == FAIL ]] || result=NOTRUN ;;
+      "$enodata" | "$enosys") [[ $result == FAIL ]] || result=NOTRUN ;;
       143) ;; # ended because the other side had failed
       *) result=FAIL ;;
     esac

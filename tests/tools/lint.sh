@@ -37,7 +37,7 @@ check_shell() {
   need shellcheck
   # Sourced files are named from the root.
   cd "$source_dir"
-  find "$source_dir"/{util,tests,.ci} \( -name '*.sh' -o -name run \) -type f -print0 | xargs -0 shellcheck -x
+  find "$source_dir"/{util,tests,fabtests,.ci} \( -name '*.sh' -o -name run \) -type f -print0 | xargs -0 shellcheck -x
 }
 
 "check_$1"

@@ -30,7 +30,7 @@ options=(--oversubscribe --bind-to none -n "$ranks" --mca pml cm --mca mtl ofi
   --mca mpi_yield_when_idle 1 --mca mtl_base_verbose 1 -x FI_PROVIDER -x LD_LIBRARY_PATH)
 arguments=()
 if [[ ${MPI_ONE_SIDED:-} == btl ]]; then
-  options+=(--mca osc rdma --mca btl ofi,self)
+  options+=(--mca osc rdma --mca btl 'ofi,self')
   arguments=(no-swap)
 else
   options+=(--mca osc pt2pt --mca btl '^ofi,openib')
