@@ -43,7 +43,7 @@ END
 while (($#)); do
   case $1 in
     --sets) IFS=, read -ra lists <<<"${2:?--sets wants names}"; shift ;;
-    --from) from_file=${2:?--from wants a file}; shift ;;
+    --from) from_file=$(realpath -e "${2:?--from wants a file}") || exit 2; shift ;;
     --build) build=$(cd "${2:?--build wants a folder}" && pwd) || exit 2; shift ;;
     --libfabric) release=${2:?--libfabric wants 1.17 or 2.x}; shift ;;
     --timeout) time_limit=${2:?--timeout wants seconds}; shift ;;
@@ -94,6 +94,8 @@ export FI_PROVIDER=gaudi FI_PROVIDER_PATH=$build/prov FI_GAUDI_CORE=${FI_GAUDI_C
 export LD_LIBRARY_PATH=$prefix/libfabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+# What a test or a library leaves when it crashes goes with that folder.
+cd "$work" || exit 2
 readonly enodata=61 enosys=38 address=127.0.0.1
 
 is_unit() {
