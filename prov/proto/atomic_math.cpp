@@ -19,6 +19,13 @@ struct tag {
   using type = T;
 };
 
+// No types of C++, but of both compilers.
+__extension__ using int128 = __int128;
+__extension__ using uint128 = unsigned __int128;
+template <class T>
+constexpr bool is_integer =
+    std::is_integral_v<T> || std::is_same_v<T, int128> || std::is_same_v<T, uint128>;
+
 /// Calls `visit(tag<T>)` for the C++ type of a datatype. False: not offered.
 template <class Visit>
 bool with_type(fi_datatype type, Visit&& visit) {
@@ -39,6 +46,10 @@ bool with_type(fi_datatype type, Visit&& visit) {
       return visit(tag<std::int64_t>{}), true;
     case FI_UINT64:
       return visit(tag<std::uint64_t>{}), true;
+    case FI_INT128:
+      return visit(tag<int128>{}), true;
+    case FI_UINT128:
+      return visit(tag<uint128>{}), true;
     case FI_FLOAT:
       return visit(tag<float>{}), true;
     case FI_DOUBLE:
@@ -59,16 +70,16 @@ bool with_type(fi_datatype type, Visit&& visit) {
 /// Integers wrap around; in C++ only the unsigned ones may.
 template <class T>
 T sum(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  if constexpr (is_integer<T>) {
+    return static_cast<T>(static_cast<uint128>(a) + static_cast<uint128>(b));
   } else {
     return a + b;
   }
 }
 template <class T>
 T product(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  if constexpr (is_integer<T>) {
+    return static_cast<T>(static_cast<uint128>(a) * static_cast<uint128>(b));
   } else {
     return a * b;
   }
@@ -164,7 +175,7 @@ bool compute(fi_op op, T& value, T operand, T compare) {
   if constexpr (!is_complex<T>) {
     if (ordered_type(op, value, operand, compare)) return true;
   }
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (is_integer<T>) {
     if (bitwise(op, value, operand, compare)) return true;
   }
   return false;

@@ -137,6 +137,29 @@ TEST(atomic_math, reals) {
   expect_reals<long double>(FI_LONG_DOUBLE);
 }
 
+// Not by the templates above, whose arithmetic has 64 bits: by its halves.
+TEST(atomic_math, integers_of_128_bits) {
+  __extension__ using wide = unsigned __int128;
+  __extension__ using narrow = __int128;
+  const auto of = [](std::uint64_t high, std::uint64_t low) { return wide{high} << 64 | low; };
+  const auto all = std::numeric_limits<std::uint64_t>::max();
+  const auto check = [](fi_op op, wide value, wide operand, wide compare, wide expected) {
+    EXPECT_TRUE(applied<wide>(FI_UINT128, op, value, operand, compare) == expected) << op;
+  };
+  check(FI_SUM, of(1, all), of(2, 1), 0, of(4, 0));
+  check(FI_SUM, of(all, all), 1, 0, 0);
+  check(FI_PROD, of(0, std::uint64_t{1} << 63), 4, 0, of(2, 0));
+  check(FI_MAX, of(1, 0), of(0, all), 0, of(1, 0));
+  check(FI_BXOR, of(5, 3), of(4, 3), 0, of(1, 0));
+  check(FI_CSWAP, of(7, 8), of(1, 2), of(7, 8), of(1, 2));
+  check(FI_CSWAP, of(7, 8), of(1, 2), of(6, 8), of(7, 8));
+  check(FI_MSWAP, of(0xf0, 1), of(0x0f, 2), of(0xff, 0), of(0x0f, 1));
+  EXPECT_TRUE(applied<narrow>(FI_INT128, FI_MIN, 5, -6, 0) == -6);
+  EXPECT_TRUE(applied<narrow>(FI_INT128, FI_SUM, -1, -1, 0) == -2);
+  EXPECT_TRUE(is_offered(FI_INT128, FI_BOR, call::fetching));
+  EXPECT_EQ(size_of(FI_INT128), 16U);
+}
+
 TEST(atomic_math, complex_numbers) {
   expect_complex<float>(FI_FLOAT_COMPLEX);
   expect_complex<double>(FI_DOUBLE_COMPLEX);
