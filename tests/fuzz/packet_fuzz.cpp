@@ -43,7 +43,8 @@ struct scene {
     rma_access access{.target = to, .address = 0, .key = 5, .asked = reported()};
     v.ep->read(memory(sink, 64), access);
     v.ep->write(memory(source, long_message), access);
-    atomic_access atomic{.group = atomic_math::call::fetching, .target = to, .address = 0, .key = 5};
+    atomic_access atomic{
+        .group = atomic_math::call::fetching, .target = to, .address = 0, .key = 5};
     atomic.type = FI_UINT64;
     atomic.count = 1;
     atomic.operands = memory(source, 8);

@@ -255,7 +255,9 @@ TEST_F(connected, event_queue_can_be_slept_on) {
   EXPECT_EQ(poll(&readable, 1, 10000), 1);
   const event request = next_event(events.get());
   EXPECT_EQ(request.what, FI_CONNREQ);
-  fi_freeinfo(request.info);
+  // The core keeps a request until it is answered.
+  const core::unique_info theirs(request.info);
+  EXPECT_EQ(fi_reject(listener.get(), theirs->handle, nullptr, 0), 0);
 }
 
 TEST_F(connected, queue_of_the_core_can_be_slept_on) {

@@ -40,7 +40,8 @@ class scattered {
   void fill(const std::vector<std::byte>& bytes) {
     std::size_t at = 0;
     for (std::size_t i = 0; i < count_; ++i) {
-      std::memcpy(pieces_[i].iov_base, bytes.data() + at, pieces_[i].iov_len);
+      std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), pieces_[i].iov_len,
+                  static_cast<std::byte*>(pieces_[i].iov_base));
       at += pieces_[i].iov_len;
     }
   }
