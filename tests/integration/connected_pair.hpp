@@ -23,9 +23,6 @@ class connected_pair {
     fid_ptr<fid_cq> cq;
     fid_ptr<fid_ep> ep;
   };
-  end sender;
-  end receiver;
-
   [[nodiscard]] fid_domain* domain() const { return domain_.get(); }
   [[nodiscard]] const fi_info& info() const { return *info_; }
   [[nodiscard]] bool device() const { return device_; }
@@ -55,6 +52,11 @@ class connected_pair {
   fid_ptr<fid_eq> events_;
   fid_ptr<fid_domain> domain_;
   fid_ptr<fid_pep> listener_;
+
+ public:
+  // Last, so that they close before what they were opened in.
+  end sender;
+  end receiver;
 };
 
 /// Registered memory of a pair's domain, in its Gaudi or in the host.
