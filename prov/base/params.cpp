@@ -83,6 +83,23 @@ class reader {
     return spec.min;
   }
 
+  /// Names with commas between them.
+  [[nodiscard]] std::vector<std::string> names(param id) {
+    std::vector<std::string> found;
+    const std::string given = text(id);
+    for (std::size_t at = 0; !given.empty() && at <= given.size();) {
+      const std::size_t comma = std::min(given.find(',', at), given.size());
+      found.push_back(given.substr(at, comma - at));
+      at = comma + 1;
+    }
+    const auto bad = [](const std::string& name) {
+      return name.empty() || name.find_first_of(" \t") != std::string::npos;
+    };
+    if (std::any_of(found.begin(), found.end(), bad))
+      refuse(id, "names with a comma and no space between them");
+    return found;
+  }
+
   template <class Choice, std::size_t Count>
   [[nodiscard]] Choice choice(param id, const std::array<named<Choice>, Count>& names) {
     const std::string given = text(id);
@@ -124,6 +141,7 @@ result<params> params::parse(const lookup& text_of) {
   reader in(text_of);
   params p;
   p.core = in.choice(param::core, core_names);
+  p.nics = in.names(param::nic);
   p.hlthunk = in.text(param::hlthunk);
   p.device = in.text(param::device);
   p.eager_size = in.number(param::eager_size);

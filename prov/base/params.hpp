@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -43,6 +44,7 @@ struct param_spec {
 /// Order of `param_table`.
 enum class param : std::size_t {
   core,
+  nic,
   hlthunk,
   device,
   eager_size,
@@ -62,6 +64,10 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "libfabric provider that carries the data: auto (verbs where an RDMA device exists, else "
      "tcp), "
      "verbs or tcp"},
+    {"nic", "", 0, 0,
+     "NICs to use, the preferred one first: names of RDMA devices (or of interfaces, core tcp) "
+     "with "
+     "commas between them; empty: all, nearest to the Gaudi first"},
     {"hlthunk", "", 0, 0,
      "path of libhl-thunk.so; empty: the installed library, by its soname and then in the vendor's "
      "folder"},
@@ -89,6 +95,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
 /// The parsed parameters. Immutable once parsed, so any thread may read them.
 struct params {
   core_choice core = core_choice::automatic;
+  std::vector<std::string> nics;  ///< as libfabric names the core's domains
   std::string hlthunk;
   std::string device;
   std::size_t eager_size = 0;        ///< bytes

@@ -77,6 +77,10 @@ bool is_named(const char* name, const std::string& wanted) {
   return wanted.empty() || (name && wanted == name);
 }
 
+bool is_among(const char* name, std::span<const std::string> wanted) {
+  return wanted.empty() || (name && std::find(wanted.begin(), wanted.end(), name) != wanted.end());
+}
+
 bool has_format(std::uint32_t format, std::uint32_t wanted) {
   return wanted == FI_FORMAT_UNSPEC || wanted == FI_SOCKADDR || format == wanted;
 }
@@ -91,6 +95,7 @@ unique_info keep_matching(unique_info list, const query& q) {
     rest = std::exchange(one->next, nullptr);
     if (!is_named(one->fabric_attr->name, q.fabric_name)) continue;
     if (!is_named(one->domain_attr->name, q.domain_name)) continue;
+    if (!is_among(one->domain_attr->name, q.nics)) continue;
     if (!has_format(one->addr_format, q.addr_format)) continue;
     *tail = one.release();
     tail = &(*tail)->next;
@@ -128,7 +133,7 @@ base::result<unique_info> ask_chosen(const query& q, const char* provider) {
   // A question about any interface has an answer wherever the core provider works at all.
   const bool unrestricted = !q.node && !q.service && q.src_addr.empty() && q.dest_addr.empty() &&
                             q.addr_format == FI_FORMAT_UNSPEC && q.fabric_name.empty() &&
-                            q.domain_name.empty();
+                            q.domain_name.empty() && q.nics.empty();
   static std::atomic_flag warned;
   if (!found && unrestricted && !warned.test_and_set()) {
     GAUDI_WARN(
@@ -140,9 +145,22 @@ base::result<unique_info> ask_chosen(const query& q, const char* provider) {
   return found;
 }
 
-}  // namespace
+/// Hands the answer on; where there is none although NICs were chosen, the choice may be the
+/// reason.
+base::result<unique_info> with_nics(std::span<const std::string> nics,
+                                    base::result<unique_info> found) {
+  static std::atomic_flag warned;
+  if (found || nics.empty() || warned.test_and_set()) return found;
+  std::string names;
+  for (const auto& nic : nics) names += (names.empty() ? "" : ",") + nic;
+  GAUDI_WARN(CORE,
+             "FI_GAUDI_NIC=%s: none of these has what was asked for (%s); see the domains of "
+             "`fi_info -p verbs -t FI_EP_MSG`, or of -p tcp without an RDMA NIC\n",
+             names.c_str(), fi_strerror(-found.code()));
+  return found;
+}
 
-base::result<unique_info> get_info(const query& q) {
+base::result<unique_info> get_info_of_any(const query& q) {
   switch (q.core) {
     case base::core_choice::verbs:
       return ask_chosen(q, "verbs");
@@ -158,11 +176,18 @@ base::result<unique_info> get_info(const query& q) {
   return ask(q, "tcp");
 }
 
+}  // namespace
+
+base::result<unique_info> get_info(const query& q) {
+  return with_nics(q.nics, get_info_of_any(q));
+}
+
 base::result<unique_info> get_info_as_asked(const passed_on& q, fi_info& hints) {
   const auto text = [](const char* name) { return std::string(name ? name : ""); };
   const query names{.addr_format = hints.addr_format,
                     .fabric_name = text(hints.fabric_attr->name),
-                    .domain_name = text(hints.domain_attr->name)};
+                    .domain_name = text(hints.domain_attr->name),
+                    .nics = q.nics};
   const auto ask_one = [&](const char* provider) -> base::result<unique_info> {
     std::free(std::exchange(hints.fabric_attr->prov_name, ::strdup(provider)));
     if (!hints.fabric_attr->prov_name) return base::error{-FI_ENOMEM};
@@ -172,12 +197,12 @@ base::result<unique_info> get_info_as_asked(const passed_on& q, fi_info& hints) 
     if (!matching) return base::error{-FI_ENODATA};
     return matching;
   };
-  if (q.core == base::core_choice::verbs) return ask_one("verbs");
+  if (q.core == base::core_choice::verbs) return with_nics(q.nics, ask_one("verbs"));
   if (q.core == base::core_choice::automatic && q.rdma_present) {
     auto found = ask_one("verbs");
     if (found) return found;
   }
-  return ask_one("tcp");
+  return with_nics(q.nics, ask_one("tcp"));
 }
 
 bool inside_get_info() noexcept {

@@ -31,16 +31,17 @@ struct query {
   std::uint32_t addr_format = FI_FORMAT_UNSPEC;
   std::span<const std::byte> src_addr{};
   std::span<const std::byte> dest_addr{};
-  std::string fabric_name{};  ///< only this fabric; empty: any
-  std::string domain_name{};  ///< only this domain of the core provider; empty: any
+  std::string fabric_name{};            ///< only this fabric; empty: any
+  std::string domain_name{};            ///< only this domain of the core provider; empty: any
+  std::span<const std::string> nics{};  ///< only domains of these names; empty: any
   base::core_choice core = base::core_choice::automatic;
   bool rdma_present = false;  ///< automatic asks verbs first only where an RDMA device exists
 };
 
 /// The core provider's FI_EP_MSG infos for `q`, at least one, in the core provider's order. They
 /// are opened for FI_THREAD_DOMAIN and manual progress. -FI_ENODATA: nothing matches, or a warning
-/// has told that the core that the user chose is missing. Any thread; not from fi_prov_ini, where
-/// libfabric holds the lock that fi_getinfo takes.
+/// has told that the core or the NICs that the user chose are missing. Any thread; not from
+/// fi_prov_ini, where libfabric holds the lock that fi_getinfo takes.
 base::result<unique_info> get_info(const query& q);
 
 /// The other facts of a question whose hints are an application's.
@@ -49,6 +50,7 @@ struct passed_on {
   const char* node;
   const char* service;
   std::uint64_t flags;
+  std::span<const std::string> nics;  ///< as in query
   base::core_choice core;
   bool rdma_present;
 };

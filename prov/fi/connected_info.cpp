@@ -15,6 +15,7 @@
 #include "fi/info.hpp"
 #include "fi/info_offer.hpp"
 #include "fi/naming.hpp"
+#include "fi/nic_order.hpp"
 #include "topo/kernel_class.hpp"
 
 namespace gaudi::fi {
@@ -107,10 +108,12 @@ base::result<core::unique_info> list_connected(const connected_request& asked) {
                                         .node = asked.node,
                                         .service = asked.service,
                                         .flags = asked.flags,
+                                        .nics = asked.params.nics,
                                         .core = asked.params.core,
                                         .rdma_present = !topo::rdma_devices().empty()},
                                        *hints);
   if (!found) return found;
+  found = in_order(*std::move(found), order_in_use(asked.params));
   const bool hmem = asks_hmem(asked.hints);
   if (hmem) {
     if (const char* why = without_hmem(asked, **found)) {

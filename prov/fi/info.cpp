@@ -17,6 +17,7 @@
 #include "fi/connected_info.hpp"
 #include "fi/info_offer.hpp"
 #include "fi/naming.hpp"
+#include "fi/nic_order.hpp"
 #include "topo/kernel_class.hpp"
 
 namespace gaudi::fi {
@@ -260,9 +261,11 @@ base::result<core::unique_info> list_datagram(const request& r, const char* node
   q.node = node;
   q.service = service;
   q.flags = flags;
-  const auto core = core::get_info(q);
+  q.nics = r.params.nics;
+  auto core = core::get_info(q);
   if (!core) return core.failure();
-  return answer(**core, r);
+  const auto ordered = in_order(*std::move(core), order_in_use(r.params));
+  return answer(*ordered, r);
 }
 
 /// Reliable datagram endpoints come first: who leaves the choice to us can use them for everything.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/params.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
@@ -51,6 +52,12 @@ TEST(params, texts_are_taken_as_they_are) {
   EXPECT_EQ(p->device, "module:3");
 }
 
+TEST(params, names_are_separated_by_commas) {
+  EXPECT_THAT(parse({})->nics, testing::IsEmpty());
+  EXPECT_THAT(parse({{"nic", "mlx5_0"}})->nics, testing::ElementsAre("mlx5_0"));
+  EXPECT_THAT(parse({{"nic", "mlx5_1,mlx5_0"}})->nics, testing::ElementsAre("mlx5_1", "mlx5_0"));
+}
+
 TEST(params, numbers_take_suffixes) {
   const auto p = parse({{"eager_size", "8K"}, {"staging_chunk", "2m"}, {"unexpected_limit", "1G"}});
   ASSERT_TRUE(p);
@@ -68,11 +75,12 @@ TEST_P(bad_params, are_refused) {
 
 INSTANTIATE_TEST_SUITE_P(
     texts, bad_params,
-    testing::Values(std::pair("core", "TCP"), std::pair("core", ""), std::pair("dmabuf", "yes"),
-                    std::pair("rndv", "Read"), std::pair("eager_size", ""),
-                    std::pair("eager_size", "12x"), std::pair("eager_size", "-1"),
-                    std::pair("eager_size", "63"), std::pair("eager_size", "2M"),
-                    std::pair("eager_size", "1 K"),
+    testing::Values(std::pair("core", "TCP"), std::pair("nic", "a,,b"), std::pair("nic", "a,"),
+                    std::pair("nic", "a, b"), std::pair("nic", ","), std::pair("core", ""),
+                    std::pair("dmabuf", "yes"), std::pair("rndv", "Read"),
+                    std::pair("eager_size", ""), std::pair("eager_size", "12x"),
+                    std::pair("eager_size", "-1"), std::pair("eager_size", "63"),
+                    std::pair("eager_size", "2M"), std::pair("eager_size", "1 K"),
                     std::pair("unexpected_limit", "99999999999999999999"),
                     std::pair("unexpected_limit", "18014398509481984K"),
                     std::pair("staging_depth", "0x10"), std::pair("device_timeout", "3601")));

@@ -9,6 +9,7 @@
 #include <rdma/fi_errno.h>
 
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -53,6 +54,17 @@ TEST(get_info, honours_domain_and_format) {
   EXPECT_STREQ((*found)->domain_attr->name, "lo");
   EXPECT_EQ((*found)->addr_format, FI_SOCKADDR_IN);
   EXPECT_EQ((*found)->next, nullptr);
+}
+
+TEST(get_info, lists_only_the_nics_that_the_user_chose) {
+  const std::vector<std::string> chosen{"no_such_nic", "lo"};
+  const auto found = get_info(query{.nics = chosen, .core = gaudi::base::core_choice::tcp});
+  ASSERT_TRUE(found);
+  for (const fi_info* info = found->get(); info; info = info->next)
+    EXPECT_STREQ(info->domain_attr->name, "lo");
+  const std::vector<std::string> missing{"no_such_nic"};
+  EXPECT_EQ(get_info(query{.nics = missing, .core = gaudi::base::core_choice::tcp}).code(),
+            -FI_ENODATA);
 }
 
 TEST(get_info, an_unknown_domain_has_no_entry) {
