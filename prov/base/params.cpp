@@ -15,14 +15,6 @@
 namespace gaudi::base {
 namespace {
 
-std::string variable_name(const param_spec& spec) {
-  std::string name = "FI_GAUDI_";
-  for (const char* c = spec.name; *c != '\0'; ++c) {
-    name += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
-  }
-  return name;
-}
-
 std::optional<unsigned> suffix_shift(std::string_view suffix) {
   if (suffix.empty()) return 0;
   if (suffix == "K" || suffix == "k") return 10;
@@ -136,6 +128,14 @@ const char* text_from_libfabric(const char* name) {
 }
 
 }  // namespace
+
+std::string variable_name(const param_spec& spec) {
+  std::string name = "FI_GAUDI_";
+  for (const char* c = spec.name; *c != '\0'; ++c) {
+    name += static_cast<char>(std::toupper(static_cast<unsigned char>(*c)));
+  }
+  return name;
+}
 
 result<params> params::parse(const lookup& text_of) {
   reader in(text_of);

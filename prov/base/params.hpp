@@ -92,6 +92,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "through host memory) or auto (read: one message less)"},
 }};
 
+/// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
+std::string variable_name(const param_spec& spec);
+
 /// The parsed parameters. Immutable once parsed, so any thread may read them.
 struct params {
   core_choice core = core_choice::automatic;

@@ -75,10 +75,13 @@ base::result<inner_mr> inner_domain::register_memory(void* base, std::size_t len
   return inner_mr(unique_fid<fid_mr>(mr));
 }
 
+bool inner_domain::over_rdma() const noexcept {
+  return std::strcmp(info_->fabric_attr->prov_name, "verbs") == 0;
+}
+
 bool inner_domain::takes_dmabufs() const noexcept {
   // An older one does not look at the flag, and would take the descriptor for an address.
-  return fi_version() >= FI_VERSION(1, 20) &&
-         std::strcmp(info_->fabric_attr->prov_name, "verbs") == 0;
+  return fi_version() >= FI_VERSION(1, 20) && over_rdma();
 }
 
 base::result<inner_mr> inner_domain::register_dmabuf(const dmabuf_range& range,

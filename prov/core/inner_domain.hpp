@@ -61,7 +61,9 @@ class inner_domain {
   /// by virtual address. -FI_ENOMEM: the NIC or RLIMIT_MEMLOCK refuses more.
   base::result<inner_mr> register_memory(void* base, std::size_t length, std::uint64_t access);
 
-  /// Whether register_dmabuf can be asked at all: verbs, and a libfabric from 1.20 on.
+  /// Whether an RDMA NIC carries the data.
+  [[nodiscard]] bool over_rdma() const noexcept;
+  /// Whether register_dmabuf can be asked at all: over_rdma, and a libfabric from 1.20 on.
   [[nodiscard]] bool takes_dmabufs() const noexcept;
 
   /// Registers device memory; local operations and peers address it by device address. The core

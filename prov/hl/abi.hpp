@@ -65,6 +65,16 @@ struct dram_usage {
   std::byte later[48] = {};
 };
 
+/// struct hlthunk_open_stats_info, with room for fields of later releases.
+struct open_stats {
+  std::uint64_t open_counter = 0;
+  std::uint64_t last_open_period_ms = 0;
+  std::uint8_t is_compute_ctx_active = 0;
+  std::uint8_t compute_ctx_in_release = 0;
+  std::byte later[46] = {};
+};
+static_assert(sizeof(open_stats) == 64 && offsetof(open_stats, is_compute_ctx_active) == 16);
+
 /// The LIN_DMA packet of a PDMA queue, the same size on all generations.
 struct lin_dma {
   std::uint32_t size;

@@ -58,6 +58,7 @@ const char* resolve(void* library, functions& table) {
   find.required(table.get_hw_ip_info, "hlthunk_get_hw_ip_info");
   find.required(table.get_dram_usage, "hlthunk_get_dram_usage");
   find.required(table.get_device_status_info, "hlthunk_get_device_status_info");
+  find.optional(table.get_open_stats, "hlthunk_get_open_stats");
   find.required(table.device_memory_alloc, "hlthunk_device_memory_alloc");
   find.required(table.device_memory_free, "hlthunk_device_memory_free");
   find.required(table.device_memory_map, "hlthunk_device_memory_map");
@@ -67,6 +68,7 @@ const char* resolve(void* library, functions& table) {
                 "hlthunk_device_mapped_memory_export_dmabuf_fd");
   find.required(table.command_submission, "hlthunk_command_submission");
   find.required(table.wait_for_cs, "hlthunk_wait_for_cs");
+  find.optional(table.cs_flush_pci_hbw_writes, "hlthunk_cs_flush_pci_hbw_writes");
   return find.missing();
 }
 

@@ -123,6 +123,13 @@ result<device_status> thunk::status(int fd) const {
   return static_cast<device_status>(status);
 }
 
+result<bool> thunk::in_use(int fd) const {
+  open_stats stats;
+  const auto rc = call(table_.get_open_stats, fd, &stats);
+  if (!rc) return rc.failure();
+  return stats.is_compute_ctx_active != 0;
+}
+
 result<std::uint64_t> thunk::allocate(int fd, std::uint64_t size, bool contiguous) const {
   return call_u64(table_.device_memory_alloc, fd, size, std::uint64_t{0}, contiguous, false);
 }
@@ -172,6 +179,10 @@ result<cs_status> thunk::wait(int fd, std::uint64_t seq, std::uint64_t timeout_u
       break;
   }
   return error{-FI_EIO};
+}
+
+result<void> thunk::flush_pci_writes(int fd) const {
+  return call_void(table_.cs_flush_pci_hbw_writes, fd);
 }
 
 }  // namespace gaudi::hl

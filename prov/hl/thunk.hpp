@@ -25,6 +25,7 @@ struct functions {
   int (*get_hw_ip_info)(int fd, void* info) = nullptr;
   int (*get_dram_usage)(int fd, dram_usage* usage) = nullptr;
   device_status (*get_device_status_info)(int fd) = nullptr;
+  int (*get_open_stats)(int fd, open_stats* stats) = nullptr;  // optional
   std::uint64_t (*device_memory_alloc)(int fd, std::uint64_t size, std::uint64_t page_size,
                                        bool contiguous, bool shared) = nullptr;
   int (*device_memory_free)(int fd, std::uint64_t handle) = nullptr;
@@ -38,6 +39,7 @@ struct functions {
   int (*command_submission)(int fd, cs_in* in, cs_out* out) = nullptr;
   int (*wait_for_cs)(int fd, std::uint64_t seq, std::uint64_t timeout_us,
                      std::uint32_t* status) = nullptr;
+  int (*cs_flush_pci_hbw_writes)(int fd) = nullptr;  // optional
 };
 
 /// The facts of hlthunk_get_hw_ip_info that the provider needs. Sizes in bytes.
@@ -87,6 +89,9 @@ class thunk {
   [[nodiscard]] base::result<hw_info> hardware(int fd) const;
   [[nodiscard]] base::result<dram_usage> memory_usage(int fd) const;
   [[nodiscard]] base::result<device_status> status(int fd) const;
+  /// Whether a process has the device open for computing; any node's descriptor will do.
+  /// -FI_ENOSYS: an old library.
+  [[nodiscard]] base::result<bool> in_use(int fd) const;
 
   /// Allocates device memory, which the driver rounds up to its page; the value is a handle for
   /// free_memory and map_memory. Not for Gaudi1, whose library answers 0 always.
@@ -111,6 +116,11 @@ class thunk {
   /// submission is -FI_ETIMEDOUT or -FI_EIO.
   [[nodiscard]] base::result<cs_status> wait(int fd, std::uint64_t seq,
                                              std::uint64_t timeout_us) const;
+
+  /// Returns when what others on the PCI bus have written to the device before is in its memory:
+  /// the driver reads a register behind the same interface. -FI_ENOSYS, -FI_EOPNOTSUPP: this
+  /// library, driver or generation cannot.
+  [[nodiscard]] base::result<void> flush_pci_writes(int fd) const;
 
  private:
   functions table_;

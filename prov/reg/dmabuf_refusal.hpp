@@ -3,12 +3,29 @@
 
 namespace gaudi::reg {
 
+/// What stands between a NIC and a Gaudi's memory.
+enum class refusal_cause {
+  old_libfabric,
+  no_kernel_support,
+  nic_driver,
+  peer_to_peer,
+  small_bar,
+  descriptors,
+  locked_memory,
+  no_export,
+  other,
+};
+
 /// Why a NIC did not take a dma-buf.
 struct dmabuf_refusal {
+  refusal_cause cause;
   const char* reason;  ///< in words
   const char* remedy;  ///< what the user can do
   bool final;          ///< asking again in this process is of no use
 };
+
+/// libfabric before 1.20 has no dma-bufs.
+dmabuf_refusal explain_old_libfabric() noexcept;
 
 /// What an error (-FI_E*) of registering a dma-buf means; codes as the kernel's RDMA core and
 /// libfabric's verbs provider give them.

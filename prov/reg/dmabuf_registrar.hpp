@@ -15,6 +15,19 @@
 
 namespace gaudi::reg {
 
+/// One registration as it was tried.
+struct dmabuf_attempt {
+  core::inner_mr mr;     ///< empty: it failed
+  int code;              ///< 0, or -FI_E*
+  dmabuf_refusal why{};  ///< where it failed
+};
+
+/// Exports the allocation at `where` and registers it with the NIC of `core` for all local
+/// operations and for those of FI_REMOTE_READ | FI_REMOTE_WRITE that are set in `access`. The
+/// caller keeps the allocation while it keeps the registration.
+dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
+                               const device::location& where, std::uint64_t access);
+
 /// Makes device memory known to the NIC of one domain, so that it reads and writes it without a
 /// copy: one registration for an allocation and for what peers may do to it, shared by all who
 /// want it. The first one for a device is the probe: where it fails for good, the domain stages
@@ -36,19 +49,21 @@ class dmabuf_registrar {
   base::result<registration> obtain(device::device& on, std::uint64_t address,
                                     std::uint64_t access);
 
+  /// Registrations that the NIC did not take, so that the memory is staged.
+  [[nodiscard]] std::uint64_t refusals() const noexcept { return refusals_; }
+
  private:
   // An allocation by its number in the process, and what peers may do.
   using name = std::pair<std::uint64_t, std::uint64_t>;
 
-  base::result<registration> make(device::device& on, const device::location& where,
-                                  std::uint64_t access);
   base::result<registration> refused(device::device& on, int code, const dmabuf_refusal& why);
-  [[nodiscard]] base::result<registration> without(int code) const noexcept;
+  base::result<registration> without(int code) noexcept;
 
   core::inner_domain& core_;
   const base::dmabuf_choice choice_;
   std::map<name, std::weak_ptr<const core::inner_mr>> known_;
   std::map<const device::device*, int> refused_for_good_;  // with the code
+  std::uint64_t refusals_ = 0;
 };
 
 }  // namespace gaudi::reg

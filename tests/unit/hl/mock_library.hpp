@@ -26,6 +26,7 @@ class mock_library {
   MOCK_METHOD(int, get_hw_ip_info, (int, void*));
   MOCK_METHOD(int, get_dram_usage, (int, hl::dram_usage*));
   MOCK_METHOD(hl::device_status, get_device_status_info, (int));
+  MOCK_METHOD(int, get_open_stats, (int, hl::open_stats*));
   MOCK_METHOD(std::uint64_t, device_memory_alloc, (int, std::uint64_t, std::uint64_t, bool, bool));
   MOCK_METHOD(int, device_memory_free, (int, std::uint64_t));
   MOCK_METHOD(std::uint64_t, device_memory_map, (int, std::uint64_t, std::uint64_t));
@@ -35,6 +36,7 @@ class mock_library {
               (int, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t));
   MOCK_METHOD(int, command_submission, (int, hl::cs_in*, hl::cs_out*));
   MOCK_METHOD(int, wait_for_cs, (int, std::uint64_t, std::uint64_t, std::uint32_t*));
+  MOCK_METHOD(int, cs_flush_pci_hbw_writes, (int));
 
   static hl::functions table() {
     return {
@@ -49,6 +51,7 @@ class mock_library {
         .get_hw_ip_info = route<&mock_library::get_hw_ip_info>,
         .get_dram_usage = route<&mock_library::get_dram_usage>,
         .get_device_status_info = route<&mock_library::get_device_status_info>,
+        .get_open_stats = route<&mock_library::get_open_stats>,
         .device_memory_alloc = route<&mock_library::device_memory_alloc>,
         .device_memory_free = route<&mock_library::device_memory_free>,
         .device_memory_map = route<&mock_library::device_memory_map>,
@@ -56,7 +59,8 @@ class mock_library {
         .memory_unmap = route<&mock_library::memory_unmap>,
         .device_mapped_memory_export_dmabuf_fd = route<&mock_library::export_dmabuf>,
         .command_submission = route<&mock_library::command_submission>,
-        .wait_for_cs = route<&mock_library::wait_for_cs>};
+        .wait_for_cs = route<&mock_library::wait_for_cs>,
+        .cs_flush_pci_hbw_writes = route<&mock_library::cs_flush_pci_hbw_writes>};
   }
 
  private:

@@ -97,6 +97,35 @@ TEST_F(thunk, hardware_reads_the_fields_where_they_are) {
   EXPECT_EQ(info->dram_page_size, std::uint64_t{768 << 20});
 }
 
+TEST_F(thunk, a_device_is_in_use_while_a_compute_context_is_active) {
+  EXPECT_CALL(library, get_open_stats(5, _))
+      .WillOnce([](int, gaudi::hl::open_stats* stats) {
+        stats->is_compute_ctx_active = 1;
+        return 0;
+      })
+      .WillOnce(Return(0))
+      .WillOnce(Return(-ENODEV));
+  EXPECT_TRUE(*call.in_use(5));
+  EXPECT_FALSE(*call.in_use(5));
+  EXPECT_EQ(call.in_use(5).code(), -FI_ENODEV);
+}
+
+TEST_F(thunk, functions_that_an_old_library_lacks_are_enosys) {
+  table.get_open_stats = nullptr;
+  table.cs_flush_pci_hbw_writes = nullptr;
+  const gaudi::hl::thunk old(table);
+  EXPECT_EQ(old.in_use(5).code(), -FI_ENOSYS);
+  EXPECT_EQ(old.flush_pci_writes(5).code(), -FI_ENOSYS);
+}
+
+TEST_F(thunk, flush_gives_the_drivers_answer) {
+  EXPECT_CALL(library, cs_flush_pci_hbw_writes(5))
+      .WillOnce(Return(0))
+      .WillOnce(Return(-EOPNOTSUPP));
+  EXPECT_TRUE(call.flush_pci_writes(5));
+  EXPECT_EQ(call.flush_pci_writes(5).code(), -FI_EOPNOTSUPP);
+}
+
 TEST_F(thunk, wait_does_not_read_the_status_of_a_failure) {
   EXPECT_CALL(library, wait_for_cs(5, 11, 0, _))
       .WillOnce(DoAll(SetArgPointee<3>(0), Return(-ENODEV)));

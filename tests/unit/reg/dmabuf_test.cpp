@@ -32,6 +32,7 @@ TEST(dmabuf_refusal, gives_up_only_where_asking_again_cannot_help) {
   for (const int code : {EMFILE, ENFILE, ENOMEM, EIO})
     EXPECT_FALSE(explain_refusal(-code).final) << code;
   EXPECT_TRUE(explain_no_export(-FI_EOPNOTSUPP).final);
+  EXPECT_TRUE(explain_old_libfabric().final);
   EXPECT_FALSE(explain_no_export(-EIO).final);
 }
 
@@ -65,6 +66,12 @@ TEST_F(registrar_over_tcp, stages_without_exporting_anything) {
 TEST_F(registrar_over_tcp, fails_where_staging_is_forbidden) {
   dmabuf_registrar registrar(*core_, dmabuf_choice::on);
   EXPECT_EQ(registrar.obtain(*device_, address_, 0).code(), -FI_EOPNOTSUPP);
+}
+
+TEST_F(registrar_over_tcp, refuses_nothing_where_no_nic_was_asked) {
+  dmabuf_registrar registrar(*core_, dmabuf_choice::automatic);
+  ASSERT_TRUE(registrar.obtain(*device_, address_, 0));
+  EXPECT_EQ(registrar.refusals(), 0U);
 }
 
 }  // namespace

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""gaudi_info on simulated Gaudis: what its JSON says, its exit status, and that it opens nothing unasked."""
+
+import json
+import os
+import subprocess
+import sys
+
+TOOL, PROVIDERS, LIBRARY = sys.argv[1:4]
+
+
+def run(*options, **variables):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FI_", "HLSIM_"))}
+    environment.update(FI_PROVIDER_PATH=PROVIDERS, FI_GAUDI_HLTHUNK=LIBRARY, HLSIM_DEVICES="2")
+    environment.update({name: value for name, value in variables.items() if value is not None})
+    for name in [name for name, value in variables.items() if value is None]:
+        del environment[name]
+    return subprocess.run([TOOL, *options], env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def document(*options, **variables):
+    done = run("--json", *options, **variables)
+    return done.returncode, json.loads(done.stdout)
+
+
+def expect(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+code, facts = document()
+expect(code == 0 and "verdict" not in facts, "a plain listing")
+expect([d["name"] for d in facts["devices"]] == ["simulated Gaudi2"] * 2, "two simulated devices")
+expect([d["state"] for d in facts["devices"]] == ["free"] * 2, "both free: the listing opens none")
+expect(facts["devices"][1]["hbm_free"] == facts["devices"][1]["hbm_total"] > 0, "memory")
+expect(facts["software"]["provider_found"], "libfabric finds the provider")
+given = {p["name"] for p in facts["parameters"] if p["given"]}
+expect(given == {"FI_GAUDI_HLTHUNK"}, f"parameters that were given: {given}")
+
+code, facts = document(FI_GAUDI_CORE="tcp", FI_GAUDI_RNDV="write")
+expect(facts["software"]["core"] == "tcp", "the core that was chosen")
+expect([p["value"] for p in facts["parameters"] if p["name"] == "FI_GAUDI_RNDV"] == ["write"], "a value given")
+
+doctor = [("a bad parameter", 30, {"FI_GAUDI_RNDV": "x"}),
+          ("a provider that is hidden", 31, {"FI_PROVIDER": "^gaudi"}),
+          ("a library that is missing", 10, {"FI_GAUDI_HLTHUNK": "/no/such/library.so"})]
+if not os.path.isdir("/sys/class/infiniband") or not os.listdir("/sys/class/infiniband"):
+    doctor.append(("a machine without an RDMA device", 20, {}))
+for what, status, variables in doctor:
+    code, facts = document("--doctor", **variables)
+    expect(code == status == facts["verdict"]["code"], f"{what}: exit status {code}, not {status}")
+    expect(facts["verdict"]["finding"] and facts["verdict"]["remedy"], f"{what}: finding and remedy")
+    text = run("--doctor", **variables)
+    expect(text.returncode == status and "To change that: " in text.stdout, f"{what}, as text")
+    expect(all(len(line) <= 80 for line in text.stdout.split("Verdict")[0].splitlines()
+               if "FI_GAUDI_HLTHUNK" not in line), f"{what}: 80 columns")
+
+expect(run("--no-such-option").returncode == 2, "a bad option")
+expect(run("--sysfs", "/no/such/folder").returncode == 2, "a folder that is missing")
+print("gaudi_info: all as expected")

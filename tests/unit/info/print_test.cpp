@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The look of gaudi_info on a server with eight Gaudis and nine NICs.
+#include "print.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "../topo/recorded_sysfs.hpp"
+#include "collect.hpp"
+
+namespace gaudi::info {
+namespace {
+
+using topo::test::recorded_sysfs;
+
+report server() {
+  const recorded_sysfs machine("four_switches");
+  report r;
+  r.nics = collect_nics(machine.root());
+  for (auto& n : r.nics) {
+    n.driver = "mlx5_core";
+    n.link = "ACTIVE";
+    n.rate = "200 Gb/sec (4X HDR)";
+    n.layer = "InfiniBand";
+    n.offered = true;
+  }
+  int index = 0;
+  for (const char* bus_id : {"0000:19:00.0", "0000:1a:00.0", "0000:33:00.0", "0000:34:00.0",
+                             "0000:9a:00.0", "0000:9b:00.0", "0000:cc:00.0", "0000:cd:00.0"})
+    r.devices.push_back({.index = index++,
+                         .name = "Gaudi2",
+                         .bus_id = bus_id,
+                         .place = topo::place_of_function(bus_id, machine.root()),
+                         .module_id = 3,
+                         .hbm_total = std::uint64_t{96} << 30,
+                         .hbm_free = std::uint64_t{95} << 30,
+                         .state = "in use"});
+  r.probed = true;
+  for (std::size_t nic = 0; nic < r.nics.size(); ++nic)
+    r.probes.push_back({.device = 0,
+                        .nic = nic,
+                        .zero_copy = nic < 4,
+                        .code = nic < 4 ? 0 : -1,
+                        .why = nic < 4 ? reg::dmabuf_refusal{} : reg::explain_refusal(-1)});
+  return r;
+}
+
+std::string text_of(const report& r) {
+  testing::internal::CaptureStdout();
+  print_text(r);
+  std::fflush(stdout);
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST(text, fits_eighty_columns) {
+  std::istringstream lines(text_of(server()));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+}
+
+TEST(text, shows_distance_and_path_of_each_pair) {
+  const std::string text = text_of(server());
+  EXPECT_THAT(text, testing::HasSubstr("mlx5_0"));
+  // The first Gaudi was tried with all: its own switch, the other switch of the socket, ...
+  EXPECT_THAT(text, testing::ContainsRegex("gaudi0 +PIX Z +PIX Z +NODE Z +NODE Z +NODE S +SYS S"));
+  EXPECT_THAT(text,
+              testing::ContainsRegex("gaudi7 +SYS +SYS +SYS +SYS +SYS +NODE +NODE +PIX +PIX"));
+}
+
+TEST(text, says_so_where_there_is_nothing) {
+  const std::string text = text_of(report{});
+  EXPECT_THAT(text, testing::HasSubstr("Gaudis\n  none\n"));
+  EXPECT_THAT(text, testing::HasSubstr("RDMA devices\n  none"));
+  EXPECT_THAT(text, testing::HasSubstr("libhl-thunk"));
+}
+
+TEST(json, is_a_document_with_all_pairs) {
+  const report r = server();
+  const verdict v{cause::peer_to_peer, "finding", "remedy"};
+  testing::internal::CaptureStdout();
+  print_json(r, &v);
+  std::fflush(stdout);
+  const auto document = nlohmann::json::parse(testing::internal::GetCapturedStdout());
+  EXPECT_EQ(document["devices"].size(), 8U);
+  EXPECT_EQ(document["nics"].size(), 9U);
+  EXPECT_EQ(document["ways"].size(), 72U);
+  EXPECT_EQ(document["ways"][0]["distance"], "PIX");
+  EXPECT_EQ(document["ways"][0]["path"], "zero-copy");
+  EXPECT_EQ(document["ways"][8]["path"], "staged");
+  EXPECT_FALSE(document["ways"][71].contains("path"));
+  EXPECT_EQ(document["verdict"]["code"], 43);
+}
+
+}  // namespace
+}  // namespace gaudi::info

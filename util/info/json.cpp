@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "print.hpp"
+#include "topo/distance.hpp"
+
+namespace gaudi::info {
+namespace {
+
+using nlohmann::json;
+
+json devices(const report& r) {
+  json list = json::array();
+  for (const auto& d : r.devices)
+    list.push_back({{"index", d.index},
+                    {"name", d.name},
+                    {"pci", d.bus_id},
+                    {"pci_path", d.place.path},
+                    {"numa_node", d.place.numa_node},
+                    {"module_id", d.module_id},
+                    {"hbm_total", d.hbm_total},
+                    {"hbm_free", d.hbm_free},
+                    {"state", d.state}});
+  return list;
+}
+
+json nics(const report& r) {
+  json list = json::array();
+  for (const auto& n : r.nics) {
+    json nic{{"name", n.name},           {"driver", n.driver},
+             {"link", n.link},           {"rate", n.rate},
+             {"link_layer", n.layer},    {"pci", n.place.bus_id()},
+             {"pci_path", n.place.path}, {"numa_node", n.place.numa_node}};
+    if (r.probed) nic["offered"] = n.offered;
+    list.push_back(std::move(nic));
+  }
+  return list;
+}
+
+const probe_fact* probe_of(const report& r, std::size_t device, std::size_t nic) {
+  for (const auto& p : r.probes)
+    if (p.device == device && p.nic == nic) return &p;
+  return nullptr;
+}
+
+json ways(const report& r) {
+  json list = json::array();
+  for (std::size_t device = 0; device < r.devices.size(); ++device) {
+    for (std::size_t nic = 0; nic < r.nics.size(); ++nic) {
+      json way{
+          {"device", r.devices[device].index},
+          {"nic", r.nics[nic].name},
+          {"distance", topo::label_of(topo::between(r.devices[device].place, r.nics[nic].place))}};
+      if (const probe_fact* p = probe_of(r, device, nic)) {
+        way["path"] = p->zero_copy ? "zero-copy" : "staged";
+        if (!p->zero_copy) {
+          way["reason"] = p->why.reason;
+          way["remedy"] = p->why.remedy;
+          way["error"] = fi_strerror(std::abs(p->code));
+        }
+      }
+      list.push_back(std::move(way));
+    }
+  }
+  return list;
+}
+
+json software(const software_fact& s) {
+  json facts{{"libfabric", s.libfabric},
+             {"provider_found", s.provider_found},
+             {"core", s.core},
+             {"libhl_thunk", s.thunk},
+             {"kernel", s.kernel},
+             {"open_files", s.open_files},
+             {"locked_memory", s.locked_memory}};
+  facts["kernel_has_dmabuf_rdma"] =
+      s.kernel_has_dmabuf_rdma ? json(*s.kernel_has_dmabuf_rdma) : json(nullptr);
+  return facts;
+}
+
+json parameters(const report& r) {
+  json list = json::array();
+  for (const auto& p : r.parameters)
+    list.push_back(
+        {{"name", p.variable}, {"value", p.value}, {"given", p.given}, {"valid", p.valid}});
+  return list;
+}
+
+}  // namespace
+
+void print_json(const report& r, const verdict* v) {
+  json document{{"tool", "gaudi_info"},
+                {"version", GAUDI_INFO_VERSION},
+                {"devices", devices(r)},
+                {"nics", nics(r)},
+                {"ways", ways(r)},
+                {"software", software(r.software)},
+                {"parameters", parameters(r)}};
+  if (v)
+    document["verdict"] = {
+        {"code", static_cast<int>(v->what)}, {"finding", v->finding}, {"remedy", v->remedy}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+}  // namespace gaudi::info

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reg/dmabuf_refusal.hpp"
+#include "topo/pci_place.hpp"
+
+namespace gaudi::info {
+
+/// A Gaudi as its control node shows it.
+struct device_fact {
+  int index = 0;
+  std::string name;  ///< "Gaudi2", or the stand-in's "simulated Gaudi2"
+  std::string bus_id;
+  topo::pci_place place;
+  std::uint32_t module_id = 0;
+  std::uint64_t hbm_total = 0;  ///< bytes
+  std::uint64_t hbm_free = 0;   ///< bytes
+  std::string state;            ///< "free", "in use", "in reset", ..., or why it is not known
+};
+
+/// An RDMA device as sysfs shows it.
+struct nic_fact {
+  std::string name;
+  std::string driver;
+  std::string link;   ///< of the first port: "ACTIVE", "DOWN", ...
+  std::string rate;   ///< "100 Gb/sec (4X EDR)"
+  std::string layer;  ///< "InfiniBand" or "Ethernet"
+  topo::pci_place place;
+  bool offered = false;  ///< libfabric has a FI_EP_MSG endpoint on it
+};
+
+/// What trying to register a device's memory with a NIC came to.
+struct probe_fact {
+  std::size_t device = 0;  ///< place in report::devices
+  std::size_t nic = 0;     ///< place in report::nics
+  bool zero_copy = false;
+  int code = 0;  ///< -FI_E* where it failed
+  reg::dmabuf_refusal why{};
+};
+
+/// A device that could not be opened for the probe.
+struct unprobed_fact {
+  std::size_t device = 0;
+  int code = 0;
+};
+
+/// A FI_GAUDI_* parameter.
+struct parameter_fact {
+  std::string variable;
+  std::string value;
+  bool given = false;  ///< by the environment; else the default
+  bool valid = true;
+};
+
+struct software_fact {
+  std::string libfabric;  ///< release that runs
+  std::string core;       ///< what would carry the data: "verbs", "tcp", or empty
+  bool provider_found = false;
+  std::string thunk;  ///< the stand-in's name, "installed", or empty: none
+  std::string kernel;
+  std::optional<bool> kernel_has_dmabuf_rdma;  ///< nothing: /proc/kallsyms cannot be read
+  std::uint64_t open_files = 0;                ///< RLIMIT_NOFILE
+  std::uint64_t locked_memory = 0;             ///< RLIMIT_MEMLOCK, bytes
+};
+
+/// All that the tool found out.
+struct report {
+  std::vector<device_fact> devices;
+  std::vector<nic_fact> nics;
+  software_fact software;
+  std::vector<parameter_fact> parameters;
+  bool probed = false;
+  std::vector<probe_fact> probes;
+  std::vector<unprobed_fact> unprobed;
+};
+
+}  // namespace gaudi::info
