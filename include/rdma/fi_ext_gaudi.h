@@ -100,6 +100,7 @@ struct fi_gaudi_path_stats {
 	uint64_t zero_copy_ops;		/* of the direct ones: on device memory, which the NIC read or wrote itself */
 	uint64_t zero_copy_bytes;
 	uint64_t refused_registrations;	/* of device memory by the NIC: that memory is staged */
+	uint64_t flushes;		/* before completions: what the NIC wrote to device memory is visible there */
 };
 
 struct fi_gaudi_ops {

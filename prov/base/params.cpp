@@ -55,6 +55,13 @@ constexpr std::array<named<rendezvous_choice>, 4> rndv_names{{
     {"staged", rendezvous_choice::staged},
 }};
 
+constexpr std::array<named<flush_choice>, 4> flush_names{{
+    {"auto", flush_choice::automatic},
+    {"read", flush_choice::read},
+    {"driver", flush_choice::driver},
+    {"off", flush_choice::off},
+}};
+
 /// Reads one parameter after the other and remembers whether one was bad.
 class reader {
  public:
@@ -152,6 +159,7 @@ result<params> params::parse(const lookup& text_of) {
   p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));
   p.dmabuf = in.choice(param::dmabuf, dmabuf_names);
   p.rndv = in.choice(param::rndv, rndv_names);
+  p.flush = in.choice(param::flush, flush_names);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }

@@ -31,6 +31,14 @@ enum class rendezvous_choice {
   staged,     // device memory through host buffers, whatever the NIC can
 };
 
+/// How data that a NIC wrote to device memory is flushed before its completion (FI_GAUDI_FLUSH).
+enum class flush_choice {
+  automatic,  // read, else driver, else not at all after a warning
+  read,       // by a read of the NIC
+  driver,     // by the Gaudi's driver
+  off,
+};
+
 /// One FI_GAUDI_* parameter as the user sees it. A number is a decimal count with an optional
 /// suffix K, M or G (powers of 1024) and must lie in [min, max]; a text has max == 0.
 struct param_spec {
@@ -55,6 +63,7 @@ enum class param : std::size_t {
   device_timeout,
   dmabuf,
   rndv,
+  flush,
   count_,
 };
 
@@ -90,6 +99,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"rndv", "auto", 0, 0,
      "how long messages move: read (by the receiver), write (by the sender), staged (device memory "
      "through host memory) or auto (read: one message less)"},
+    {"flush", "auto", 0, 0,
+     "how data that a NIC wrote to device memory is made visible there before its completion: read "
+     "(by the NIC), driver, off or auto (read, else driver)"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
@@ -109,6 +121,7 @@ struct params {
   std::chrono::seconds device_timeout{0};
   dmabuf_choice dmabuf = dmabuf_choice::automatic;
   rendezvous_choice rndv = rendezvous_choice::automatic;
+  flush_choice flush = flush_choice::automatic;
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

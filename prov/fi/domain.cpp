@@ -107,7 +107,8 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
       auto_progress_(asks_auto(info)),
       counts_targets_(info.caps & FI_RMA_EVENT),
-      dmabufs_(*core_, base::params::get().dmabuf) {}
+      dmabufs_(*core_, base::params::get().dmabuf),
+      flush_(*core_, base::params::get().flush) {}
 
 int domain::add(proto::endpoint& e) {
   if (!e.wait_fds().empty()) {

@@ -68,7 +68,7 @@ fi_ops_ep ep_ops{.size = sizeof(fi_ops_ep),
                  .rx_size_left = not_supported,
                  .tx_size_left = not_supported};
 
-proto::endpoint::settings settings_for(const domain& d, const fi_info& info) {
+proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
   const base::params& p = base::params::get();
   return {.directed_receive = (info.caps & FI_DIRECTED_RECV) != 0,
           .source_errors = (info.caps & FI_SOURCE_ERR) != 0,
@@ -79,7 +79,8 @@ proto::endpoint::settings settings_for(const domain& d, const fi_info& info) {
           .staging_depth = p.staging_depth,
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
-          .rendezvous = p.rndv};
+          .rendezvous = p.rndv,
+          .flush = &d.flush()};
 }
 
 }  // namespace

@@ -168,7 +168,8 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
             .staged_bytes = c.staged_bytes,
             .zero_copy_ops = c.zero_copy_ops,
             .zero_copy_bytes = c.zero_copy_bytes,
-            .refused_registrations = self.dmabufs().refusals()};
+            .refused_registrations = self.dmabufs().refusals(),
+            .flushes = self.flush().count()};
   return 0;
 }
 

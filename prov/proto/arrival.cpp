@@ -86,6 +86,9 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
     case kind::event:
       arrived_event(c, b, length);
       return true;
+    case kind::flush:
+      arrived_flush(c, b, length);
+      return true;
     case kind::credit:
       return true;
   }
@@ -286,11 +289,21 @@ void endpoint::arrived_done(connection& c, buffer& b, std::size_t length) {
 void endpoint::arrived_event(connection& c, buffer& b, std::size_t length) {
   wire::event_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "event");
+  const int error = flush_at(fields.address);
+  if (error)
+    GAUDI_WARN(EP_DATA, "an RMA write of %s is reported without a flush: %s (FI_GAUDI_FLUSH)\n",
+               c.remote->name.to_string().c_str(), fi_strerror(error));
   if (!receive_queue_) return;
   receive_queue_->push({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
                         .length = fields.length,
                         .data = fields.data,
                         .source = c.remote->address});
+}
+
+void endpoint::arrived_flush(connection& c, buffer& b, std::size_t length) {
+  wire::event_fields fields;
+  if (!parse(b, length, fields)) return malformed(c, "request to flush");
+  answer_flush(c, fields);
 }
 
 // Gives a receive buffer back to the core.

@@ -19,6 +19,7 @@
 #include "proto/receive_context.hpp"
 #include "proto/transfer.hpp"
 #include "reg/key_table.hpp"
+#include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
 
@@ -86,6 +87,7 @@ class endpoint final : private connection_observer, private address_vector::list
     std::size_t rx_buffers = 0;
     std::size_t unexpected_limit = 0;
     base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
+    reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
   };
 
   endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
@@ -224,6 +226,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void arrived_slot_free(connection& c, buffer& b, std::size_t length);
   void arrived_done(connection& c, buffer& b, std::size_t length);
   void arrived_event(connection& c, buffer& b, std::size_t length);
+  void arrived_flush(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
   void repost(buffer& b);
   void consumed_data(connection& c);
@@ -291,6 +294,13 @@ class endpoint final : private connection_observer, private address_vector::list
                  std::size_t length, copy::direction dir);
   bool wait_for_a_copy(copy::dma_engine& engine);
   base::result<copy::dma_engine*> engine_for(device::device& on);
+
+  // flush.cpp
+  int flush_local(const transfer& t);
+  int flush_at(std::uint64_t address);
+  [[nodiscard]] bool wants_remote_flush(const transfer& t) const noexcept;
+  void ask_to_flush(const transfer& t);
+  void answer_flush(connection& c, const wire::event_fields& asked);
 
   // rma.cpp
   [[nodiscard]] bool is_direct(std::uint64_t key) const noexcept;

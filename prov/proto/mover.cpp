@@ -106,6 +106,7 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   if (place.segment->on) {
     ++paths_.zero_copy_ops;
     paths_.zero_copy_bytes += limit;
+    if (t.moves == transfer::motion::pull) t.nic_wrote = true;
   }
   return issue_result::issued;
 }
@@ -313,6 +314,7 @@ void endpoint::piece_finished(transfer& t, std::size_t length, int error) {
   if (error) return finish(t, error);
   if (t.ending) return settle(t);
   if (t.finished < t.length) return move(t);
+  if (wants_remote_flush(t)) return ask_to_flush(t);
   if (t.moves == transfer::motion::push && t.peer_operation != 0) {
     // Slots are emptied by the peer, which then says so; final memory is complete now.
     if (!t.slots) send_done(*t.on, t.peer_operation, 0);

@@ -55,11 +55,14 @@ void endpoint::finish(transfer& t, int status) {
 
 void endpoint::settle(transfer& t) {
   if (!t.ending || t.in_flight != 0) return;
+  // Before anybody is told.
+  if (t.nic_wrote && t.status == 0) t.status = flush_local(t);
   if (t.on && t.on->usable()) {
     if (t.has_event && t.status == 0) {
       wire::event_fields fields{};
       fields.data = t.event_data;
       fields.length = t.length;
+      fields.address = t.remote.front().address;
       send_control(*t.on, wire::kind::event, wire::cq_data, fields, sizeof fields);
     }
     const bool failed_source =
@@ -193,6 +196,7 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, bool stage
 
   wire::rts_fields own{};
   if (const int ret = expose(t, own, FI_REMOTE_WRITE)) return finish(t, -ret);
+  t.nic_wrote = t.memory.on_device();
   wire::grant_fields g{};
   g.segment_count = own.segment_count;
   std::copy_n(own.segments, own.segment_count, g.segments);

@@ -60,6 +60,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool tell_peer = false;  // send `done` to peer_operation at the end
   bool delivery = false;   // writes of the core itself end when they are in the peer's memory
   bool zero_copy = true;   // the core may have what it reaches of our device memory
+  bool nic_wrote = false;  // to our device memory: flush before that is reported
   bool for_peer = false;   // an RMA operation of the peer on a region of ours
   bool has_rest = false;  // direct RMA that the core had no room for yet, counted by the connection
   bool ending = false;    // all that is left is for `posted` and `copies` to come back

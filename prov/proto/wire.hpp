@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 2;
+inline constexpr std::uint16_t version = 3;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -31,6 +31,7 @@ enum class kind : std::uint8_t {
   slot_free = 20,   // chunk_fields: a staging slot may be filled again
   done = 21,        // done_fields: an operation of the receiver of this message ended
   event = 22,       // event_fields: remote CQ data of a direct RMA write
+  flush = 23,       // event_fields: make a direct RMA write visible to the device, then say done
   // Neither: only the header, always accepted.
   credit = 32,
 };
@@ -137,8 +138,9 @@ struct chunk_fields {
 
 struct event_fields {
   header head;
-  std::uint64_t data;
+  std::uint64_t data;  // flush: operation at the sender of this message
   std::uint64_t length;
+  std::uint64_t address;  // the first byte written
 };
 
 /// The private data of connection requests and answers. The first six bytes never change meaning.

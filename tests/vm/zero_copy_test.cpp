@@ -363,6 +363,59 @@ TEST(zero_copy, access_past_the_allocation_is_an_error_and_no_more) {
   });
 }
 
+// What the NIC wrote is flushed at the end that has the memory, before anybody is told.
+class visibility : public testing::TestWithParam<std::tuple<const char*, const char*, bool>> {};
+
+TEST_P(visibility, is_made_sure_of_before_completions) {
+  const auto [flush, rndv, flushed] = GetParam();
+  run({.environment = {{"FI_GAUDI_FLUSH", flush}, {"FI_GAUDI_RNDV", rndv}}},
+      [flushed = flushed](rank& r) {
+        take_device(r);
+        node n(with_device);
+        n.meet(r);
+        memory own(n, mib + 8 * kib, true);
+        const auto target_of = [&](int id) { return flushed && r.id() == id ? 1U : 0U; };
+        send_one(r, n, own, mib);
+        EXPECT_EQ(target_of(1), paths(n).flushes) << "a receive";
+
+        const target other = exchange(r, own.remote(0), own.key());
+        if (r.id() == 0) {
+          n.post([&] {
+            return fi_read(n.ep(), own.at(0), mib, own.desc(), n.peer(1), other.address, other.key,
+                           ctx(1));
+          });
+          EXPECT_EQ(0, n.wait(ctx(1)).err);
+        }
+        r.barrier();
+        EXPECT_EQ(target_of(1) + target_of(0), paths(n).flushes) << "a read";
+
+        iovec iov{own.at(0), mib};
+        void* desc = own.desc();
+        fi_rma_iov remote{other.address, mib, other.key};
+        const fi_msg_rma message{.msg_iov = &iov,
+                                 .desc = &desc,
+                                 .iov_count = 1,
+                                 .addr = n.peer(1),
+                                 .rma_iov = &remote,
+                                 .rma_iov_count = 1,
+                                 .context = ctx(2),
+                                 .data = 0};
+        for (const std::uint64_t level : {FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE}) {
+          if (r.id() != 0) break;
+          n.post([&] { return fi_writemsg(n.ep(), &message, FI_COMPLETION | level); });
+          EXPECT_EQ(0, n.wait(ctx(2)).err);
+        }
+        r.barrier();
+        EXPECT_EQ(2 * target_of(1) + target_of(0), paths(n).flushes) << "a write that is delivered";
+      });
+}
+
+INSTANTIATE_TEST_SUITE_P(choices, visibility,
+                         testing::Values(std::tuple("auto", "read", true),
+                                         std::tuple("read", "write", true),
+                                         std::tuple("driver", "auto", true),
+                                         std::tuple("off", "write", false)));
+
 // For a run without dma-bufs in the NIC's driver, see tests/refused.sh.
 TEST(refused, is_staged_and_counted) {
   run({}, [](rank& r) {

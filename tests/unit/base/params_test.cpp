@@ -27,6 +27,7 @@ TEST(params, defaults_are_those_of_the_table) {
   EXPECT_EQ(p->hlthunk, "");
   EXPECT_EQ(p->dmabuf, gaudi::base::dmabuf_choice::automatic);
   EXPECT_EQ(p->rndv, gaudi::base::rendezvous_choice::automatic);
+  EXPECT_EQ(p->flush, gaudi::base::flush_choice::automatic);
   EXPECT_EQ(p->eager_size, 16384U);
   EXPECT_EQ(p->staging_chunk, 512U * 1024);
   EXPECT_EQ(p->staging_depth, 8U);
@@ -77,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
     texts, bad_params,
     testing::Values(std::pair("core", "TCP"), std::pair("nic", "a,,b"), std::pair("nic", "a,"),
                     std::pair("nic", "a, b"), std::pair("nic", ","), std::pair("core", ""),
-                    std::pair("dmabuf", "yes"), std::pair("rndv", "Read"),
+                    std::pair("dmabuf", "yes"), std::pair("rndv", "Read"), std::pair("flush", "on"),
                     std::pair("eager_size", ""), std::pair("eager_size", "12x"),
                     std::pair("eager_size", "-1"), std::pair("eager_size", "63"),
                     std::pair("eager_size", "2M"), std::pair("eager_size", "1 K"),

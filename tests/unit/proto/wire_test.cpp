@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_2_has_it) {
-  ASSERT_EQ(version, 2);
+TEST(wire, every_field_is_where_version_3_has_it) {
+  ASSERT_EQ(version, 3);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -32,7 +32,7 @@ TEST(wire, every_field_is_where_version_2_has_it) {
   EXPECT_EQ(sizeof(grant_fields), 40 + max_slots * 24);
   EXPECT_EQ(offsetof(chunk_fields, length), 24U);
   EXPECT_EQ(sizeof(chunk_fields), 32U);
-  EXPECT_EQ(sizeof(event_fields), 24U);
+  EXPECT_EQ(sizeof(event_fields), 32U);
   EXPECT_EQ(offsetof(hello, version), 4U);
   EXPECT_EQ(offsetof(hello, reason), 6U);
   EXPECT_EQ(offsetof(hello, instance), 16U);
@@ -52,7 +52,7 @@ TEST(wire, what_answers_is_control_and_what_asks_is_data) {
   for (const kind k : {kind::eager, kind::rts, kind::write, kind::write_rts, kind::read})
     EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
   for (const kind k : {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free,
-                       kind::done, kind::event, kind::credit})
+                       kind::done, kind::event, kind::flush, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
 }
 

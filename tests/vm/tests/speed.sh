@@ -26,7 +26,7 @@ ratio() { # LABEL LABEL SIZE: how many times faster the second is
   awk -v one="$(median "$1" "$3")" -v other="$(median "$2" "$3")" 'BEGIN { printf "%.2f", one / other }'
 }
 
-for size in 64K 1M; do
+for size in 64K 1M 16M; do
   for _ in 1 2 3; do
     measure rxm $size "verbs;ofi_rxm" host host
     measure zero_copy $size gaudi device:0 device:1
@@ -35,4 +35,11 @@ for size in 64K 1M; do
   gain=$(ratio staged zero_copy $size)
   echo "$size: zero copy has $gain times the speed of staging, $(ratio rxm zero_copy $size) times that of verbs;ofi_rxm in host memory"
   awk -v gain="$gain" 'BEGIN { exit !(gain >= 1.3) }'
+done
+for size in 8 4K; do
+  for _ in 1 2 3; do
+    measure rxm_host $size "verbs;ofi_rxm" host host
+    measure host $size gaudi host host
+  done
+  echo "$size: a host message takes $(ratio host rxm_host $size) times as long as with verbs;ofi_rxm"
 done

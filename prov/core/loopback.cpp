@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "core/loopback.hpp"
+
+#include <netinet/in.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace gaudi::core {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds patience{1};
+
+/// Polls that cost nothing but time before the CPU is given to others: on hardware the answer is
+/// there by then, soft-RoCE may need this very CPU.
+constexpr unsigned eager_polls = 1000;
+
+/// Calls `step` until it gives something else than -FI_EAGAIN.
+template <class Step>
+int until_done(Step step) {
+  const auto deadline = steady_clock::now() + patience;
+  for (unsigned polls = 0;; ++polls) {
+    const auto ret = static_cast<int>(step());
+    if (ret != -FI_EAGAIN) return ret;
+    if (polls < eager_polls) continue;
+    if (steady_clock::now() > deadline) return -FI_ETIMEDOUT;
+    std::this_thread::yield();
+  }
+}
+
+/// The port has the same place in both families' addresses.
+void clear_port(void* address, std::size_t length) noexcept {
+  if (address && length >= sizeof(sockaddr_in)) static_cast<sockaddr_in*>(address)->sin_port = 0;
+}
+
+}  // namespace
+
+base::result<std::unique_ptr<loopback>> loopback::open(inner_domain& core) {
+  std::unique_ptr<loopback> self(new loopback(core));
+  auto landing = core.register_memory(self->landing_.data(), self->landing_.size(), FI_READ);
+  if (!landing) return landing.failure();
+  self->landing_mr_ = *std::move(landing);
+  if (const auto done = self->open_queues(); !done) return done.failure();
+  if (const auto done = self->listen(); !done) return done.failure();
+  if (const auto done = self->connect(); !done) return done.failure();
+  if (const auto done = self->answer_until_connected(); !done) return done.failure();
+  return self;
+}
+
+unique_info loopback::info_without_port() const {
+  unique_info info(fi_dupinfo(&core_.info()));
+  if (info) clear_port(info->src_addr, info->src_addrlen);
+  return info;
+}
+
+base::result<void> loopback::open_queues() {
+  fid_eq* eq = nullptr;
+  fi_eq_attr eq_attr{};
+  eq_attr.wait_obj = FI_WAIT_NONE;
+  if (const int ret = fi_eq_open(core_.fabric(), &eq_attr, &eq, nullptr)) return base::error{ret};
+  events_.reset(eq);
+  fid_cq* cq = nullptr;
+  fi_cq_attr cq_attr{};
+  cq_attr.size = 8;
+  cq_attr.format = FI_CQ_FORMAT_CONTEXT;
+  cq_attr.wait_obj = FI_WAIT_NONE;
+  if (const int ret = fi_cq_open(core_.domain(), &cq_attr, &cq, nullptr)) return base::error{ret};
+  completions_.reset(cq);
+  return {};
+}
+
+base::result<void> loopback::listen() {
+  const auto info = info_without_port();
+  if (!info) return base::error{-FI_ENOMEM};
+  fid_pep* pep = nullptr;
+  if (const int ret = fi_passive_ep(core_.fabric(), info.get(), &pep, nullptr))
+    return base::error{ret};
+  listener_.reset(pep);
+  if (const int ret = fi_pep_bind(pep, &events_->fid, 0)) return base::error{ret};
+  if (const int ret = fi_listen(pep)) return base::error{ret};
+  return {};
+}
+
+base::result<unique_fid<fid_ep>> loopback::endpoint_for(fi_info& info) {
+  fid_ep* ep = nullptr;
+  if (const int ret = fi_endpoint(core_.domain(), &info, &ep, nullptr)) return base::error{ret};
+  unique_fid<fid_ep> made(ep);
+  if (const int ret = fi_ep_bind(ep, &events_->fid, 0)) return base::error{ret};
+  if (const int ret = fi_ep_bind(ep, &completions_->fid, FI_TRANSMIT | FI_RECV))
+    return base::error{ret};
+  if (const int ret = fi_enable(ep)) return base::error{ret};
+  return made;
+}
+
+base::result<void> loopback::connect() {
+  sockaddr_storage here{};
+  std::size_t length = sizeof here;
+  if (const int ret = fi_getname(&listener_->fid, &here, &length)) return base::error{ret};
+  const auto info = info_without_port();
+  if (!info) return base::error{-FI_ENOMEM};
+  std::free(std::exchange(info->dest_addr, std::malloc(length)));
+  if (!info->dest_addr) return base::error{-FI_ENOMEM};
+  std::memcpy(info->dest_addr, &here, length);
+  info->dest_addrlen = length;
+  auto made = endpoint_for(*info);
+  if (!made) return made.failure();
+  near_ = *std::move(made);
+  if (const int ret = fi_connect(near_.get(), info->dest_addr, nullptr, 0)) return base::error{ret};
+  return {};
+}
+
+base::result<void> loopback::accept(unique_info request) {
+  auto made = endpoint_for(*request);
+  if (!made) return made.failure();
+  far_ = *std::move(made);
+  if (const int ret = fi_accept(far_.get(), nullptr, 0)) return base::error{ret};
+  return {};
+}
+
+base::result<void> loopback::answer_until_connected() {
+  for (unsigned connected = 0; connected < 2;) {
+    std::uint32_t event = 0;
+    fi_eq_cm_entry entry{};
+    const int ret =
+        until_done([&] { return fi_eq_read(events_.get(), &event, &entry, sizeof entry, 0); });
+    if (ret < 0) return base::error{ret == -FI_EAVAIL ? -FI_ECONNREFUSED : ret};
+    if (event == FI_CONNECTED) ++connected;
+    if (event != FI_CONNREQ) continue;
+    if (const auto done = accept(unique_info(entry.info)); !done) return done;
+  }
+  // Nobody else is let in.
+  listener_.reset();
+  return {};
+}
+
+base::result<void> loopback::read(std::uint64_t address, std::uint64_t key) {
+  fi_context2 context{};
+  int ret = until_done([&] {
+    return fi_read(near_.get(), landing_.data(), 1, landing_mr_.descriptor(), 0, address, key,
+                   &context);
+  });
+  if (ret) return base::error{ret};
+  fi_cq_entry entry{};
+  ret = until_done([&] { return fi_cq_read(completions_.get(), &entry, 1); });
+  if (ret == 1) return {};
+  return base::error{ret == -FI_EAVAIL ? -FI_EIO : ret};
+}
+
+}  // namespace gaudi::core
