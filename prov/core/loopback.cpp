@@ -19,9 +19,9 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds patience{1};
 
-/// Polls that cost nothing but time before the CPU is given to others: on hardware the answer is
-/// there by then, soft-RoCE may need this very CPU.
-constexpr unsigned eager_polls = 1000;
+/// Polls before the CPU is given to others: on hardware the answer is there by then, soft-RoCE may
+/// need this very CPU.
+constexpr unsigned eager_polls = 64;
 
 /// Calls `step` until it gives something else than -FI_EAGAIN.
 template <class Step>
@@ -45,9 +45,6 @@ void clear_port(void* address, std::size_t length) noexcept {
 
 base::result<std::unique_ptr<loopback>> loopback::open(inner_domain& core) {
   std::unique_ptr<loopback> self(new loopback(core));
-  auto landing = core.register_memory(self->landing_.data(), self->landing_.size(), FI_READ);
-  if (!landing) return landing.failure();
-  self->landing_mr_ = *std::move(landing);
   if (const auto done = self->open_queues(); !done) return done.failure();
   if (const auto done = self->listen(); !done) return done.failure();
   if (const auto done = self->connect(); !done) return done.failure();
@@ -90,6 +87,8 @@ base::result<void> loopback::listen() {
 }
 
 base::result<unique_fid<fid_ep>> loopback::endpoint_for(fi_info& info) {
+  // Only reads: and a request's info asks for more than the domain may have been opened for.
+  info.tx_attr->inject_size = 0;
   fid_ep* ep = nullptr;
   if (const int ret = fi_endpoint(core_.domain(), &info, &ep, nullptr)) return base::error{ret};
   unique_fid<fid_ep> made(ep);
@@ -110,6 +109,9 @@ base::result<void> loopback::connect() {
   if (!info->dest_addr) return base::error{-FI_ENOMEM};
   std::memcpy(info->dest_addr, &here, length);
   info->dest_addrlen = length;
+  // Any: verbs finds the NIC by the destination.
+  std::free(std::exchange(info->src_addr, nullptr));
+  info->src_addrlen = 0;
   auto made = endpoint_for(*info);
   if (!made) return made.failure();
   near_ = *std::move(made);
@@ -141,12 +143,11 @@ base::result<void> loopback::answer_until_connected() {
   return {};
 }
 
-base::result<void> loopback::read(std::uint64_t address, std::uint64_t key) {
+base::result<void> loopback::read(void* to, void* descriptor, std::size_t length,
+                                  std::uint64_t address, std::uint64_t key) {
   fi_context2 context{};
-  int ret = until_done([&] {
-    return fi_read(near_.get(), landing_.data(), 1, landing_mr_.descriptor(), 0, address, key,
-                   &context);
-  });
+  int ret = until_done(
+      [&] { return fi_read(near_.get(), to, length, descriptor, 0, address, key, &context); });
   if (ret) return base::error{ret};
   fi_cq_entry entry{};
   ret = until_done([&] { return fi_cq_read(completions_.get(), &entry, 1); });

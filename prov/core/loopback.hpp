@@ -5,7 +5,6 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,8 +15,9 @@
 
 namespace gaudi::core {
 
-/// A connection of a domain with itself: by it the NIC reads memory of this process, as a peer's
-/// would. Not thread safe; belongs to the domain lock as the domain does, and ends before it.
+/// A connection of a domain with itself: by it the NIC copies between memory of this process, as
+/// between a peer's and ours. Not thread safe; belongs to the domain lock as the domain does, and
+/// ends before it.
 class loopback {
  public:
   /// Connects; takes some round trips of the connection manager. -FI_ETIMEDOUT: that took longer
@@ -27,10 +27,11 @@ class loopback {
   loopback(const loopback&) = delete;
   loopback& operator=(const loopback&) = delete;
 
-  /// The NIC reads one byte at `address` under `key`, which must allow FI_REMOTE_READ. Returns when
-  /// it has it, so a PCIe read has gone all the way behind the writes of the same NIC.
-  /// -FI_ETIMEDOUT after a second, or the core's error; the object is of no use then.
-  base::result<void> read(std::uint64_t address, std::uint64_t key);
+  /// The NIC reads `length` bytes at `address` under `key`, which must allow FI_REMOTE_READ, and
+  /// puts them to `to` (a device address where `descriptor` is a dma-buf's). Returns when it has
+  /// done so. -FI_ETIMEDOUT after a second, or the core's error; the object is of no use then.
+  base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
+                          std::uint64_t key);
 
  private:
   explicit loopback(inner_domain& core) noexcept : core_(core) {}
@@ -43,8 +44,6 @@ class loopback {
   [[nodiscard]] unique_info info_without_port() const;
 
   inner_domain& core_;
-  alignas(8) std::array<std::byte, 8> landing_{};
-  inner_mr landing_mr_;
   unique_fid<fid_eq> events_;
   unique_fid<fid_cq> completions_;
   unique_fid<fid_pep> listener_;

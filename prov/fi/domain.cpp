@@ -26,6 +26,13 @@
 namespace gaudi::fi {
 namespace {
 
+/// Then the core must not inline, at any size: it would read what it sends with the CPU, and cannot
+/// tell a device address from a host's.
+bool nic_reaches_devices(const fi_info& info, const fi_info& core) {
+  return has_hmem(info) && base::params::get().dmabuf != base::dmabuf_choice::off &&
+         std::strcmp(core.fabric_attr->prov_name, "verbs") == 0;
+}
+
 int close_domain(fid_t f) noexcept {
   domain& d = domain::of(f);
   if (d.belongs_to_parent()) return 0;
@@ -108,7 +115,8 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       auto_progress_(asks_auto(info)),
       counts_targets_(info.caps & FI_RMA_EVENT),
       dmabufs_(*core_, base::params::get().dmabuf),
-      flush_(*core_, base::params::get().flush) {}
+      loop_(*core_),
+      flush_(loop_, base::params::get().flush) {}
 
 int domain::add(proto::endpoint& e) {
   if (!e.wait_fds().empty()) {
@@ -194,6 +202,7 @@ int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) n
       return connected_domain::open(f, info, out, context);
     auto core_info = core_info_for(*info);
     if (!core_info) return core_info.code();
+    if (nic_reaches_devices(*info, **core_info)) (*core_info)->tx_attr->inject_size = 0;
     auto core = core::inner_domain::open(std::move(*core_info));
     if (!core) return core.code();
     *out = new domain(fabric::of(f).open_children(), *f, *info, std::move(*core), context);

@@ -19,6 +19,7 @@
 #include "proto/path_counters.hpp"
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/key_table.hpp"
+#include "reg/nic_loop.hpp"
 #include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
@@ -54,6 +55,7 @@ class domain final : public any_domain {
   // Under the lock.
   reg::key_table& keys() noexcept { return keys_; }
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
+  reg::nic_loop& loop() noexcept { return loop_; }
   reg::write_flush& flush() noexcept { return flush_; }
   proto::path_counters& paths() noexcept { return paths_; }
   /// An endpoint was enabled, or is about to close.
@@ -106,6 +108,7 @@ class domain final : public any_domain {
   std::optional<base::event_set> core_events_;
   reg::key_table keys_;
   reg::dmabuf_registrar dmabufs_;
+  reg::nic_loop loop_;
   reg::write_flush flush_;
   proto::path_counters paths_;
   std::vector<proto::endpoint*> endpoints_;

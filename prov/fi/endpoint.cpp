@@ -80,6 +80,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
           .rendezvous = p.rndv,
+          .loop = &d.loop(),
           .flush = &d.flush()};
 }
 

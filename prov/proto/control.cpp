@@ -95,18 +95,37 @@ void endpoint::send_done(connection& c, std::uint64_t operation, int status) {
   send_control(c, wire::kind::done, 0, fields, sizeof fields);
 }
 
-// Credits usually travel with other messages; a peer that only sends needs a message for them.
-void endpoint::return_credits(connection& c) {
-  if (!c.usable() || !(c.data.return_is_due() || c.control.return_is_due())) return;
+// Where the core may not inline, a buffer carries the header.
+int endpoint::post_credit(connection& c) {
   wire::header head{};
+  head.what = wire::kind::credit;
+  if (sizeof head > core_inject_) {
+    buffer* b = send_buffers_->acquire();
+    if (!b) return -FI_EAGAIN;
+    std::memcpy(b->bytes, &head, sizeof head);
+    b->length = sizeof head;
+    b->on_sent = {};
+    b->awaits = 0;
+    b->owner = nullptr;
+    const int ret = post_message(c, *b);
+    if (ret) send_buffers_->release(*b);
+    return ret;
+  }
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
   fill_header(c, head, wire::kind::credit, 0);
-  if (fi_inject(c.ep.get(), &head, sizeof head, 0)) {
+  const auto ret = static_cast<int>(fi_inject(c.ep.get(), &head, sizeof head, 0));
+  if (ret) {
     c.data = data_before;
     c.control = control_before;
-    if (!std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
   }
+  return ret;
+}
+
+// Credits usually travel with other messages; a peer that only sends needs a message for them.
+void endpoint::return_credits(connection& c) {
+  if (!c.usable() || !(c.data.return_is_due() || c.control.return_is_due())) return;
+  if (post_credit(c) && !std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
 }
 
 }  // namespace gaudi::proto

@@ -19,6 +19,7 @@
 #include "proto/receive_context.hpp"
 #include "proto/transfer.hpp"
 #include "reg/key_table.hpp"
+#include "reg/nic_loop.hpp"
 #include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
@@ -87,6 +88,8 @@ class endpoint final : private connection_observer, private address_vector::list
     std::size_t rx_buffers = 0;
     std::size_t unexpected_limit = 0;
     base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
+    reg::nic_loop* loop =
+        nullptr;  // of the domain; null: devices get short messages by their engines
     reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
   };
 
@@ -211,6 +214,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void queue_control_buffer(connection& c, buffer& b);
   void flush_control(connection& c);
   bool try_control(connection& c, const std::byte* bytes, std::size_t length);
+  int post_credit(connection& c);
   void send_done(connection& c, std::uint64_t operation, int status);
   void return_credits(connection& c);
 
@@ -287,6 +291,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk);
   void slot_emptied(transfer& t, buffer& slot, int error);
   bool drain(transfer& t, buffer* holder, const std::byte* payload);
+  bool copy_by_nic(transfer& t, const buffer& from, std::size_t at);
   void piece_finished(transfer& t, std::size_t length, int error);
   int copy_with_device(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
                        std::size_t length, copy::direction dir);

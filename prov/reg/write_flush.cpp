@@ -45,20 +45,15 @@ base::result<void> write_flush::by_whatever_works(device::device& on) {
 }
 
 base::result<void> write_flush::read_back(device::device& on) {
-  if (loop_failure_ != 0) return base::error{loop_failure_};
   const auto found = page_on(on);
   if (!found) return found.failure();
-  if (!loop_) {
-    auto opened = core::loopback::open(core_);
-    if (!opened) {
-      loop_failure_ = opened.code();
-      return opened.failure();
-    }
-    loop_ = *std::move(opened);
+  if (!landing_mr_) {
+    auto landing = loop_.core().register_memory(landing_.data(), landing_.size(), FI_READ);
+    if (!landing) return landing.failure();
+    landing_mr_ = *std::move(landing);
   }
-  const auto done = loop_->read((*found)->address, (*found)->mr.key());
-  if (!done) loop_failure_ = done.code();
-  return done;
+  return loop_.read(landing_.data(), landing_mr_.descriptor(), 1, (*found)->address,
+                    (*found)->mr.key());
 }
 
 base::result<write_flush::page*> write_flush::page_on(device::device& on) {
@@ -66,8 +61,8 @@ base::result<write_flush::page*> write_flush::page_on(device::device& on) {
   const auto address = on.allocate(page_size);
   if (!address) return address.failure();
   const auto where = on.find(*address, page_size);
-  auto tried =
-      where ? try_to_register(core_, on, *where, FI_REMOTE_READ) : dmabuf_attempt{{}, where.code()};
+  auto tried = where ? try_to_register(loop_.core(), on, *where, FI_REMOTE_READ)
+                     : dmabuf_attempt{{}, where.code()};
   if (tried.code != 0) {
     static_cast<void>(on.free(*address));
     return base::error{tried.code};
@@ -86,7 +81,7 @@ void write_flush::give_up(int by_reading, int by_driver) noexcept {
       "what NIC %s writes to a Gaudi is reported without a flush: neither can the NIC read it back "
       "(%s) nor the driver flush it (%s). The Gaudi's engines may see old data for a moment. Set "
       "FI_GAUDI_FLUSH=off to accept that, or FI_GAUDI_DMABUF=off to avoid it.\n",
-      core_.info().domain_attr->name, fi_strerror(-by_reading), fi_strerror(-by_driver));
+      loop_.core().info().domain_attr->name, fi_strerror(-by_reading), fi_strerror(-by_driver));
 }
 
 }  // namespace gaudi::reg

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -8,8 +10,8 @@
 #include "base/params.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
-#include "core/loopback.hpp"
 #include "device/device.hpp"
+#include "reg/nic_loop.hpp"
 
 namespace gaudi::reg {
 
@@ -19,8 +21,7 @@ namespace gaudi::reg {
 /// the device. Not thread safe: the caller holds the domain lock.
 class write_flush {
  public:
-  write_flush(core::inner_domain& core, base::flush_choice choice) noexcept
-      : core_(core), choice_(choice) {}
+  write_flush(nic_loop& loop, base::flush_choice choice) noexcept : loop_(loop), choice_(choice) {}
   ~write_flush();
   write_flush(const write_flush&) = delete;
   write_flush& operator=(const write_flush&) = delete;
@@ -50,11 +51,11 @@ class write_flush {
   base::result<page*> page_on(device::device& on);
   void give_up(int by_reading, int by_driver) noexcept;
 
-  core::inner_domain& core_;
+  nic_loop& loop_;
   base::flush_choice choice_;
   std::map<const device::device*, page> pages_;
-  std::unique_ptr<core::loopback> loop_;
-  int loop_failure_ = 0;
+  alignas(8) std::array<std::byte, 8> landing_{};
+  core::inner_mr landing_mr_;
   std::uint64_t count_ = 0;
 };
 

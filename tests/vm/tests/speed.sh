@@ -6,6 +6,8 @@ perf=$VM_BUILD/util/gaudi_perf
 work=$(mktemp -d)
 export FI_UNIVERSE_SIZE=16
 
+declare -A iterations=([8]=50 [4K]=50 [64K]=20 [1M]=10 [16M]=2)
+
 # Adds a median in microseconds to the file named by the label.
 measure() { # LABEL SIZE PROVIDER CLIENT-MEMORY SERVER-MEMORY [VARIABLE=VALUE...]
   local label=$1 size=$2 provider=$3 client=$4 server=$5
@@ -13,7 +15,7 @@ measure() { # LABEL SIZE PROVIDER CLIENT-MEMORY SERVER-MEMORY [VARIABLE=VALUE...
   env "$@" FI_PROVIDER="${provider%%;*}" "$perf" --provider "$provider" --memory "$server" >/dev/null &
   until ss -ltn | grep 18515 >/dev/null; do sleep 0.1; done
   env "$@" FI_PROVIDER="${provider%%;*}" "$perf" --provider "$provider" --memory "$client" \
-    --size "$size" --iters 20 --window 2 --json 10.0.0.1 >"$work/result"
+    --size "$size" --iters "${iterations[$size]}" --window 2 --json 10.0.0.1 >"$work/result"
   wait
   sed -n 's/.*"median": *\([0-9.]*\).*/\1/p' "$work/result" >>"$work/$label.$size"
 }
