@@ -76,8 +76,9 @@ connection connection::towards(const std::string& server, std::uint16_t port,
   if (rdma_resolve_addr(made.id_.get(), from ? from->get() : nullptr, to.get(), resolve_ms) != 0)
     fail_with_errno(fmt::format("no RDMA device leads to {}", server));
   made.expect(RDMA_CM_EVENT_ADDR_RESOLVED, milliseconds{2 * resolve_ms});
+  // An address of this machine resolves without one as well, and is noticed only here.
   if (rdma_resolve_route(made.id_.get(), resolve_ms) != 0)
-    fail_with_errno(fmt::format("no route to {}", server));
+    fail_with_errno(fmt::format("no RDMA device leads to {}", server));
   made.expect(RDMA_CM_EVENT_ROUTE_RESOLVED, milliseconds{2 * resolve_ms});
   made.make_queues();
   return made;

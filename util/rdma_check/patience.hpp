@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string_view>
 #include <thread>
 
@@ -41,7 +42,7 @@ class patience {
 
   std::chrono::seconds limit_;
   clock::time_point end_{};
-  unsigned idle_ = 0;
+  std::uint64_t idle_ = 0;
 };
 
 }  // namespace gaudi::rdma_check

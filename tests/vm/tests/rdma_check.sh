@@ -31,19 +31,19 @@ expect() { # STATUS PATTERN...: of both sides, and lines of the client
   done
 }
 
-sizes=1,4096,70001,1M
-run_pair "--memory device:1" "--memory device:0 --size $sizes --iters 8 --out-of-range"
+sizes=1,70001,1M
+run_pair "--memory device:1" "--memory device:0 --size $sizes --iters 4 --out-of-range"
 cat "$work/client"
 expect 0 'client: device, simulated Gaudi2 0000:19:00.0, rxe0' 'past the server.s memory: passed' \
   '^send +device -> device .* yes$' '^send +device <- device .* yes$' '^write +device -> device .* yes$' \
   '^write_imm +device -> device .* yes$' '^read +device <- device .* yes$'
-[[ $(grep -c ' yes$' "$work/client") == 20 ]]
-diff <(grep ' yes$' "$work/client") <(grep ' yes$' "$work/server")
+[[ $(grep -c ' yes$' "$work/client") == 15 ]]
+sed 1d "$work/server" | cmp - "$work/client" # but for the line that waits
 
-run_pair "" "--memory device --size 4096,1M --iters 8 --out-of-range"
+run_pair "" "--memory device --size 4096,256K --iters 4 --out-of-range"
 expect 0 'server: host, rxe0' 'past the server.s memory: passed'
 sed -n '/^operation/,$p' "$work/client"
-run_pair "--bind 10.0.0.1 --port 4711" "--size 4096,1M --iters 8 --out-of-range --json --bind 10.0.0.1 --port 4711"
+run_pair "--bind 10.0.0.1 --port 4711" "--size 4096,256K --iters 4 --out-of-range --json --bind 10.0.0.1 --port 4711"
 expect 0 '"out_of_range": "passed"' '"verified": true'
 
 # A copy engine that moves no byte: neither side has what it should.
@@ -60,7 +60,10 @@ status=0
 cat "$work/client"
 [[ $status == 3 ]]
 
-# soft-RoCE as rdma-core knows it registers no dma-bufs: the side that has one says so, both end with it.
+# A driver that does not export, and soft-RoCE as rdma-core knows it, which registers no dma-bufs: the side that
+# has device memory says so, and both end with it.
+HLSIM_FAULT=no-dmabuf run_pair "--memory device:0" ""
+expect 4 'the peer ended: .* driver does not export its memory as dma-buf'
 unset LD_PRELOAD
 run_pair "" "--memory device:0"
 cat "$work/client"
