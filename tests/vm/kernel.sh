@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The guest's kernel, its soft-RoCE module with dma-bufs, and the initramfs that loads it. Sourced by run.sh.
+# The guest's kernel, its soft-RoCE module with dma-bufs, the initramfs that loads it, and a module whose dma-bufs are
+# like an accelerator's. Sourced by run.sh.
 # shellcheck shell=bash
 
 kernel_files=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -47,12 +48,28 @@ unpack_packages() { # FOLDER
     tar -xJ -C "$folder" --strip-components=4 "$kernel_source/drivers/infiniband/sw/rxe"
 }
 
-build_module() { # FOLDER RELEASE
+build_module() { # FOLDER RELEASE NAME [SETTING...]
+  local folder=$1 release=$2 name=$3
+  shift 3
+  make -s -C "$folder/usr/src/linux-headers-$release-amd64" M="$folder/$name" "$@" \
+    CONFIG_DEBUG_INFO_BTF_MODULES= -j2 modules
+}
+
+build_rxe() { # FOLDER RELEASE
   local folder=$1 headers=$1/usr/src/linux-headers-$2-amd64
   # Made for /usr/src.
   sed -i "s#\([ =]\)/usr/src/#\1$folder/usr/src/#" "$headers/Makefile" "$headers/.kernelvariables" &&
     patch -d "$folder/rxe" -p1 <"$kernel_files/rxe/dmabuf.patch" &&
-    make -s -C "$headers" M="$folder/rxe" CONFIG_RDMA_RXE=m CONFIG_DEBUG_INFO_BTF_MODULES= -j2 modules
+    build_module "$folder" "$2" rxe CONFIG_RDMA_RXE=m
+}
+
+# Not in the initramfs: the tests load it.
+build_fakegaudi() { # FOLDER RELEASE
+  local folder=$1/fakegaudi
+  diff -q "$kernel_files/fakegaudi/fakegaudi.c" "$folder/fakegaudi.c" >/dev/null 2>&1 &&
+    [[ -f $folder/fakegaudi.ko ]] && return
+  rm -rf "$folder"
+  cp -r "$kernel_files/fakegaudi" "$folder" && build_module "$1" "$2" fakegaudi
 }
 
 # busybox, init and the modules, numbered by the order in which init loads them.
@@ -75,7 +92,8 @@ pack_initramfs() { # FOLDER RELEASE
     (cd "$tree" && find . | ./bin/busybox cpio -o -H newc 2>/dev/null) >"$folder/initramfs.cpio"
 }
 
-# Downloads and builds once for each release and patch; afterwards only the initramfs can be out of date.
+# Downloads and builds once for each release and patch; afterwards only our own module and the initramfs can be out
+# of date.
 make_kernel() { # CACHE
   local cache=$1 release folder wanted log
   release=$(choose_kernel)
@@ -92,11 +110,12 @@ make_kernel() { # CACHE
     echo "kernel $release: download (280 MB)"
     download_packages "$folder/debs" "$release" >"$log" 2>&1 || { tail -n 5 "$log"; return 1; }
     echo "kernel $release: unpack, and build soft-RoCE with dma-bufs (half a minute, log in $log)"
-    (unpack_packages "$folder" && build_module "$folder" "$release") >>"$log" 2>&1 ||
+    (unpack_packages "$folder" && build_rxe "$folder" "$release") >>"$log" 2>&1 ||
       { tail -n 15 "$log"; return 1; }
     rm -rf "$folder"/debs
     echo "$wanted" >"$folder/.made"
   fi
+  build_fakegaudi "$folder" "$release" >>"$log" 2>&1 || { tail -n 15 "$log"; return 1; }
   pack_initramfs "$folder" "$release" || return
   ln -sf "kernel/boot/vmlinuz-$release-amd64" "$cache/vmlinuz"
   ln -sf kernel/initramfs.cpio "$cache/initramfs"

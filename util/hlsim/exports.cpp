@@ -33,6 +33,9 @@ struct udmabuf_range {
 constexpr uint32_t udmabuf_cloexec = 1;
 constexpr unsigned long udmabuf_create = _IOW('u', 0x42, udmabuf_range);
 
+// Of tests/vm/fakegaudi.
+constexpr unsigned long fakegaudi_wrap = _IO('G', 1);
+
 std::string fifo_path(const device_state& state, uint64_t number) {
   return std::string(state.name) + ".export" + std::to_string(number);
 }
@@ -87,10 +90,19 @@ int make_fifo(device_state& state, export_record& e) {
   return fd.release();
 }
 
+/// With the module of tests/vm a dma-buf over the same memory that nothing can mmap, as the
+/// driver's.
+scoped_fd hide_from_cpu(scoped_fd plain) {
+  if (!plain) return plain;
+  const scoped_fd maker(::open("/dev/fakegaudi", O_RDWR | O_CLOEXEC));
+  return maker ? scoped_fd(::ioctl(maker.get(), fakegaudi_wrap, plain.get())) : std::move(plain);
+}
+
 int make_udmabuf(export_record& e, const hbm_store& hbm, uint64_t offset, uint64_t size) {
   const scoped_fd maker(::open("/dev/udmabuf", O_RDWR | O_CLOEXEC));
   udmabuf_range range{static_cast<uint32_t>(hbm.fd()), udmabuf_cloexec, offset, size};
-  scoped_fd fd(maker ? ::ioctl(maker.get(), udmabuf_create, &range) : -1);
+  scoped_fd fd =
+      hide_from_cpu(scoped_fd(maker ? ::ioctl(maker.get(), udmabuf_create, &range) : -1));
   struct stat s {};
   if (!fd || ::fstat(fd.get(), &s) != 0 || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     const int rc = -errno;

@@ -13,7 +13,8 @@
 //
 // Without /dev/udmabuf the stand-in is a FIFO: like a dma-buf of the habanalabs driver it cannot be
 // mmapped (ENODEV here, EINVAL there), so a consumer that tries to reach HBM by the CPU is noticed
-// at once.
+// at once. A udmabuf can be; where /dev/fakegaudi exists (tests/vm) it is wrapped by one that
+// cannot.
 
 namespace hlsim {
 

@@ -18,7 +18,18 @@ set_up() {
   ip link set eth0 mtu 9000 up
   ip address add 10.0.0.1/24 dev eth0
   rdma link add rxe0 type rxe netdev eth0
+  load_fakegaudi
   ulimit -l unlimited
+}
+
+# With it no program can mmap the dma-bufs of the simulated Gaudis.
+load_fakegaudi() {
+  "$VM_CACHE/kernel/bin/busybox" insmod "$VM_CACHE/kernel/fakegaudi/fakegaudi.ko"
+}
+
+# Fails while one of its dma-bufs is in use.
+unload_fakegaudi() {
+  "$VM_CACHE/kernel/bin/busybox" rmmod fakegaudi
 }
 
 # What every test sees: the provider on libfabric 2.1's verbs, Gaudis with little memory.
@@ -28,6 +39,7 @@ environment() {
   export FI_GAUDI_HLTHUNK=$VM_BUILD/util/hlsim/libhl-thunk.so
   export HLSIM_DEVICES=4 HLSIM_HBM=128M HLSIM_HBM_PAGE=16M
   export VM_BIN=$VM_BUILD/tests/integration
+  export -f load_fakegaudi unload_fakegaudi
   export HCL_PROVIDER_PATH=$VM_BUILD/prov/ofi_gaudi
   ulimit -c 0
 }
@@ -50,6 +62,10 @@ while read -r name; do
     failed=1
   fi
 done </run/vm/tests
+if ! unload_fakegaudi; then
+  echo "FAILED: a dma-buf was left behind"
+  failed=1
+fi
 if ! kernel_is_well; then
   dmesg | tail -n 60
   echo "FAILED: the kernel complained (above)"
