@@ -4,7 +4,8 @@
 
 # What this needs beyond the project's own build.
 # shellcheck disable=SC2034  # run.sh installs them
-vm_packages=(qemu-system-x86 gcc g++ make patch xz-utils libibverbs-dev librdmacm-dev ibverbs-providers iproute2)
+vm_packages=(qemu-system-x86 gcc g++ make patch xz-utils libibverbs-dev librdmacm-dev ibverbs-providers iproute2
+  openmpi-bin libopenmpi-dev)
 
 # Boots with this machine's files as the root, read-only, and a folder that the guest may write to.
 # One CPU: emulated kernels with several have a race while they patch their code. A plain CPU model:

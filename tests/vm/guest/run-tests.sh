@@ -13,6 +13,7 @@ set_up() {
   dmesg -n 1 # libfabric tries what soft-RoCE refuses, and that is logged each time
   # Two processes that poll share the one CPU: let them take turns sooner than each 4 ms.
   echo 100000 >/sys/kernel/debug/sched/base_slice_ns
+  echo guest >/proc/sys/kernel/hostname # mpirun wants one that can be a host's
   ip link set lo up
   ip link add eth0 type dummy
   ip link set eth0 mtu 9000 up
