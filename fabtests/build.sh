@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Builds the fabtests of libfabric 2.1's source tarball against a libfabric, once, and prints where:
 # bin/, runfabtests.sh (for its lists) and libfabric -> the library's folder.
-#   build.sh [--build DIR] [--libfabric 1.17|2.x]
-# 1.17 is the system's. 77: there is no libfabric 2.1, whose tarball is wanted for both
-# (util/get-libfabric-2.sh says why), or the system's is another.
+#   build.sh [--build DIR] [--libfabric 1.17|2.x|2.x-verbs]
+# 1.17 is the system's; 2.x-verbs has the verbs provider, for the virtual machine of tests/vm. 77: there is no
+# libfabric 2.1, whose tarball is wanted for all (util/get-libfabric-2.sh says why), or the system's is another.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/.." && pwd)
 build=$root/build
 release=2.x
+variant=
 while (($#)); do
   case $1 in
     --build) build=$2 ;;
@@ -22,18 +23,22 @@ done
 deps=$build/deps
 
 # An installed one may be named, with its source beside it.
-if [[ -z ${GAUDI_LIBFABRIC2:-} ]]; then
+if [[ $release == 2.x-verbs ]]; then
+  "$root/util/get-libfabric-2.sh" --verbs --deps "$deps" >&2 || exit 77
+  variant=-verbs
+  GAUDI_LIBFABRIC2=$deps/libfabric-2.1-verbs
+elif [[ -z ${GAUDI_LIBFABRIC2:-} ]]; then
   "$root/util/get-libfabric-2.sh" --deps "$deps" >&2 || exit 77
   GAUDI_LIBFABRIC2=$deps/libfabric-2.1
 fi
-source=$(cd "$GAUDI_LIBFABRIC2/.." && pwd)/libfabric-2.1.0/fabtests
+source=$(cd "$GAUDI_LIBFABRIC2/.." && pwd)/libfabric-2.1.0$variant/fabtests
 [[ -d $source ]] || { echo "no fabtests beside $GAUDI_LIBFABRIC2: skipped" >&2; exit 77; }
 
 flags="-O2 -g1"
 options=()
 case $release in
-  2.x)
-    prefix=$deps/fabtests-2.1
+  2.x | 2.x-verbs)
+    prefix=$deps/fabtests-2.1$variant
     library=$(cd "$GAUDI_LIBFABRIC2" && pwd)
     folder=$library/lib
     ;;
@@ -47,7 +52,7 @@ case $release in
     options=(--disable-efa --disable-lpp)
     flags+=" -include $here/libfabric-1.17.h"
     ;;
-  *) echo "build.sh: --libfabric is 1.17 or 2.x, not $release" >&2; exit 2 ;;
+  *) echo "build.sh: --libfabric is 1.17, 2.x or 2.x-verbs, not $release" >&2; exit 2 ;;
 esac
 
 if [[ ! -e $prefix/.built || $(<"$prefix/.built") != "$library" ]]; then

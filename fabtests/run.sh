@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Upstream's fabtests against the provider, over loopback.
+# Upstream's fabtests against the provider, server and client on this machine.
 set -uo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -9,6 +9,7 @@ build=$root/build
 lists=(unit functional short)
 time_limit=60
 release=2.x
+address=127.0.0.1
 only=()
 listing=0
 from_file=
@@ -17,7 +18,7 @@ usage() {
   cat <<'END'
 Usage: fabtests/run.sh [OPTION...] [TEST...]
 
-Runs upstream's fabtests, those of libfabric 2.1, with FI_PROVIDER=gaudi, server and client over loopback,
+Runs upstream's fabtests, those of libfabric 2.1, with FI_PROVIDER=gaudi, server and client on this machine,
 and prints a line for each test and the counts. The tests are those of upstream's own lists, read from its
 runfabtests.sh; TEST is one of them as it stands there ("fi_rdm -U"), or just its program ("fi_rdm"),
 or "fi_ubertest quick" or "fi_ubertest all": upstream's ubertest with the configuration in fabtests/ubertest
@@ -25,7 +26,9 @@ or "fi_ubertest quick" or "fi_ubertest all": upstream's ubertest with the config
 
   --sets A,B     which of upstream's lists: unit, functional, short, standard (default: the first three)
   --from FILE    the tests in FILE, one a line; # begins a comment
-  --libfabric R  built for and run on that release: 2.x (2.1, the default) or 1.17 (the system's)
+  --libfabric R  built for and run on that release: 2.x (2.1, the default), 1.17 (the system's), or 2.x-verbs
+                 (2.1 with the verbs provider, which runs the tests: for a machine with an RDMA device)
+  --address A    the address that the server listens at (default: loopback); of the RDMA device for 2.x-verbs
   --build DIR    the build folder with the provider (default: build)
   --timeout S    seconds that a test may take (default: 60)
   --list         only lists the tests
@@ -46,6 +49,7 @@ while (($#)); do
     --from) from_file=$(realpath -e "${2:?--from wants a file}") || exit 2; shift ;;
     --build) build=$(cd "${2:?--build wants a folder}" && pwd) || exit 2; shift ;;
     --libfabric) release=${2:?--libfabric wants 1.17 or 2.x}; shift ;;
+    --address) address=${2:?--address wants an address}; shift ;;
     --timeout) time_limit=${2:?--timeout wants seconds}; shift ;;
     --list) listing=1 ;;
     --help | -h) usage; exit 0 ;;
@@ -91,12 +95,13 @@ exclusion() { # TEST
 }
 
 export FI_PROVIDER=gaudi FI_PROVIDER_PATH=$build/prov FI_GAUDI_CORE=${FI_GAUDI_CORE:-tcp}
+[[ $release != *-verbs ]] || FI_GAUDI_CORE=verbs
 export LD_LIBRARY_PATH=$prefix/libfabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 work=$(mktemp -d)
 trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 # What a test or a library leaves when it crashes goes with that folder.
 cd "$work" || exit 2
-readonly enodata=61 enosys=38 address=127.0.0.1
+readonly enodata=61 enosys=38
 
 is_unit() {
   case ${1%% *} in *_test) [[ $1 != fi_inject_test* ]] ;; *) return 1 ;; esac
@@ -107,11 +112,23 @@ run_unit() { # COMMAND...
   statuses=($?)
 }
 
+# It listens for the connections of the test, which only rdma-core's tool shows, or first for its client's words.
+listens() {
+  [[ $(ss -Hltn 'sport = :9228 or sport = :3000') ]] || rdma resource show cm_id | grep -q 'state LISTEN'
+}
+
+# Starting takes a while on an emulated machine, and longer than a fixed time now and then.
+wait_for_server() { # PID
+  [[ $FI_GAUDI_CORE == verbs ]] || { sleep 0.4; return; }
+  local end=$((SECONDS + 10))
+  until listens || ! kill -0 "$1" 2>/dev/null || ((SECONDS > end)); do sleep 0.1; done
+}
+
 run_pair() { # COMMAND...
-  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s $address >"$work/server" 2>&1 &
+  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s "$address" >"$work/server" 2>&1 &
   local server=$!
-  sleep 0.4 # until it listens
-  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s $address $address >"$work/client" 2>&1
+  wait_for_server $server
+  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s "$address" "$address" >"$work/client" 2>&1
   statuses=($?)
   # A server whose client failed may wait for ever.
   ((statuses[0] == 0)) || { sleep 0.5; kill $server 2>/dev/null; }
@@ -124,7 +141,7 @@ run_ubertest() { # CONFIGURATION
   timeout -k 5 "$time_limit" "$prefix/bin/fi_ubertest" -x >"$work/server" 2>&1 &
   local server=$!
   sleep 0.4
-  timeout -k 5 "$time_limit" "$prefix/bin/fi_ubertest" -u "$here/ubertest/$1.test" $address >"$work/client" 2>&1
+  timeout -k 5 "$time_limit" "$prefix/bin/fi_ubertest" -u "$here/ubertest/$1.test" "$address" >"$work/client" 2>&1
   statuses=($?)
   ((statuses[0] == 0)) || { sleep 0.5; kill $server 2>/dev/null; }
   wait $server

@@ -24,8 +24,9 @@ Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--time
 
 Boots Linux 6.12 in QEMU with soft-RoCE that registers dma-bufs (a patch of tests/vm/rxe), and runs
 in it, with this machine's files, programs that were built here: the provider on libfabric's verbs
-provider, with simulated Gaudis whose exports are real dma-bufs. TEST is a name that --list shows;
-without one all are run.
+provider, upstream's fabtests and Open MPI, with simulated Gaudis whose exports are real dma-bufs,
+which no CPU can map (a module of tests/vm/fakegaudi). TEST is a name that --list shows; without one
+all are run.
 
   --build DIR   build folder (default: build); what is downloaded and made is kept in DIR/vm
   --no-build    the build folder is complete: compile nothing of the project's
@@ -82,6 +83,7 @@ if [[ $compile == yes ]]; then
 fi
 build=$(cd "$build" && pwd)
 "$root/util/get-libfabric-2.sh" --verbs --deps "$build/deps" || skip "libfabric 2.1 with verbs (above)"
+"$root/fabtests/build.sh" --build "$build" --libfabric 2.x-verbs || skip "fabtests of libfabric 2.1 (above)"
 cache=$build/vm
 mkdir -p "$cache"
 make_kernel "$cache" || skip "no kernel for the virtual machine (above)"

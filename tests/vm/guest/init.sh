@@ -28,6 +28,7 @@ for folder in proc sys dev; do
   $b mount --move /$folder /system/$folder
 done
 $b mkdir -p /system/dev/shm /system/dev/pts
+$b ln -s /proc/self/fd /system/dev/fd
 $b mount -t tmpfs shm /system/dev/shm
 $b mount -t devpts pts /system/dev/pts
 $b mount -t tmpfs run /system/run
