@@ -254,6 +254,15 @@ void connection_manager::poll() {
 void connection_manager::poll_now() {
   dropped_.clear();
   read_events();
+  if (!shut_.empty()) end_shut();
+}
+
+// The core tells of the end by another way than of messages, and it can be the faster one: a peer
+// that sends, sees it completed and closes must not take its last words back.
+void connection_manager::end_shut() {
+  observer_.connections_ending();
+  for (const std::uint32_t id : std::exchange(shut_, {}))
+    if (connection* c = find(id)) fail(*c, FI_ECONNRESET);
 }
 
 bool connection_manager::came_alive(connection& c) {
@@ -298,7 +307,8 @@ void connection_manager::read_events() {
         }
         break;
       case FI_SHUTDOWN:
-        if (connection* c = of(entry.fid)) fail(*c, FI_ECONNRESET);
+        // Not at once: completions may be on their way through us, and theirs is the first turn.
+        if (connection* c = of(entry.fid)) shut_.push_back(c->id);
         break;
       default:
         break;

@@ -23,6 +23,9 @@ class connection_observer {
   /// The number for a peer that becomes known: its messages match receives by it.
   virtual std::uint32_t number_of(const net_address& name) = 0;
   virtual void connection_up(connection& c) = 0;
+  /// A peer has closed its end: now is the time to take what came from it before that, and what it
+  /// took from us.
+  virtual void connections_ending() = 0;
   /// `error` is a positive FI_E* code. The core endpoint is closed: no memory is in use any more.
   virtual void connection_down(connection& c, int error) = 0;
 
@@ -97,6 +100,7 @@ class connection_manager {
   void drop(connection& c);
 
   void read_events();
+  void end_shut();
   void handle_request(fi_info& info, const hello* said);
   void accept(peer& p, fi_info& info, const hello& said);
   void reject(fi_info& info, wire::reject_reason why);
@@ -124,6 +128,8 @@ class connection_manager {
   std::vector<std::unique_ptr<connection>> connections_;
   std::vector<std::unique_ptr<connection>>
       dropped_;  // until the next poll: callers may still look at them
+  /// Closed by the peer; they end at the next poll.
+  std::vector<std::uint32_t> shut_;
   unsigned being_made_ = 0;
   unsigned idle_polls_ = 0;
   clock::time_point last_poll_{};

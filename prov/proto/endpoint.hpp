@@ -339,6 +339,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void fail_transfers(connection& c, int error);
   void forget_rendezvous_of(connection& c);
   void connection_up(connection& c) override;
+  void connections_ending() override;
   void connection_down(connection& c, int error) override;
   void list_posted(connection& c, work& w) noexcept;
   void added(fi_addr_t index, const net_address& address) override;

@@ -148,6 +148,10 @@ void endpoint::connection_up(connection&) {
   if (connections_->count() * per_peer > receive_buffers_->total()) fill_receive_pool(per_peer);
 }
 
+void endpoint::connections_ending() {
+  handle_completions();
+}
+
 void endpoint::connection_down(connection& c, int error) {
   fail_posted(c, error);
   fail_queued(c, error);
