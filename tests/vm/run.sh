@@ -15,7 +15,7 @@ source "$here/machine.sh"
 build=$root/build
 accel=auto
 compile=yes
-limit=540
+limit=900
 tests=()
 
 usage() {

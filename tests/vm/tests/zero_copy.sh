@@ -3,4 +3,4 @@
 # Device memory over verbs: the NIC reads and writes it itself, and a sample of the device tests of
 # all sizes and places.
 "$VM_BUILD/tests/vm/zero_copy" --gtest_filter='-refused.*'
-GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=0 "$VM_BIN/integration_device"
+GTEST_TOTAL_SHARDS=7 GTEST_SHARD_INDEX=0 "$VM_BIN/integration_device"
