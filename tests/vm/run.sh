@@ -26,7 +26,7 @@ Boots Linux 6.12 in QEMU with soft-RoCE that registers dma-bufs (a patch of test
 in it, with this machine's files, programs that were built here: the provider on libfabric's verbs
 provider, upstream's fabtests and Open MPI, with simulated Gaudis whose exports are real dma-bufs,
 which no CPU can map (a module of tests/vm/fakegaudi). TEST is a name that --list shows; without one
-all are run.
+all are run but those named _long.
 
   --build DIR   build folder (default: build); what is downloaded and made is kept in DIR/vm
   --no-build    the build folder is complete: compile nothing of the project's
@@ -67,7 +67,7 @@ while (($#)); do
   esac
   shift
 done
-((${#tests[@]})) || mapfile -t tests < <(list_tests)
+((${#tests[@]})) || mapfile -t tests < <(list_tests | grep -v '_long$')
 for name in "${tests[@]}"; do
   [[ -f $here/tests/$name.sh ]] || { echo "no test named $name; there are: $(list_tests | xargs)" >&2; exit 2; }
 done

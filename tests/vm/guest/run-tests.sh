@@ -56,7 +56,7 @@ failed=0
 while read -r name; do
   echo "== $name"
   begin=$SECONDS
-  if timeout 400 bash -euo pipefail "$VM_SOURCE/tests/vm/tests/$name.sh" </dev/null; then
+  if timeout 600 bash -euo pipefail "$VM_SOURCE/tests/vm/tests/$name.sh" </dev/null; then
     echo "PASSED $name ($((SECONDS - begin)) s)"
   else
     echo "FAILED $name ($((SECONDS - begin)) s)"
