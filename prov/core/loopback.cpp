@@ -131,8 +131,10 @@ base::result<void> loopback::answer_until_connected() {
   for (unsigned connected = 0; connected < 2;) {
     std::uint32_t event = 0;
     fi_eq_cm_entry entry{};
-    const int ret =
-        until_done([&] { return fi_eq_read(events_.get(), &event, &entry, sizeof entry, 0); });
+    // By its address: a structure with a flexible member is in no lambda's reach.
+    const int ret = until_done([this, &event, into = &entry] {
+      return fi_eq_read(events_.get(), &event, into, sizeof *into, 0);
+    });
     if (ret < 0) return base::error{ret == -FI_EAVAIL ? -FI_ECONNREFUSED : ret};
     if (event == FI_CONNECTED) ++connected;
     if (event != FI_CONNREQ) continue;

@@ -67,8 +67,10 @@ std::vector<std::string> nics_of(const fi_info* list) {
 std::vector<std::string> nearest_first(const std::vector<std::string>& names,
                                        const nic_order& order) {
   std::vector<topo::pci_place> places;
+  places.reserve(names.size());
   for (const auto& name : names) places.push_back(topo::place_of_nic(name, order.sysfs));
   std::vector<std::string> sorted;
+  sorted.reserve(names.size());
   for (const std::size_t i : topo::by_distance(order.device, order.turn, places))
     sorted.push_back(names[i]);
   return sorted;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/params.hpp"
@@ -13,6 +13,8 @@
 
 namespace gaudi::info {
 namespace {
+
+constexpr int bad_option = 2;
 
 struct options {
   bool doctor = false;
@@ -46,11 +48,9 @@ int run(const options& chosen) {
   return static_cast<int>(v.what);
 }
 
-}  // namespace
-}  // namespace gaudi::info
-
-int main(int argc, char** argv) {
-  gaudi::info::options chosen;
+/// What main ends with where the command line is not to be carried out: it asked for help, or is
+/// bad.
+std::optional<int> parse(int argc, char** argv, options& chosen) {
   CLI::App app(
       "Shows the Gaudis and RDMA NICs of this machine, how near they are to each other, and which "
       "way the provider gaudi would take between them.",
@@ -65,12 +65,21 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? EXIT_SUCCESS : 2;
+    return app.exit(error) == 0 ? EXIT_SUCCESS : bad_option;
   }
+  return std::nullopt;
+}
+
+}  // namespace
+}  // namespace gaudi::info
+
+int main(int argc, char** argv) {
   try {
+    gaudi::info::options chosen;
+    if (const auto code = gaudi::info::parse(argc, argv, chosen)) return *code;
     return gaudi::info::run(chosen);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "gaudi_info: {}\n", error.what());
+    static_cast<void>(std::fprintf(stderr, "gaudi_info: %s\n", error.what()));
     return EXIT_FAILURE;
   }
 }
