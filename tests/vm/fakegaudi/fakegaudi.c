@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /*
  * /dev/fakegaudi makes of a dma-buf (udmabuf's, of the stand-in for libhl-thunk) another one over
  * the same memory, which is as those of the habanalabs driver where an importer notices:
