@@ -332,6 +332,12 @@ void connection_manager::handle_request(fi_info& info, const hello* said) {
     drop(*c);
     return accept(p, info, *said);
   }
+  // It has closed that one and asks for another; only the end here is late.
+  if (const auto shut = std::find(shut_.begin(), shut_.end(), c->id); shut != shut_.end()) {
+    shut_.erase(shut);
+    fail(*c, FI_ECONNRESET);
+    return accept(p, info, *said);
+  }
   // The peer asked before it took our request: it will find the connection made.
   if (c->remote_instance == said->instance) return reject(info, wire::reject_reason::simultaneous);
   // Another process has that address now.
