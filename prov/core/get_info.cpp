@@ -9,10 +9,10 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <utility>
 
 #include "base/log.hpp"
+#include "core/scatter_to_cqe.hpp"
 
 namespace gaudi::core {
 namespace {
@@ -64,13 +64,6 @@ unique_info hints_for(const query& q, const char* provider) {
   // again.
   hints->fabric_attr->prov_name = ::strdup(provider);
   return hints->fabric_attr->prov_name ? std::move(hints) : unique_info();
-}
-
-/// mlx5 may put a small payload into the completion, for the CPU to copy to its place: a fault
-/// where that place is device memory. A value that the user set is left alone.
-void forbid_scatter_to_cqe() {
-  static std::once_flag once;
-  std::call_once(once, [] { ::setenv("MLX5_SCATTER_TO_CQE", "0", 0); });
 }
 
 bool is_named(const char* name, const std::string& wanted) {
