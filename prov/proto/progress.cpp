@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/log.hpp"
+#include "core/cq_error.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -62,8 +63,7 @@ void endpoint::handle_core_error() {
   if (fi_cq_readerr(core_queue_.get(), &error.entry, 0) < 1) return;
   // An injected message has no context: the connection's own event tells of its end.
   if (error.entry.op_context)
-    completed(work::from_context(error.entry.op_context), 0,
-              error.entry.err ? error.entry.err : FI_EIO);
+    completed(work::from_context(error.entry.op_context), 0, core::cause_of(error.entry, core_));
 }
 
 void endpoint::completed(work& w, std::size_t length, int error) {

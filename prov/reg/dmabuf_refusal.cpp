@@ -46,11 +46,17 @@ dmabuf_refusal explain_refusal(int code) noexcept {
 }
 
 dmabuf_refusal explain_no_export(int code) noexcept {
-  if (code == -FI_EOPNOTSUPP)
-    return {refusal_cause::no_export, "the Gaudi's driver does not export its memory as dma-buf",
-            "use a habanalabs driver newer than Linux 6.1's", true};
-  return {refusal_cause::no_export, "the Gaudi's driver failed to export its memory as dma-buf",
-          "look at the kernel's log (dmesg)", false};
+  switch (-code) {
+    case FI_EOPNOTSUPP:
+      return {refusal_cause::no_export, "the Gaudi's driver does not export its memory as dma-buf",
+              "use a habanalabs driver newer than Linux 6.1's", true};
+    case EMFILE:
+    case ENFILE:
+      return explain_refusal(code);
+    default:
+      return {refusal_cause::no_export, "the Gaudi's driver failed to export its memory as dma-buf",
+              "look at the kernel's log (dmesg)", false};
+  }
 }
 
 }  // namespace gaudi::reg

@@ -33,6 +33,7 @@ TEST(dmabuf_refusal, gives_up_only_where_asking_again_cannot_help) {
     EXPECT_FALSE(explain_refusal(-code).final) << code;
   EXPECT_TRUE(explain_no_export(-FI_EOPNOTSUPP).final);
   EXPECT_TRUE(explain_old_libfabric().final);
+  EXPECT_EQ(explain_no_export(-EMFILE).cause, refusal_cause::descriptors);
   EXPECT_FALSE(explain_no_export(-EIO).final);
 }
 
