@@ -40,7 +40,14 @@ base::result<void> write_flush::by_whatever_works(device::device& on) {
   const auto read = read_back(on);
   if (read) return {};
   const auto asked = on.thunk().flush_pci_writes(on.fd());
-  if (!asked) give_up(read.code(), asked.code());
+  if (!asked) {
+    give_up(read.code(), asked.code());
+    return {};
+  }
+  // Once and for all: what failed is not tried again for each message.
+  choice_ = base::flush_choice::driver;
+  GAUDI_INFO(MR, "the NIC cannot read back from the Gaudi (%s): its driver flushes from now on\n",
+             fi_strerror(-read.code()));
   return {};
 }
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Which way is taken without a NIC that reads device memory; tests/vm has one that does.
+#include "reg/write_flush.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "../device/fake_driver.hpp"
+#include "core/get_info.hpp"
+
+namespace gaudi::reg {
+namespace {
+
+using base::flush_choice;
+using testing::_;
+using testing::Return;
+
+class flushing : public testing::Test {
+ protected:
+  flushing() {
+    auto info = core::get_info({.core = base::core_choice::tcp});
+    if (info) core_ = *core::inner_domain::open(std::move(*info));
+    loop_ = std::make_unique<nic_loop>(*core_);
+    device_ = *device::device::open(driver_.thunk(), device::selector{});
+  }
+
+  test::fake_driver driver_;
+  std::unique_ptr<core::inner_domain> core_;
+  std::unique_ptr<nic_loop> loop_;
+  std::shared_ptr<device::device> device_;
+};
+
+TEST_F(flushing, takes_the_driver_where_the_nic_cannot_and_stays_with_it) {
+  write_flush flush(*loop_, flush_choice::automatic);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).Times(3).WillRepeatedly(Return(0));
+  EXPECT_CALL(driver_.library, device_memory_alloc(_, _, _, _, _)).Times(testing::AtMost(1));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_EQ(flush.count(), 3U);
+}
+
+TEST_F(flushing, goes_on_without_where_nothing_works) {
+  write_flush flush(*loop_, flush_choice::automatic);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).WillOnce(Return(-EOPNOTSUPP));
+  EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_FALSE(flush.active());
+  EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_EQ(flush.count(), 0U);
+}
+
+TEST_F(flushing, fails_where_the_way_that_was_demanded_is_not_there) {
+  write_flush by_driver(*loop_, flush_choice::driver);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).WillOnce(Return(-EOPNOTSUPP));
+  EXPECT_EQ(by_driver.flush(*device_).code(), -FI_EOPNOTSUPP);
+  write_flush by_reading(*loop_, flush_choice::read);
+  EXPECT_EQ(by_reading.flush(*device_).code(), -FI_EOPNOTSUPP);
+}
+
+TEST_F(flushing, does_nothing_where_it_is_off) {
+  write_flush flush(*loop_, flush_choice::off);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).Times(0);
+  EXPECT_FALSE(flush.active());
+  EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_EQ(flush.count(), 0U);
+}
+
+// tcp stands for the NIC here: the connection and the read are the same.
+TEST_F(flushing, the_loop_copies_from_memory_to_memory) {
+  std::array<char, 64> from{};
+  std::array<char, 64> to{};
+  from.fill('a');
+  auto source = core_->register_memory(from.data(), from.size(), FI_REMOTE_READ);
+  auto target = core_->register_memory(to.data(), to.size(), FI_READ);
+  ASSERT_TRUE(source);
+  ASSERT_TRUE(target);
+  for (const std::size_t length : {1U, 7U, 64U}) {
+    to.fill(0);
+    ASSERT_TRUE(loop_->read(to.data(), target->descriptor(), length,
+                            reinterpret_cast<std::uint64_t>(from.data()), source->key()));
+    EXPECT_EQ(std::count(to.begin(), to.end(), 'a'), length);
+  }
+}
+
+}  // namespace
+}  // namespace gaudi::reg
