@@ -25,7 +25,7 @@ Environment:
   FI_GAUDI_HLTHUNK  the device library to use, instead of the choice above
   FI_GAUDI_CORE     auto, verbs or tcp: what carries the bytes (default auto)
 
-Results: build/prov/libgaudi-fi.so and, in build/util, gaudi_info, gaudi_perf and gaudi_rdma_check.
+Results: build/prov/libgaudi-fi.so, build/util/gaudi_info, build/util/gaudi_perf.
 Exit status: 0 all went well and every byte was right, 1 something failed, 2 bad option.
 END
 }
@@ -39,7 +39,7 @@ build_product() {
     return 1
   }
   cmake --build "$build" --target prov/libgaudi-fi.so prov/ofi_gaudi/libofi_gaudi-fi.so \
-    util/gaudi_info util/gaudi_perf util/gaudi_rdma_check util/hlsim/libhl-thunk.so
+    util/gaudi_info util/gaudi_perf util/hlsim/libhl-thunk.so
 }
 
 # How many Gaudis the driver shows; what answers is the provider's business, this is only the wish.
