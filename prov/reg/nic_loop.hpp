@@ -26,7 +26,11 @@ class nic_loop {
     if (failure_ == 0 && !connected_) open();
     if (failure_ != 0) return base::error{failure_};
     const auto done = connected_->read(to, descriptor, length, address, key);
-    if (!done) failure_ = done.code();
+    if (!done) {
+      failure_ = done.code();
+      // What is still under way must not arrive when others write there.
+      connected_.reset();
+    }
     return done;
   }
 
