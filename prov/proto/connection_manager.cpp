@@ -14,11 +14,6 @@
 namespace gaudi::proto {
 namespace {
 
-constexpr auto idle_interval = std::chrono::microseconds(200);
-
-// Reading the clock costs as much as a poll that finds nothing: only every so many polls.
-constexpr unsigned polls_per_clock = 8;
-
 std::uint64_t random_instance() {
   std::uint64_t value = 0;
   while (value == 0) {
@@ -34,15 +29,6 @@ core::unique_info info_for_peer(const fi_info& info) {
   core::unique_info copy(fi_dupinfo(&info));
   if (copy) copy->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
   return copy;
-}
-
-// The same order at every endpoint, whatever the machine.
-bool precedes(const net_address& a, const net_address& b) noexcept {
-  hello x{};
-  hello y{};
-  set_address(x, a);
-  set_address(y, b);
-  return std::memcmp(&x.family, &y.family, sizeof(hello) - offsetof(hello, family)) < 0;
 }
 
 }  // namespace
@@ -240,111 +226,6 @@ connection* connection_manager::of(const fid* f) const noexcept {
   return found == by_fid_.end() ? nullptr : found->second;
 }
 
-void connection_manager::poll() {
-  if (being_made_ == 0) {
-    if (++idle_polls_ < polls_per_clock) return;
-    idle_polls_ = 0;
-    const auto now = clock::now();
-    if (now - last_poll_ < idle_interval) return;
-    last_poll_ = now;
-  }
-  poll_now();
-}
-
-void connection_manager::poll_now() {
-  dropped_.clear();
-  read_events();
-  if (!shut_.empty()) end_shut();
-}
-
-// The core tells of the end by another way than of messages, and it can be the faster one: a peer
-// that sends, sees it completed and closes must not take its last words back.
-void connection_manager::end_shut() {
-  observer_.connections_ending();
-  for (const std::uint32_t id : std::exchange(shut_, {}))
-    if (connection* c = find(id)) fail(*c, FI_ECONNRESET);
-}
-
-bool connection_manager::came_alive(connection& c) {
-  read_events();
-  // The peer is sending, so it has our answer: only the core's report of that is late.
-  if (c.now == connection::state::accepting) handle_connected(c, nullptr);
-  return c.usable();
-}
-
-void connection_manager::read_events() {
-  if (!events_) return;
-  alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
-  auto& entry = *reinterpret_cast<fi_eq_cm_entry*>(space);
-  for (;;) {
-    std::uint32_t event = 0;
-    const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
-    if (got == -FI_EAVAIL) {
-      handle_error();
-      continue;
-    }
-    if (got < static_cast<ssize_t>(sizeof entry)) return;
-    const std::size_t said = static_cast<std::size_t>(got) - sizeof entry;
-    hello h{};
-    switch (event) {
-      case FI_CONNREQ: {
-        const core::unique_info info(entry.info);
-        const auto verdict = check_hello(entry.data, said, h);
-        if (verdict == wire::reject_reason::none) {
-          handle_request(*info, &h);
-        } else {
-          GAUDI_WARN(EP_CTRL,
-                     "refused a connection request: %s (ours is version %u, the peer's %u)\n",
-                     to_string(verdict), wire::version, h.version);
-          reject(*info, verdict);
-        }
-        break;
-      }
-      case FI_CONNECTED:
-        if (connection* c = of(entry.fid)) {
-          const bool valid = check_hello(entry.data, said, h) == wire::reject_reason::none;
-          handle_connected(*c, valid ? &h : nullptr);
-        }
-        break;
-      case FI_SHUTDOWN:
-        // Not at once: completions may be on their way through us, and theirs is the first turn.
-        if (connection* c = of(entry.fid)) shut_.push_back(c->id);
-        break;
-      default:
-        break;
-    }
-  }
-}
-
-void connection_manager::handle_request(fi_info& info, const hello* said) {
-  const net_address from = address_of(*said);
-  if (from.empty()) return reject(info, wire::reject_reason::malformed);
-  peer& p = peer_named(from);
-  connection* c = p.current;
-  if (!c) return accept(p, info, *said);
-
-  const bool self = said->instance == instance_;
-  if (self) return accept(p, info, *said);
-
-  if (c->now == connection::state::connecting) {
-    // Both decide by the same rule, so exactly one request goes on.
-    if (precedes(from, name_)) return reject(info, wire::reject_reason::simultaneous);
-    drop(*c);
-    return accept(p, info, *said);
-  }
-  // It has closed that one and asks for another; only the end here is late.
-  if (const auto shut = std::find(shut_.begin(), shut_.end(), c->id); shut != shut_.end()) {
-    shut_.erase(shut);
-    fail(*c, FI_ECONNRESET);
-    return accept(p, info, *said);
-  }
-  // The peer asked before it took our request: it will find the connection made.
-  if (c->remote_instance == said->instance) return reject(info, wire::reject_reason::simultaneous);
-  // Another process has that address now.
-  fail(*c, FI_ECONNRESET);
-  accept(p, info, *said);
-}
-
 void connection_manager::accept(peer& p, fi_info& info, const hello& said) {
   auto added = add(p, connection::state::accepting);
   if (!added) return reject(info, wire::reject_reason::resources);
@@ -375,54 +256,6 @@ void connection_manager::take_terms(connection& c, const hello& said) {
   c.remote_id = said.connection;
   c.remote_instance = said.instance;
   c.eager_limit = std::min(said.eager_limit, terms_.eager_limit);
-}
-
-void connection_manager::handle_connected(connection& c, const hello* said) {
-  if (c.now == connection::state::connecting) {
-    if (!said) return fail(c, FI_ECONNABORTED);
-    take_terms(c, *said);
-    c.data.start(said->data_window, static_cast<std::uint16_t>(c.data.granted()));
-    c.control.start(said->control_window, wire::control_window);
-  }
-  if (c.usable()) return;
-  --being_made_;
-  c.now = connection::state::connected;
-  observer_.connection_up(c);
-}
-
-void connection_manager::handle_error() {
-  // Newer releases write more of the entry than this version declares.
-  union {
-    fi_eq_err_entry entry;
-    std::byte space[256];
-  } error{};
-  std::byte data[256];
-  error.entry.err_data = data;
-  error.entry.err_data_size = sizeof data;
-  if (fi_eq_readerr(events_.get(), &error.entry, 0) < 0) return;
-  connection* c = of(error.entry.fid);
-  if (!c) return;
-
-  hello h{};
-  const auto verdict = error.entry.err_data
-                           ? check_hello(error.entry.err_data, error.entry.err_data_size, h)
-                           : wire::reject_reason::malformed;
-  if (verdict == wire::reject_reason::wrong_version) {
-    GAUDI_WARN(
-        EP_CTRL,
-        "%s refused the connection: it speaks wire version %u, this is %u; use one release of the "
-        "gaudi provider everywhere\n",
-        c->remote->name.to_string().c_str(), h.version, wire::version);
-  }
-  const auto why = static_cast<wire::reject_reason>(h.reason);
-  if (verdict == wire::reject_reason::none && why == wire::reject_reason::simultaneous) {
-    // The peer's own request makes the connection; if it does not, the next operation asks again.
-    drop(*c);
-    return;
-  }
-  const bool wrong_version =
-      verdict == wire::reject_reason::wrong_version || why == wire::reject_reason::wrong_version;
-  fail(*c, wrong_version ? FI_ECONNREFUSED : (error.entry.err ? error.entry.err : FI_ECONNREFUSED));
 }
 
 }  // namespace gaudi::proto

@@ -11,9 +11,9 @@
 #include "copy/dma_engine.hpp"
 #include "core/inner_domain.hpp"
 #include "proto/address_vector.hpp"
-#include "proto/atomic_math.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
+#include "proto/operations.hpp"
 #include "proto/path_counters.hpp"
 #include "proto/receive.hpp"
 #include "proto/receive_context.hpp"
@@ -23,49 +23,6 @@
 #include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
-
-/// Largest message that fi_inject and its relatives take, in bytes.
-inline constexpr std::size_t max_inject = 1024;
-
-/// A message to send, checked and classified.
-struct outgoing {
-  fi_addr_t to = FI_ADDR_NOTAVAIL;
-  std::uint64_t tag = 0;
-  std::uint64_t data = 0;
-  std::uint8_t wire_flags = 0;  // wire::tagged, wire::cq_data
-  bool inject = false;          // the buffer is the caller's again on return
-  bool transmit = false;  // ends when the core says it is with the peer (FI_TRANSMIT_COMPLETE)
-  bool delivery = false;  // ends when it is in the receiver's buffer (FI_DELIVERY_COMPLETE)
-  request asked;
-};
-
-/// An RMA operation.
-struct rma_access {
-  fi_addr_t target = FI_ADDR_NOTAVAIL;
-  std::uint64_t address = 0;
-  std::uint64_t key = 0;
-  std::uint64_t data = 0;
-  bool has_data = false;
-  bool inject = false;
-  bool delivery = false;
-  request asked;
-};
-
-/// An atomic operation, known to be offered.
-struct atomic_access {
-  atomic_math::call group = atomic_math::call::plain;
-  fi_addr_t target = FI_ADDR_NOTAVAIL;
-  std::uint64_t address = 0;
-  std::uint64_t key = 0;
-  fi_datatype type = FI_UINT8;
-  fi_op op = FI_SUM;
-  std::size_t count = 0;  // elements, within endpoint::atomic_limit
-  bool inject = false;    // the operands are the caller's again on return
-  local_memory operands;  // none for FI_ATOMIC_READ
-  local_memory compares;  // of the comparing group
-  local_memory results;   // of the fetching and the comparing group
-  request asked;
-};
 
 /// The reliable datagram endpoint: messages, tagged messages and RMA over connections of the core
 /// provider.

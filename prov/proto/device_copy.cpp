@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Copies between a message buffer or chunk and an operation's memory, part of which is a device's:
+// by the device's engine, which tells later that it is done, or by the NIC.
+#include <algorithm>
+#include <cstring>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+base::result<copy::dma_engine*> endpoint::engine_for(device::device& on) {
+  for (const auto& engine : engines_) {
+    if (engine->owner().get() == &on) return engine.get();
+  }
+  auto engine = copy::dma_engine::for_device(on.shared_from_this());
+  if (!engine) return engine.failure();
+  engines_.push_back(*engine);
+  return engines_.back().get();
+}
+
+// Starts the copies between a buffer and a part of local memory; parts in host memory are copied
+// here and now. b.copies tells how many are under way.
+int endpoint::copy_with_device(buffer& b, std::size_t at, const local_memory& memory,
+                               std::size_t offset, std::size_t length, copy::direction dir) {
+  const bool to_device = dir == copy::direction::host_to_device;
+  while (length) {
+    const auto place = memory.at(offset);
+    const std::size_t part = std::min(length, place.left());
+    if (!place.segment->on) {
+      if (to_device) {
+        std::memcpy(reinterpret_cast<void*>(place.address()), b.bytes + at, part);
+      } else {
+        std::memcpy(b.bytes + at, reinterpret_cast<const void*>(place.address()), part);
+      }
+    } else if (const int ret = start_copy(b, at, *place.segment->on, place.address(), part, dir)) {
+      if (b.copies) wait_for_copies(b);
+      return ret;
+    }
+    at += part;
+    offset += part;
+    length -= part;
+  }
+  return 0;
+}
+
+int endpoint::start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
+                         std::size_t length, copy::direction dir) {
+  const auto engine = engine_for(on);
+  if (!engine) return engine.code();
+  const auto host = b.device_address(on);
+  if (!host) return host.code();
+  const bool to_device = dir == copy::direction::host_to_device;
+  for (;;) {
+    const auto ticket = (*engine)->submit(to_device ? address : *host + at,
+                                          to_device ? *host + at : address, length, dir);
+    if (ticket) {
+      copies_.push_back({*engine, *ticket, &b});
+      ++b.copies;
+      return 0;
+    }
+    if (ticket.code() != -FI_EAGAIN) return ticket.code();
+    // The engine is full. Its copies end without our help, so waiting for one cannot block for
+    // long.
+    if (!wait_for_a_copy(**engine)) return -FI_EAGAIN;
+  }
+}
+
+bool endpoint::wait_for_a_copy(copy::dma_engine& engine) {
+  for (device_copy& c : copies_) {
+    if (c.engine != &engine || c.ticket.id == 0) continue;
+    if (const int ret = engine.wait(c.ticket, -1)) c.chunk->failed = ret;
+    c.ticket = {};
+    return true;
+  }
+  return false;
+}
+
+// For a short payload the NIC's way from one memory of ours to the other is shorter than the
+// device's engine, which takes a system call. Whether it was done.
+bool endpoint::copy_by_nic(transfer& t, const buffer& from, std::size_t at) {
+  constexpr std::size_t most = std::size_t{64} * 1024;
+  if (!how_.loop || t.length > most || how_.rendezvous == base::rendezvous_choice::staged ||
+      !t.memory.core_reaches(0))
+    return false;
+  std::size_t done = 0;
+  while (done < t.length) {
+    const auto place = t.memory.at(done);
+    const std::size_t part = std::min(t.length - done, place.left());
+    const std::byte* const bytes = from.bytes + at + done;
+    if (!place.segment->on) {
+      std::memcpy(reinterpret_cast<void*>(place.address()), bytes, part);
+    } else if (!how_.loop->read(reinterpret_cast<void*>(place.address()),
+                                place.segment->core_descriptor(), part,
+                                reinterpret_cast<std::uint64_t>(bytes), from.key())) {
+      return false;
+    }
+    done += part;
+  }
+  t.nic_wrote = true;
+  return true;
+}
+
+}  // namespace gaudi::proto
