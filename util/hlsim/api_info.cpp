@@ -87,6 +87,7 @@ bool hlthunk_is_device_idle(int fd) {
 int hlthunk_get_open_stats(int fd, hlthunk_open_stats_info* info) {
   if (!info) return -EINVAL;
   return info_call(fd, [&](context& c) {
+    is_held(c.state());
     const state_lock lock(c.state());
     const device_state& s = c.state();
     *info = {};

@@ -65,6 +65,10 @@ int open_device(uint32_t index);
 /// Opens the control node. The fd, or -errno.
 int open_control_node(uint32_t index);
 
+/// Whether somebody has the compute node open. A context that nobody holds any more ends here: the
+/// driver releases it when its last user dies, which nothing tells the simulation.
+bool is_held(device_state& state);
+
 /// Closes either. When it was the last reference to the compute node the context ends here. 0 or
 /// -errno.
 int close_device(int fd);

@@ -28,12 +28,18 @@ int refusal(uint32_t index) {
   return faults.strikes(fault::busy, index) ? -EBUSY : 0;
 }
 
-/// -EAGAIN while the reset that follows a release has not ended. A context whose last user died, or
-/// closed by close(2), is found ended only now.
+/// A context whose last user died, or closed by close(2), is found ended only when somebody looks.
+void end_unheld_context(device_state& state) {
+  if (!state.context_active) return;
+  state.context_active = 0;
+  state.closed_ns = now_ns();
+  if (!has_exports(state)) reset_context(state);
+}
+
+/// -EAGAIN while the reset that follows a release has not ended.
 int wait_of_release(device_state& state) {
-  const uint64_t now = now_ns();
-  if (state.context_active) state.context_active = 0, state.closed_ns = now;
-  const bool over = state.closed_ns == 0 || now - state.closed_ns >= current_settings().release_ns;
+  end_unheld_context(state);
+  const bool over = state.closed_ns == 0 || now_ns() - state.closed_ns >= current_settings().release_ns;
   return over ? 0 : -EAGAIN;
 }
 
@@ -62,6 +68,7 @@ void show_configured_sizes(uint32_t index) {
   const state_mapping state(fd.get());
   if (!state) return;
   const state_lock lock(*state);
+  end_unheld_context(*state);
   choose_hbm(*state, gaudi2);
 }
 
@@ -107,6 +114,14 @@ int open_control_node(uint32_t index) {
   if (!is_locked(device_path(index).c_str())) show_configured_sizes(index);
   const int fd = ::open(control_path(index).c_str(), O_RDWR | O_CLOEXEC);
   return fd < 0 ? -errno : fd;
+}
+
+bool is_held(device_state& state) {
+  const folder_lock serialised;
+  if (is_locked(state.name)) return true;
+  const state_lock lock(state);
+  end_unheld_context(state);
+  return false;
 }
 
 int close_device(int fd) {

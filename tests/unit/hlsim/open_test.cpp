@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <chrono>
 #include <csignal>
 
 #include "sharing.hpp"
@@ -143,6 +144,37 @@ TEST(exclusiveness, ends_with_a_killed_process) {
     EXPECT_EQ(hlthunk_get_dram_usage(device, &usage), 0);
     EXPECT_EQ(usage.ctx_dram_mem, 0U) << "the driver frees what its user left";
   })));
+}
+
+TEST(exclusiveness, that_ended_with_a_process_is_seen_on_the_control_node) {
+  const scratch_folder folder;
+  const channel opened;
+  const auto is_used = [](int fd) {
+    hlthunk_open_stats_info stats{};
+    EXPECT_EQ(hlthunk_get_open_stats(fd, &stats), 0);
+    return stats.is_compute_ctx_active;
+  };
+  const pid_t victim = start(folder.path(), {}, [&] {
+    const open_device device;
+    const device_page hbm(device);
+    opened.signal(1);
+    ::pause();
+  });
+  opened.await(0);
+  EXPECT_TRUE(succeeded(start(folder.path(), {}, [&] {
+    const int node = hlthunk_open_control_by_name(HLTHUNK_DEVICE_GAUDI2, "0000:19:00.0");
+    ASSERT_GE(node, 0);
+    EXPECT_TRUE(is_used(node));
+    ::kill(victim, SIGKILL);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (is_used(node) && std::chrono::steady_clock::now() < deadline) ::usleep(1000);
+    EXPECT_FALSE(is_used(node));
+    hlthunk_dram_usage_info usage{};
+    EXPECT_EQ(hlthunk_get_dram_usage(node, &usage), 0);
+    EXPECT_EQ(usage.ctx_dram_mem, 0U) << "the driver frees what its user left";
+    EXPECT_EQ(hlthunk_close(node), 0);
+  })));
+  EXPECT_FALSE(succeeded(victim));
 }
 
 TEST(exclusiveness, is_kept_by_close_on_exec) {
