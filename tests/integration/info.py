@@ -5,13 +5,17 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 TOOL, PROVIDERS, LIBRARY = sys.argv[1:4]
+# Devices of its own: those that all processes of a user share may be in use by another test.
+DEVICES = tempfile.TemporaryDirectory(prefix="gaudi-info-", dir="/dev/shm")
 
 
 def run(*options, **variables):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FI_", "HLSIM_"))}
-    environment.update(FI_PROVIDER_PATH=PROVIDERS, FI_GAUDI_HLTHUNK=LIBRARY, HLSIM_DEVICES="2")
+    environment.update(FI_PROVIDER_PATH=PROVIDERS, FI_GAUDI_HLTHUNK=LIBRARY, HLSIM_DIR=DEVICES.name,
+                       HLSIM_DEVICES="2")
     environment.update({name: value for name, value in variables.items() if value is not None})
     for name in [name for name, value in variables.items() if value is None]:
         del environment[name]
