@@ -218,9 +218,11 @@ bool on_verbs() {
 std::vector<std::byte> bytes_of(std::uint64_t seed, std::size_t size) {
   std::vector<std::byte> bytes(size);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
-  for (std::byte& b : bytes) {
+  // Eight at a time: a step for each byte of a GiB takes TSan a minute.
+  for (std::size_t at = 0; at < size; at += sizeof state) {
     state = state * 6364136223846793005 + 1442695040888963407;
-    b = static_cast<std::byte>(state >> 56);
+    const std::uint64_t mixed = (state ^ state >> 32) * 0xd6e8feb86659fd93;
+    std::memcpy(&bytes[at], &mixed, std::min(size - at, sizeof mixed));
   }
   return bytes;
 }
@@ -228,11 +230,11 @@ std::vector<std::byte> bytes_of(std::uint64_t seed, std::size_t size) {
 void expect_same(const std::vector<std::byte>& expected, const std::vector<std::byte>& actual,
                  const std::string& what) {
   ASSERT_EQ(expected.size(), actual.size()) << what;
+  if (expected.empty() || std::memcmp(expected.data(), actual.data(), actual.size()) == 0) return;
   const auto place = std::mismatch(expected.begin(), expected.end(), actual.begin());
-  if (place.first != expected.end())
-    ADD_FAILURE() << what << ": byte " << place.first - expected.begin() << " of "
-                  << expected.size() << " is " << static_cast<int>(*place.second) << ", not "
-                  << static_cast<int>(*place.first);
+  ADD_FAILURE() << what << ": byte " << place.first - expected.begin() << " of " << expected.size()
+                << " is " << static_cast<int>(*place.second) << ", not "
+                << static_cast<int>(*place.first);
 }
 
 }  // namespace gaudi::test

@@ -472,8 +472,15 @@ TEST(messages, flood_of_a_late_receiver_loses_nothing) {
       });
 }
 
-TEST(messages_slow, one_gibibyte) {
-  static constexpr std::size_t size = std::size_t{1} << 30;
+// A GiB; where TSan keeps eight bytes for each, what fills an equal part of the machine's memory.
+#ifdef __SANITIZE_THREAD__
+constexpr std::size_t much = std::size_t{1} << 27;
+#else
+constexpr std::size_t much = std::size_t{1} << 30;
+#endif
+
+TEST(messages_slow, of_much_memory) {
+  static constexpr std::size_t size = much;
   sender_and_receiver(
       plain(),
       [](node& n, rank&) {
@@ -484,7 +491,7 @@ TEST(messages_slow, one_gibibyte) {
         bytes in(size);
         trecv(n, in, 1, 0, ctx(1));
         EXPECT_EQ(size, n.wait(ctx(1)).len);
-        expect_same(bytes_of(1, size), in, "1 GiB");
+        expect_same(bytes_of(1, size), in, "much memory");
       });
 }
 

@@ -39,7 +39,8 @@ void end_unheld_context(device_state& state) {
 /// -EAGAIN while the reset that follows a release has not ended.
 int wait_of_release(device_state& state) {
   end_unheld_context(state);
-  const bool over = state.closed_ns == 0 || now_ns() - state.closed_ns >= current_settings().release_ns;
+  const bool over =
+      state.closed_ns == 0 || now_ns() - state.closed_ns >= current_settings().release_ns;
   return over ? 0 : -EAGAIN;
 }
 
