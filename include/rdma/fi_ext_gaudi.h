@@ -101,6 +101,9 @@ struct fi_gaudi_path_stats {
 	uint64_t zero_copy_bytes;
 	uint64_t refused_registrations;	/* of device memory by the NIC: that memory is staged */
 	uint64_t flushes;		/* before completions: what the NIC wrote to device memory is visible there */
+	uint64_t one_copy_ops;		/* host memory of two processes on this host, copied from one to the other */
+	uint64_t one_copy_bytes;
+	uint64_t shared_ops;		/* of the eager ones: through memory shared with a peer on this host */
 };
 
 struct fi_gaudi_ops {

@@ -62,6 +62,11 @@ constexpr std::array<named<flush_choice>, 4> flush_names{{
     {"off", flush_choice::off},
 }};
 
+constexpr std::array<named<ipc_choice>, 2> ipc_names{{
+    {"auto", ipc_choice::automatic},
+    {"off", ipc_choice::off},
+}};
+
 /// Reads one parameter after the other and remembers whether one was bad.
 class reader {
  public:
@@ -160,6 +165,7 @@ result<params> params::parse(const lookup& text_of) {
   p.dmabuf = in.choice(param::dmabuf, dmabuf_names);
   p.rndv = in.choice(param::rndv, rndv_names);
   p.flush = in.choice(param::flush, flush_names);
+  p.ipc = in.choice(param::ipc, ipc_names);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }

@@ -39,6 +39,12 @@ enum class flush_choice {
   off,
 };
 
+/// Whether peers on this host share memory (FI_GAUDI_IPC).
+enum class ipc_choice {
+  automatic,  // where both ends can; else the core carries everything
+  off,
+};
+
 /// One FI_GAUDI_* parameter as the user sees it. A number is a decimal count with an optional
 /// suffix K, M or G (powers of 1024) and must lie in [min, max]; a text has max == 0.
 struct param_spec {
@@ -64,6 +70,7 @@ enum class param : std::size_t {
   dmabuf,
   rndv,
   flush,
+  ipc,
   count_,
 };
 
@@ -102,6 +109,10 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"flush", "auto", 0, 0,
      "how data that a NIC wrote to device memory is made visible there before its completion: read "
      "(by the NIC), driver, off or auto (read, else driver)"},
+    {"ipc", "auto", 0, 0,
+     "whether messages to peers on this host go through shared memory and by copies from process "
+     "to "
+     "process: auto (where both ends can) or off (all by the core)"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
@@ -122,6 +133,7 @@ struct params {
   dmabuf_choice dmabuf = dmabuf_choice::automatic;
   rendezvous_choice rndv = rendezvous_choice::automatic;
   flush_choice flush = flush_choice::automatic;
+  ipc_choice ipc = ipc_choice::automatic;
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

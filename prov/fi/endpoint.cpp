@@ -81,7 +81,8 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .unexpected_limit = p.unexpected_limit,
           .rendezvous = p.rndv,
           .loop = &d.loop(),
-          .flush = &d.flush()};
+          .flush = &d.flush(),
+          .ipc = p.ipc != base::ipc_choice::off};
 }
 
 }  // namespace

@@ -169,7 +169,10 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
             .zero_copy_ops = c.zero_copy_ops,
             .zero_copy_bytes = c.zero_copy_bytes,
             .refused_registrations = self.dmabufs().refusals(),
-            .flushes = self.flush().count()};
+            .flushes = self.flush().count(),
+            .one_copy_ops = c.one_copy_ops,
+            .one_copy_bytes = c.one_copy_bytes,
+            .shared_ops = c.shared_ops};
   return 0;
 }
 

@@ -35,16 +35,26 @@ void endpoint::arrived(buffer& b, std::size_t length) {
   connection* c = connections_->find(head.connection);
   // Packets of a connection that failed meanwhile may still be on their way up.
   if (!c) return repost(b);
-  c->data.returned(head.data_credits);
-  c->control.returned(head.control_credits);
-  if (!c->usable() && !connections_->came_alive(*c)) return repost(b);
+  if (!c->usable() && !connections_->came_alive(*c)) {
+    c->data.returned(head.data_credits);
+    c->control.returned(head.control_credits);
+    return repost(b);
+  }
+  arrived_on(*c, b, length);
+}
+
+// The packet has a whole header.
+void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
+  const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
+  c.data.returned(head.data_credits);
+  c.control.returned(head.control_credits);
   const bool control = wire::is_control(head.what);
   const bool counted = head.what != wire::kind::credit;
-  if (counted) (control ? c->control : c->data).arrived();
-  const bool done_with_buffer = dispatch(*c, b, length);
-  if (c->now != connection::state::failed) {
-    if (control && counted) c->control.consumed(wire::control_window);
-    return_credits(*c);
+  if (counted) (control ? c.control : c.data).arrived();
+  const bool done_with_buffer = dispatch(c, b, length);
+  if (c.now != connection::state::failed) {
+    if (control && counted) c.control.consumed(wire::control_window);
+    return_credits(c);
   }
   if (done_with_buffer) repost(b);
 }
@@ -214,8 +224,7 @@ bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, 
       malformed(c, "RMA read reply");
       return true;
     }
-    ++paths_.eager_ops;
-    paths_.eager_bytes += left;
+    count_eager(c, left);
     return drain(*t, &b, payload);
   }
   wire::rts_fields rts;
@@ -306,8 +315,9 @@ void endpoint::arrived_flush(connection& c, buffer& b, std::size_t length) {
   answer_flush(c, fields);
 }
 
-// Gives a receive buffer back to the core.
+// Gives a receive buffer back, to the core if it is the core's.
 void endpoint::repost(buffer& b) {
+  if (b.local) return receive_buffers_->release(b);
   const ssize_t ret = fi_recv(shared_receives_.get(), b.bytes, receive_buffers_->buffer_size(),
                               b.descriptor(), FI_ADDR_UNSPEC, b.context());
   if (ret) unposted_.push_back(&b);

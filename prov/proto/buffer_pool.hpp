@@ -39,6 +39,7 @@ struct buffer : work {
   int failed = 0;            // of those copies: 0 or -FI_E*
   bool ready = false;        // a queued message: its payload is here
   bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
+  bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
 
   [[nodiscard]] void* descriptor() const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;

@@ -7,10 +7,12 @@
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "base/slot_table.hpp"
 #include "core/fid.hpp"
+#include "ipc/link.hpp"
 #include "proto/credits.hpp"
 #include "proto/net_address.hpp"
 #include "proto/transfer.hpp"
@@ -62,6 +64,11 @@ class connection {
   credit_window data;
   credit_window control;
   core::unique_fid<fid_ep> ep;
+  // To a peer on this host: packets go this way, and the core connection carries what memory of
+  // host and peer cannot.
+  std::unique_ptr<ipc::link> link;
+  bool up_in_core = false;    // accepting: only the peer's word on the link is missing
+  bool doorbell_due = false;  // listed among those whose peer has to be woken
 
   // Posted to the core and not yet completed.
   work_list posted;

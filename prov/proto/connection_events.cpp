@@ -42,6 +42,7 @@ void connection_manager::poll() {
 void connection_manager::poll_now() {
   dropped_.clear();
   read_events();
+  if (!undecided_.empty()) settle_links();
   if (!shut_.empty()) end_shut();
 }
 
@@ -139,8 +140,22 @@ void connection_manager::handle_connected(connection& c, const hello* said) {
     take_terms(c, *said);
     c.data.start(said->data_window, static_cast<std::uint16_t>(c.data.granted()));
     c.control.start(said->control_window, wire::control_window);
+    if ((said->flags & wire::shares_memory) && !take_link(c, *said)) {
+      // The next operation asks again.
+      stop_sharing();
+      return drop(c);
+    }
   }
   if (c.usable()) return;
+  if (c.link && c.now == connection::state::accepting && !link_is_settled(c)) {
+    const bool waits = c.now == connection::state::accepting;
+    if (waits && !std::exchange(c.up_in_core, true)) undecided_.push_back(c.id);
+    return;
+  }
+  now_usable(c);
+}
+
+void connection_manager::now_usable(connection& c) {
   --being_made_;
   c.now = connection::state::connected;
   observer_.connection_up(c);

@@ -77,6 +77,8 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   name_ = net_address(&address, length);
   events_ = std::move(events);
   listener_ = std::move(listener);
+  waitable_ = waitable;
+  if (terms_.ipc) open_meeting_point();
   return {};
 }
 
@@ -137,6 +139,7 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
   h.instance = instance_;
   h.data_window = data_window();
   h.control_window = wire::control_window;
+  h.host = host_;
   set_address(h, name_);
   return h;
 }
@@ -234,7 +237,9 @@ void connection_manager::accept(peer& p, fi_info& info, const hello& said) {
   p.last_error = 0;
   take_terms(c, said);
   const auto opened = open_endpoint(c, info);
-  const hello h = own_hello(&c);
+  hello h = own_hello(&c);
+  if (opened) offer_link(c, said);
+  if (c.link) h.flags |= wire::shares_memory;
   c.data.start(said.data_window, h.data_window);
   c.control.start(said.control_window, wire::control_window);
   const int ret = opened ? fi_accept(c.ep.get(), &h, sizeof h) : opened.code();

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
+#include "ipc/meeting_point.hpp"
 #include "proto/connection.hpp"
 #include "proto/hello.hpp"
 
@@ -44,6 +46,7 @@ class connection_manager {
   struct terms {
     std::uint32_t eager_limit;
     std::size_t rx_buffers;  // shared by all peers
+    bool ipc;                // share memory with peers on this host
   };
 
   connection_manager(core::inner_domain& core, terms t, connection_observer& observer);
@@ -105,10 +108,20 @@ class connection_manager {
   void accept(peer& p, fi_info& info, const hello& said);
   void reject(fi_info& info, wire::reject_reason why);
   void handle_connected(connection& c, const hello* said);
+  void now_usable(connection& c);
   void handle_error();
   void take_terms(connection& c, const hello& said);
   [[nodiscard]] connection* of(const fid* f) const noexcept;
   [[nodiscard]] hello own_hello(const connection* c) const noexcept;
+
+  // connection_links.cpp
+  void open_meeting_point();
+  void offer_link(connection& c, const hello& said);
+  bool take_link(connection& c, const hello& said);
+  bool link_is_settled(connection& c);
+  void settle_links();
+  void stop_sharing();
+  [[nodiscard]] ipc::link::terms link_terms(const connection& c) const noexcept;
 
   core::inner_domain& core_;
   fid_cq* completions_ = nullptr;
@@ -120,6 +133,9 @@ class connection_manager {
   core::unique_fid<fid_eq> events_;
   core::unique_fid<fid_pep> listener_;
   net_address name_;
+  bool waitable_ = false;
+  std::optional<ipc::meeting_point> meeting_point_;  // none: no memory is shared
+  std::uint64_t host_ = 0;
 
   std::vector<std::unique_ptr<peer>> peers_;
   std::unordered_map<net_address, peer*> peers_by_name_;
@@ -130,6 +146,8 @@ class connection_manager {
       dropped_;  // until the next poll: callers may still look at them
   /// Closed by the peer; they end at the next poll.
   std::vector<std::uint32_t> shut_;
+  /// Up in the core, and without the peer's word on the link.
+  std::vector<std::uint32_t> undecided_;
   unsigned being_made_ = 0;
   unsigned idle_polls_ = 0;
   clock::time_point last_poll_{};

@@ -33,6 +33,7 @@ bool endpoint::try_control(connection& c, const std::byte* bytes, std::size_t le
   if (!c.usable() || !c.control.can_send()) return false;
   const auto what = reinterpret_cast<const wire::header*>(bytes)->what;
   const auto flags = reinterpret_cast<const wire::header*>(bytes)->flags;
+  if (c.link && !(flags & wire::by_core)) return control_by_link(c, bytes, length);
   if (length > core_inject_) {
     buffer* b = send_buffers_->acquire();
     if (!b) return false;
@@ -88,17 +89,22 @@ void endpoint::flush_control(connection& c) {
   }
 }
 
-void endpoint::send_done(connection& c, std::uint64_t operation, int status) {
+void endpoint::send_done(connection& c, std::uint64_t operation, int status, std::uint8_t flags) {
   wire::done_fields fields{};
   fields.operation = operation;
   fields.status = status;
-  send_control(c, wire::kind::done, 0, fields, sizeof fields);
+  send_control(c, wire::kind::done, flags, fields, sizeof fields);
+}
+
+int endpoint::post_credit(connection& c) {
+  return c.link ? credit_by_link(c) : core_credit(c);
 }
 
 // Where the core may not inline, a buffer carries the header.
-int endpoint::post_credit(connection& c) {
+int endpoint::core_credit(connection& c) {
   wire::header head{};
   head.what = wire::kind::credit;
+  head.flags = c.link ? wire::by_core : 0;
   if (sizeof head > core_inject_) {
     buffer* b = send_buffers_->acquire();
     if (!b) return -FI_EAGAIN;
@@ -113,7 +119,7 @@ int endpoint::post_credit(connection& c) {
   }
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
-  fill_header(c, head, wire::kind::credit, 0);
+  fill_header(c, head, wire::kind::credit, head.flags);
   const auto ret = static_cast<int>(fi_inject(c.ep.get(), &head, sizeof head, 0));
   if (ret) {
     c.data = data_before;

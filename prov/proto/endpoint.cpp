@@ -45,7 +45,9 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
   slots_ = std::make_unique<buffer_pool>(core_, work::kind::chunk, how_.staging_chunk,
                                          chunks_per_slab, limit);
   connections_ = std::make_unique<connection_manager>(
-      core_, connection_manager::terms{static_cast<std::uint32_t>(message_limit_), how_.rx_buffers},
+      core_,
+      connection_manager::terms{static_cast<std::uint32_t>(message_limit_), how_.rx_buffers,
+                                how_.ipc},
       static_cast<connection_observer&>(*this));
 }
 
@@ -196,6 +198,7 @@ bool endpoint::fill_receive_pool(std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     buffer* b = receive_buffers_->acquire();
     if (!b) return i != 0;
+    b->local = false;
     repost(*b);
   }
   return true;

@@ -48,6 +48,7 @@ class endpoint final : private connection_observer, private address_vector::list
     reg::nic_loop* loop =
         nullptr;  // of the domain; null: devices get short messages by their engines
     reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
+    bool ipc = false;                   // share memory with peers on this host
   };
 
   endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
@@ -149,6 +150,7 @@ class endpoint final : private connection_observer, private address_vector::list
                     bool gather);
   [[nodiscard]] bool can_gather(const local_memory& memory, const outgoing& message) const noexcept;
   void count_gathered(std::size_t length) noexcept;
+  void count_eager(const connection& c, std::size_t length) noexcept;
   base::result<connection*> data_connection(fi_addr_t to);
   int submit_ordered(connection& c, buffer& b);
   void flush_ordered(connection& c);
@@ -159,6 +161,23 @@ class endpoint final : private connection_observer, private address_vector::list
   void message_sent(buffer& b, int error);
   void abandon(buffer& b);
   void fill_header(connection& c, wire::header& h, wire::kind what, std::uint8_t flags) noexcept;
+
+  // local.cpp
+  void add_link(connection& c);
+  int send_by_link(connection& c, const local_memory& memory, const outgoing& message);
+  int post_by_link(connection& c, buffer& b);
+  bool control_by_link(connection& c, const std::byte* bytes, std::size_t length);
+  int credit_by_link(connection& c);
+  void commit(connection& c);
+  void ring_doorbell(connection& c);
+  void ring_doorbells();
+  bool poll_links();
+  bool take_packet(connection& c);
+  [[nodiscard]] bool reaches(const transfer& t, std::uint64_t local,
+                             std::uint64_t remote) const noexcept;
+  int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length, std::uint64_t remote);
+  void end_local_copies();
+  [[nodiscard]] bool links_may_sleep() const noexcept;
 
   // control.cpp
   template <class Fields>
@@ -172,11 +191,13 @@ class endpoint final : private connection_observer, private address_vector::list
   void flush_control(connection& c);
   bool try_control(connection& c, const std::byte* bytes, std::size_t length);
   int post_credit(connection& c);
-  void send_done(connection& c, std::uint64_t operation, int status);
+  int core_credit(connection& c);
+  void send_done(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);
   void return_credits(connection& c);
 
   // arrival.cpp
   void arrived(buffer& b, std::size_t length);
+  void arrived_on(connection& c, buffer& b, std::size_t length);
   bool dispatch(connection& c, buffer& b, std::size_t length);
   bool arrived_message(connection& c, buffer& b, std::size_t length, bool rendezvous);
   bool arrived_write(connection& c, buffer& b, std::size_t length, bool rendezvous);
@@ -241,6 +262,7 @@ class endpoint final : private connection_observer, private address_vector::list
   int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
   static std::size_t remote_run(const transfer& t, std::size_t offset) noexcept;
+  static std::uint64_t remote_address(const transfer& t, std::size_t offset) noexcept;
   void piece_completed(direct_piece& piece, int error);
   void chunk_completed(buffer& b, int error);
   void chunk_copied(buffer& b);
@@ -265,7 +287,8 @@ class endpoint final : private connection_observer, private address_vector::list
   void answer_flush(connection& c, const wire::event_fields& asked);
 
   // rma.cpp
-  [[nodiscard]] bool is_direct(std::uint64_t key) const noexcept;
+  [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept;
+  void keep_order(transfer& t) noexcept;
   int access_directly(connection& c, const local_memory& memory, const rma_access& access,
                       transfer::motion way);
   int inject_write(connection& c, const local_memory& memory, const rma_access& access);
@@ -281,6 +304,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void count_atomic(const reg::region& target, atomic_math::call group, fi_op op, int ret) noexcept;
 
   // progress.cpp
+  bool poll_links_first();
   void handle_completions();
   void handle_core_error();
   base::result<void> open_core(opening how);
@@ -352,7 +376,17 @@ class endpoint final : private connection_observer, private address_vector::list
   std::vector<transfer*> waiting_grants_;       // sinks without staging slots yet
   std::vector<std::uint32_t> control_waiting_;  // connections by id
   std::vector<std::uint32_t> ordered_waiting_;
-  std::vector<buffer*> unposted_;  // receive buffers that the core had no room for
+  std::vector<buffer*> unposted_;         // receive buffers that the core had no room for
+  unsigned quiet_looks_ = 0;              // at links, since one brought something
+  unsigned core_waits_ = 0;               // looks at links since the last one at the core
+  std::vector<connection*> linked_;       // to peers on this host
+  std::vector<std::uint32_t> doorbells_;  // connections whose peer has to be woken
+  struct local_copy {
+    work* done;
+    std::size_t length;
+    int error;  // positive FI_E*
+  };
+  std::vector<local_copy> local_copies_;  // made, and not told yet
 
   std::unique_ptr<connection_manager> connections_;
 };

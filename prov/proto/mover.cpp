@@ -13,6 +13,17 @@
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Bytes of a copy within the host, which takes the time of whoever makes it.
+constexpr std::size_t local_copy_limit = std::size_t{512} * 1024;
+
+// For a message that tells of data which the core may still be carrying.
+std::uint8_t behind(const transfer& t) noexcept {
+  return t.on->link && t.by_core ? wire::by_core : 0;
+}
+
+}  // namespace
 
 // Small enough that the first copy, the wire and the last copy overlap for most of the transfer,
 // large enough that the cost of a chunk does not show.
@@ -67,6 +78,14 @@ std::size_t endpoint::remote_run(const transfer& t, std::size_t offset) noexcept
   return 0;
 }
 
+std::uint64_t endpoint::remote_address(const transfer& t, std::size_t offset) noexcept {
+  for (const wire::segment& s : t.remote) {
+    if (offset < s.length) return s.address + offset;
+    offset -= s.length;
+  }
+  return 0;
+}
+
 // Device memory that the core may have. It takes a short message for host memory and reads it with
 // the CPU when it sends, so short ones are staged.
 bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
@@ -77,11 +96,17 @@ bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
 
 endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
                                               std::size_t limit) {
+  const bool local = reaches(t, place.address(), remote_address(t, t.issued));
+  if (local) {
+    // Each is copied at once: no more of them than is good for those who wait.
+    if (t.in_flight != 0) return issue_result::waiting;
+    limit = std::min(limit, local_copy_limit);
+  }
   direct_piece* piece = piece_pool_.create(t, limit);
   if (!piece) return issue_result::no_room;
   void* descriptor = place.segment->core_descriptor();
   auto* bytes = reinterpret_cast<std::byte*>(place.address());
-  if (!descriptor && core_.needs_local_mr()) {
+  if (!descriptor && core_.needs_local_mr() && !local) {
     const std::uint64_t access = t.moves == transfer::motion::pull ? FI_READ : FI_WRITE;
     auto mr = core_.register_memory(bytes, limit, access);
     if (!mr) {
@@ -101,8 +126,8 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   }
   ++t.in_flight;
   t.issued += limit;
-  ++paths_.direct_ops;
-  paths_.direct_bytes += limit;
+  ++(local ? paths_.one_copy_ops : paths_.direct_ops);
+  (local ? paths_.one_copy_bytes : paths_.direct_bytes) += limit;
   if (place.segment->on) {
     ++paths_.zero_copy_ops;
     paths_.zero_copy_bytes += limit;
@@ -157,6 +182,9 @@ int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, vo
     while (offset >= s->length) offset -= (s++)->length;
     target = {s->address + offset, s->key, s->length - offset};
   }
+  if (reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
+    return copy_by_link(t, w, bytes, length, target.address);
+  t.by_core = true;
   iovec local{bytes, length};
   fi_rma_iov remote{target.address, length, target.key};
   fi_msg_rma message{};
@@ -241,7 +269,7 @@ void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
       fields.offset = b.offset;
       fields.length = static_cast<std::uint32_t>(b.length);
       fields.slot = b.slot;
-      send_control(*t.on, wire::kind::chunk, 0, fields, sizeof fields);
+      send_control(*t.on, wire::kind::chunk, behind(t), fields, sizeof fields);
       return;
     }
   }
@@ -322,7 +350,7 @@ void endpoint::piece_finished(transfer& t, std::size_t length, int error) {
   if (wants_remote_flush(t)) return ask_to_flush(t);
   if (t.moves == transfer::motion::push && t.peer_operation != 0) {
     // Slots are emptied by the peer, which then says so; final memory is complete now.
-    if (!t.slots) send_done(*t.on, t.peer_operation, 0);
+    if (!t.slots) send_done(*t.on, t.peer_operation, 0, behind(t));
     return;
   }
   finish(t, 0);

@@ -15,23 +15,42 @@ namespace gaudi::proto {
 
 void endpoint::progress() {
   if (!enabled()) return;
-  handle_completions();
+  if (poll_links_first()) handle_completions();
+  if (!local_copies_.empty()) end_local_copies();
   if (!copies_.empty()) poll_copies();
   if (!stalled_.empty() || !unwritten_.empty() || !unposted_.empty()) retry_stalled();
   if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
+  if (!doorbells_.empty()) ring_doorbells();
   connections_->poll();
+}
+
+// A look at the core can be a system call (tcp), which takes longer than all of a local message: as
+// long as those come, it has to wait for some looks at them. Whether it is its turn.
+bool endpoint::poll_links_first() {
+  constexpr unsigned quiet = 256;  // looks at links that brought nothing
+  constexpr unsigned looks_at_links = 64;
+  if (linked_.empty()) return true;
+  if (poll_links()) {
+    quiet_looks_ = 0;
+  } else if (quiet_looks_ < quiet) {
+    ++quiet_looks_;
+  }
+  if (quiet_looks_ < quiet && ++core_waits_ < looks_at_links) return false;
+  core_waits_ = 0;
+  return true;
 }
 
 bool endpoint::needs_polling() const noexcept {
   return !copies_.empty() || !stalled_.empty() || !unwritten_.empty() || !unposted_.empty() ||
-         !control_waiting_.empty() || !ordered_waiting_.empty();
+         !control_waiting_.empty() || !ordered_waiting_.empty() || !local_copies_.empty() ||
+         !doorbells_.empty();
 }
 
 int endpoint::try_wait() {
   if (!enabled()) return 0;
   progress();
   connections_->poll_now();
-  if (needs_polling()) return -FI_EAGAIN;
+  if (needs_polling() || !links_may_sleep()) return -FI_EAGAIN;
   if (wait_fds_.empty()) return 0;
   std::array<fid*, 2> sources{&core_queue_->fid, connections_->events()};
   return fi_trywait(core_.fabric(), sources.data(), static_cast<int>(sources.size()));
@@ -143,16 +162,20 @@ void endpoint::flush_waiting() {
 }
 
 // Few peers share the pool; each one beyond what it was made for brings its own.
-void endpoint::connection_up(connection&) {
+void endpoint::connection_up(connection& c) {
+  if (c.link) add_link(c);
   constexpr std::size_t per_peer = 2;
   if (connections_->count() * per_peer > receive_buffers_->total()) fill_receive_pool(per_peer);
 }
 
 void endpoint::connections_ending() {
   handle_completions();
+  while (poll_links()) {
+  }
 }
 
 void endpoint::connection_down(connection& c, int error) {
+  std::erase(linked_, &c);
   fail_posted(c, error);
   fail_queued(c, error);
   fail_transfers(c, error);

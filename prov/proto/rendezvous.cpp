@@ -39,6 +39,7 @@ void endpoint::end_transfer(transfer& t) {
   for (buffer* slot : t.own_slots) slots_->release(*slot);
   if (!t.own_slots.empty()) start_waiting_grants();
   if (t.on && t.has_rest) --t.on->with_rest;
+  if (t.on && t.holds_back) --t.on->with_rest;
   if (t.on) t.on->transfers.erase(t.on->transfers.iterator_to(t));
   std::erase(stalled_, &t);
   std::erase(waiting_grants_, &t);

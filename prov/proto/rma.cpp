@@ -12,7 +12,7 @@ namespace gaudi::proto {
 int endpoint::write(const local_memory& memory, const rma_access& access) {
   const auto c = data_connection(access.target);
   if (!c) return c.code();
-  const int ret = is_direct(access.key)
+  const int ret = is_direct(**c, access.key)
                       ? access_directly(**c, memory, access, transfer::motion::push)
                       : write_by_message(**c, memory, access);
   // As in send(): the application may only repeat the call.
@@ -23,15 +23,23 @@ int endpoint::write(const local_memory& memory, const rma_access& access) {
 int endpoint::read(const local_memory& memory, const rma_access& access) {
   const auto c = data_connection(access.target);
   if (!c) return c.code();
-  const int ret = is_direct(access.key)
+  const int ret = is_direct(**c, access.key)
                       ? access_directly(**c, memory, access, transfer::motion::pull)
                       : read_by_message(**c, memory, access);
   if (ret == -FI_EAGAIN) progress();
   return ret;
 }
 
-bool endpoint::is_direct(std::uint64_t key) const noexcept {
-  return how_.provider_keys && !(key & reg::key_table::software_bit);
+// To a peer on this host all goes the one way that messages go, and the peer looks at the key.
+bool endpoint::is_direct(const connection& c, std::uint64_t key) const noexcept {
+  return how_.provider_keys && !(key & reg::key_table::software_bit) && !c.link;
+}
+
+// By message a long operation takes several, and a later one could come between them.
+void endpoint::keep_order(transfer& t) noexcept {
+  if (!how_.rma_order || !t.on->link) return;
+  t.holds_back = true;
+  ++t.on->with_rest;
 }
 
 int endpoint::access_directly(connection& c, const local_memory& memory, const rma_access& access,
@@ -130,8 +138,9 @@ int endpoint::write_by_message(connection& c, const local_memory& memory,
     end_transfer(*t);
     abandon(*b);
   } else if (short_enough) {
-    ++paths_.eager_ops;
-    paths_.eager_bytes += memory.length();
+    count_eager(c, memory.length());
+  } else {
+    keep_order(*t);
   }
   return ret;
 }
@@ -160,6 +169,7 @@ int endpoint::read_by_message(connection& c, const local_memory& memory, const r
     abandon(*b);
     return ret;
   }
+  if (sizeof(wire::done_fields) + memory.length() > c.eager_limit) keep_order(*t);
   return 0;
 }
 

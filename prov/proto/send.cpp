@@ -55,22 +55,27 @@ void endpoint::fill_header(connection& c, wire::header& h, wire::kind what,
 int endpoint::send_eager(connection& c, const local_memory& memory, const outgoing& message) {
   const std::size_t fields = wire::eager_size(message.wire_flags);
   const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
-  if (can_gather(memory, message)) {
+  if (!c.link && can_gather(memory, message)) {
     const int ret = send_buffered(c, memory, message, true);
     if (ret == 0) count_gathered(memory.length());
     return ret;
   }
   int ret;
-  if (plain && !message.transmit && fields + memory.length() <= core_inject_) {
+  if (c.link && plain) {
+    ret = send_by_link(c, memory, message);
+  } else if (plain && !message.transmit && fields + memory.length() <= core_inject_) {
     ret = send_injected(c, memory, message);
   } else {
     ret = send_buffered(c, memory, message, false);
   }
-  if (ret == 0) {
-    ++paths_.eager_ops;
-    paths_.eager_bytes += memory.length();
-  }
+  if (ret == 0) count_eager(c, memory.length());
   return ret;
+}
+
+void endpoint::count_eager(const connection& c, std::size_t length) noexcept {
+  ++paths_.eager_ops;
+  paths_.eager_bytes += length;
+  if (c.link) ++paths_.shared_ops;
 }
 
 // Whether the core can send the payload straight from where it is. From the host a copy is cheaper
@@ -224,6 +229,7 @@ void endpoint::flush_ordered(connection& c) {
 // travel.
 int endpoint::post_message(connection& c, buffer& b) {
   auto& head = *reinterpret_cast<wire::header*>(b.bytes);
+  if (c.link && !(head.flags & wire::by_core)) return post_by_link(c, b);
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
   fill_header(c, head, head.what, head.flags);

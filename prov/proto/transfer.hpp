@@ -63,8 +63,10 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool nic_wrote = false;  // to our device memory: flush before that is reported
   bool for_peer = false;   // an RMA operation of the peer on a region of ours
   bool has_rest = false;  // direct RMA that the core had no room for yet, counted by the connection
-  bool ending = false;    // all that is left is for `posted` and `copies` to come back
-  int status = 0;         // 0 or a positive FI_E*: how it ends
+  bool holds_back = false;  // RMA that later operations must not overtake, counted in the same way
+  bool by_core = false;  // the core moves bytes of it, so what follows them must not go by the link
+  bool ending = false;   // all that is left is for `posted` and `copies` to come back
+  int status = 0;        // 0 or a positive FI_E*: how it ends
   request asked;
   completion result;  // what the application will be told, besides status
 

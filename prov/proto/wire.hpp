@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 3;
+inline constexpr std::uint16_t version = 4;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -46,6 +46,7 @@ enum header_flags : std::uint8_t {
   want_done = 1 << 2,  // the sender waits for a `done` with its operation id
   staged = 1 << 3,     // rts: the sink says with a grant where the source is to write
   direct = 1 << 4,     // grant: the segments are final memory, not staging slots
+  by_core = 1 << 5,    // on the core connection although the peers share memory: behind RMA there
 };
 
 struct header {
@@ -147,8 +148,8 @@ struct event_fields {
 struct hello {
   std::uint32_t magic;
   std::uint16_t version;
-  std::uint8_t reason;  // of a reject
-  std::uint8_t reserved;
+  std::uint8_t reason;       // of a reject
+  std::uint8_t flags;        // hello_flags
   std::uint32_t connection;  // index at the sender of the hello, for wire::header
   std::uint32_t eager_limit;
   std::uint64_t instance;  // random per endpoint: tells a restarted peer at an old address
@@ -157,9 +158,14 @@ struct hello {
   std::uint16_t family;  // AF_INET or AF_INET6
   std::uint16_t port;    // network order: the sender's listener
   std::uint8_t address[16];
+  std::uint64_t host;  // ipc::host_identity; 0: shares no memory with its peers
 };
 // verbs carries 56 bytes of private data over IPv4.
-static_assert(sizeof(hello) == 48);
+static_assert(sizeof(hello) == 56);
+
+enum hello_flags : std::uint8_t {
+  shares_memory = 1 << 0,  // an answer: a segment is on its way, the connection's packets go there
+};
 
 /// Control messages that an endpoint takes from each peer at once.
 inline constexpr std::uint16_t control_window = 8;

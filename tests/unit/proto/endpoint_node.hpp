@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ inline std::unique_ptr<core::inner_domain> loopback_domain(std::uint16_t port = 
   return opened ? std::move(*opened) : nullptr;
 }
 
+/// With GAUDI_TEST_IPC in the environment, endpoints share memory: the same tests for the other way.
 inline endpoint::settings small_settings() {
   return {.directed_receive = true,
           .provider_keys = true,
@@ -46,7 +48,8 @@ inline endpoint::settings small_settings() {
           .staging_chunk = 65536,
           .staging_depth = 4,
           .rx_buffers = 64,
-          .unexpected_limit = 1 << 20};
+          .unexpected_limit = 1 << 20,
+          .ipc = std::getenv("GAUDI_TEST_IPC") != nullptr};
 }
 
 inline local_memory memory_of(void* bytes, std::size_t length, void* descriptor = nullptr) {

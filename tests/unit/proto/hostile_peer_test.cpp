@@ -29,7 +29,7 @@ TEST(hostile_peer, another_wire_version_is_refused_and_told_ours) {
 TEST(hostile_peer, greetings_that_say_nothing_are_refused) {
   victim v;
   std::mt19937 random(1);
-  for (const std::size_t length : {0U, 5U, 47U, 48U, 100U}) {
+  for (const std::size_t length : {0U, 5U, 55U, 56U, 100U}) {
     raw_client client;
     std::vector<unsigned char> bytes(length);
     for (auto& b : bytes) b = static_cast<unsigned char>(random());

@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_3_has_it) {
-  ASSERT_EQ(version, 3);
+TEST(wire, every_field_is_where_version_4_has_it) {
+  ASSERT_EQ(version, 4);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -36,7 +36,9 @@ TEST(wire, every_field_is_where_version_3_has_it) {
   EXPECT_EQ(offsetof(hello, version), 4U);
   EXPECT_EQ(offsetof(hello, reason), 6U);
   EXPECT_EQ(offsetof(hello, instance), 16U);
+  EXPECT_EQ(offsetof(hello, flags), 7U);
   EXPECT_EQ(offsetof(hello, address), 32U);
+  EXPECT_EQ(offsetof(hello, host), 48U);
 }
 
 TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {

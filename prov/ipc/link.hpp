@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/result.hpp"
+#include "ipc/meeting_point.hpp"
+#include "ipc/neighbour.hpp"
+#include "ipc/segment.hpp"
+
+namespace gaudi::ipc {
+
+/// The way to a peer on the same host: packets in both directions through shared memory, and, where
+/// the kernel allows, one-copy access to the peer's memory. Not thread safe; nothing blocks.
+class link {
+ public:
+  /// What an end brings.
+  struct terms {
+    std::size_t largest_packet;  ///< bytes
+    bool sleeps;                 ///< this end may wait on file descriptors
+  };
+
+  /// Makes the segment and sends it to the endpoint that `says` names. The link is of use once that
+  /// has agreed(). Errors of invite, memfd_create and mmap.
+  static base::result<std::unique_ptr<link>> make(const invitation& says, const terms& ours);
+  /// Takes what a peer made, and tells it so. Errors of segment::take.
+  static base::result<std::unique_ptr<link>> take(meeting_point::arrival&& brought,
+                                                  const terms& ours);
+
+  /// For the maker: whether the peer has the segment; nothing: it has not said yet.
+  [[nodiscard]] std::optional<bool> agreed();
+
+  [[nodiscard]] ring_writer& out() noexcept { return out_; }
+  [[nodiscard]] ring_reader& in() noexcept { return in_; }
+  /// Whether the peer may wait on file descriptors (ring_writer::commit).
+  [[nodiscard]] bool peer_sleeps() const noexcept { return peer_sleeps_; }
+  /// The peer's memory; null: the kernel keeps it from us, see why_not_reached().
+  [[nodiscard]] const neighbour* reach() const noexcept { return reach_ ? &*reach_ : nullptr; }
+  /// Negative errno of neighbour::find; 0 while reach() is there.
+  [[nodiscard]] int why_not_reached() const noexcept { return why_not_; }
+
+ private:
+  link(segment memory, conversation with, end which, const terms& ours);
+  void learn_of_peer();
+
+  // What the peer may look for to see that it reads this process; its address must not change.
+  const std::uint64_t proof_;
+  segment memory_;
+  conversation with_;  // until the peer has agreed
+  const end end_;
+  const end other_;
+  ring_writer out_;
+  ring_reader in_;
+  bool peer_sleeps_ = false;
+  std::optional<neighbour> reach_;
+  int why_not_ = 0;
+};
+
+}  // namespace gaudi::ipc

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "ipc/meeting_point.hpp"
+
+#include <rdma/fi_errno.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace gaudi::ipc {
+namespace {
+
+// Invitations to connections that came to nothing are forgotten, the oldest first.
+constexpr std::size_t most_waiting = 256;
+
+struct socket_name {
+  sockaddr_un address{};
+  socklen_t length;
+};
+
+// The first byte of an abstract name is zero, and the length counts.
+socket_name name_of(std::uint64_t instance) noexcept {
+  socket_name n{};
+  n.address.sun_family = AF_UNIX;
+  const int written = std::snprintf(n.address.sun_path + 1, sizeof n.address.sun_path - 1,
+                                    "gaudi-fi-%016lx", static_cast<unsigned long>(instance));
+  n.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                    static_cast<std::size_t>(written));
+  return n;
+}
+
+base::scoped_fd new_socket() noexcept {
+  return base::scoped_fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+const sockaddr* generic(const sockaddr_un& a) noexcept {
+  return reinterpret_cast<const sockaddr*>(&a);
+}
+
+// Who is at the other end, if it is a process of this user.
+base::result<pid_t> pid_of(const base::scoped_fd& socket) noexcept {
+  ucred who{};
+  socklen_t length = sizeof who;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
+    return base::error{-errno};
+  if (who.uid != ::geteuid()) return base::error{-FI_EACCES};
+  return who.pid;
+}
+
+union descriptor_space {
+  cmsghdr align;
+  char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+base::scoped_fd descriptor_in(const msghdr& m) noexcept {
+  const cmsghdr* const c = CMSG_FIRSTHDR(&m);
+  if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
+      c->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
+  int fd = -1;
+  std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
+  return base::scoped_fd(fd);
+}
+
+int send_descriptor(const base::scoped_fd& socket, invitation says, int memory) noexcept {
+  descriptor_space space{};
+  iovec text{&says, sizeof says};
+  msghdr m{};
+  m.msg_iov = &text;
+  m.msg_iovlen = 1;
+  m.msg_control = &space;
+  m.msg_controllen = sizeof space.bytes;
+  cmsghdr* const c = CMSG_FIRSTHDR(&m);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof memory);
+  std::memcpy(CMSG_DATA(c), &memory, sizeof memory);
+  return ::sendmsg(socket.get(), &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+base::scoped_fd receive_descriptor(const base::scoped_fd& socket, invitation& said) noexcept {
+  descriptor_space space{};
+  iovec text{&said, sizeof said};
+  msghdr m{};
+  m.msg_iov = &text;
+  m.msg_iovlen = 1;
+  m.msg_control = &space;
+  m.msg_controllen = sizeof space.bytes;
+  const ssize_t got = ::recvmsg(socket.get(), &m, MSG_CMSG_CLOEXEC);
+  base::scoped_fd fd = got < 0 ? base::scoped_fd() : descriptor_in(m);
+  if (got != static_cast<ssize_t>(sizeof said)) fd.reset();
+  return fd;
+}
+
+}  // namespace
+
+base::result<meeting_point> meeting_point::open(std::uint64_t instance) {
+  base::scoped_fd listener = new_socket();
+  if (!listener) return base::error{-errno};
+  const socket_name name = name_of(instance);
+  if (::bind(listener.get(), generic(name.address), name.length) != 0 ||
+      ::listen(listener.get(), SOMAXCONN) != 0)
+    return base::error{-errno};
+  return meeting_point(std::move(listener));
+}
+
+void meeting_point::let_in() {
+  for (;;) {
+    base::scoped_fd socket(
+        ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return;
+    const auto pid = pid_of(socket);
+    if (!pid) continue;
+    visitor v{};
+    v.brings.memory = receive_descriptor(socket, v.said);
+    if (!v.brings.memory) continue;
+    v.brings.with = {std::move(socket), *pid};
+    if (waiting_.size() == most_waiting) waiting_.pop_front();
+    waiting_.push_back(std::move(v));
+  }
+}
+
+std::optional<meeting_point::arrival> meeting_point::take(const invitation& expected) {
+  let_in();
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                  [&](const visitor& v) { return v.said == expected; });
+  if (found == waiting_.end()) return std::nullopt;
+  arrival brings = std::move(found->brings);
+  waiting_.erase(found);
+  return brings;
+}
+
+base::result<conversation> invite(const invitation& says, int memory) {
+  base::scoped_fd socket = new_socket();
+  if (!socket) return base::error{-errno};
+  const socket_name name = name_of(says.to_instance);
+  if (::connect(socket.get(), generic(name.address), name.length) != 0) return base::error{-errno};
+  const auto pid = pid_of(socket);
+  if (!pid) return pid.failure();
+  if (const int ret = send_descriptor(socket, says, memory)) return base::error{ret};
+  return conversation{std::move(socket), *pid};
+}
+
+int answer(const conversation& with, bool yes) noexcept {
+  const char byte = yes ? 1 : 0;
+  return ::send(with.socket.get(), &byte, sizeof byte, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+std::optional<bool> answer_of(const conversation& with) noexcept {
+  char byte = 0;
+  const ssize_t got = ::recv(with.socket.get(), &byte, sizeof byte, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return std::nullopt;
+  return got == sizeof byte && byte == 1;
+}
+
+}  // namespace gaudi::ipc

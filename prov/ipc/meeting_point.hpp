@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "base/result.hpp"
+#include "base/scoped_fd.hpp"
+
+namespace gaudi::ipc {
+
+/// Names one connection, so that a segment comes to the one it is meant for.
+struct invitation {
+  std::uint64_t to_instance;      ///< of the endpoint that takes the segment
+  std::uint64_t from_instance;    ///< of the endpoint that made it
+  std::uint32_t to_connection;    ///< as the taker calls it
+  std::uint32_t from_connection;  ///< as the maker calls it
+
+  friend bool operator==(const invitation&, const invitation&) = default;
+};
+
+/// An open conversation with the process at the other end: the kernel has told who that is.
+struct conversation {
+  base::scoped_fd socket;
+  pid_t pid = 0;  ///< as this process's PID namespace has it; 0: not in it
+};
+
+/// Where an endpoint takes segments from endpoints on its host: an abstract socket (unix(7)), which
+/// is in no file system and only in its own network namespace. Only processes of this user are
+/// listened to. Not thread safe. Nothing here blocks.
+class meeting_point {
+ public:
+  /// `instance` is the endpoint's random number. Errors are socket's and bind's, negative.
+  static base::result<meeting_point> open(std::uint64_t instance);
+
+  /// What came for `expected`, which its maker says it has sent; nothing: it cannot be had.
+  struct arrival {
+    conversation with;
+    base::scoped_fd memory;
+  };
+  std::optional<arrival> take(const invitation& expected);
+
+ private:
+  explicit meeting_point(base::scoped_fd listener) noexcept : listener_(std::move(listener)) {}
+  void let_in();
+
+  struct visitor {
+    invitation said;
+    arrival brings;
+  };
+  base::scoped_fd listener_;
+  std::deque<visitor> waiting_;
+};
+
+/// Sends a segment's descriptor to the endpoint that `says` names. -FI_ECONNREFUSED: no such
+/// endpoint in this network namespace. -FI_EACCES: another user's.
+base::result<conversation> invite(const invitation& says, int memory);
+
+/// One byte each way ends a conversation: whether the taker has the segment. 0 or negative errno.
+int answer(const conversation& with, bool yes) noexcept;
+/// The taker's answer; nothing: it has not come yet. No, too, where the taker is gone.
+std::optional<bool> answer_of(const conversation& with) noexcept;
+
+}  // namespace gaudi::ipc

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "base/scoped_fd.hpp"
+
+namespace gaudi::ipc {
+
+/// Another process on this host whose memory the kernel lets us read and write, in one copy and
+/// without its help (process_vm_readv(2)). It is the process that was there when this was made, and
+/// no later one with its number.
+class neighbour {
+ public:
+  /// `value` is what must stand at `address` in its memory: the proof that `pid` means the same
+  /// process to both. 0 for a pid, as the kernel gives one of another PID namespace, fails.
+  /// -EPERM: the kernel forbids it (Yama's ptrace_scope, a container's seccomp filter).
+  /// -ESRCH: no such process here. -FI_EINVAL: another process.
+  static base::result<neighbour> find(pid_t pid, std::uint64_t address, std::uint64_t value);
+
+  /// Copies `length` bytes at `from` in its memory to `to`. -FI_EFAULT: not its memory.
+  /// -FI_ECONNRESET: it has ended, `to` may hold anything.
+  int read(void* to, std::uint64_t from, std::size_t length) const noexcept;
+  /// Copies to its memory. Errors as read.
+  int write(std::uint64_t to, const void* from, std::size_t length) const noexcept;
+
+ private:
+  neighbour(pid_t pid, base::scoped_fd watch) noexcept : pid_(pid), watch_(std::move(watch)) {}
+  [[nodiscard]] bool has_ended() const noexcept;
+
+  pid_t pid_;
+  base::scoped_fd watch_;  // readable once it has ended (pidfd_open(2))
+};
+
+}  // namespace gaudi::ipc

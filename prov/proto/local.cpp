@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Peers on this host: packets through shared memory, and host memory from process to process in one
+// copy. Credits and matching are those of all connections.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+// The shortest way: header and payload are written where the peer reads them.
+int endpoint::send_by_link(connection& c, const local_memory& memory, const outgoing& message) {
+  const std::size_t start = wire::eager_size(message.wire_flags);
+  std::byte* const packet = c.link->out().reserve(start + memory.length());
+  if (!packet) return -FI_EAGAIN;
+  auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
+  fill_header(c, fields.head, wire::kind::eager, message.wire_flags);
+  fields.tag = message.tag;
+  if (message.wire_flags & wire::cq_data) fields.data = message.data;
+  if (memory.length() != 0) memory.read(0, packet + start, memory.length());
+  commit(c);
+  c.data.sent();
+  message.asked.end({});
+  return 0;
+}
+
+int endpoint::post_by_link(connection& c, buffer& b) {
+  std::byte* const packet = c.link->out().reserve(b.length);
+  if (!packet) return -FI_EAGAIN;
+  auto& head = *reinterpret_cast<wire::header*>(b.bytes);
+  fill_header(c, head, head.what, head.flags);
+  std::memcpy(packet, b.bytes, b.length);
+  commit(c);
+  message_sent(b, 0);
+  return 0;
+}
+
+bool endpoint::control_by_link(connection& c, const std::byte* bytes, std::size_t length) {
+  std::byte* const packet = c.link->out().reserve(length);
+  if (!packet) return false;
+  std::memcpy(packet, bytes, length);
+  auto& head = *reinterpret_cast<wire::header*>(packet);
+  fill_header(c, head, head.what, head.flags);
+  commit(c);
+  c.control.sent();
+  return true;
+}
+
+int endpoint::credit_by_link(connection& c) {
+  std::byte* const packet = c.link->out().reserve(sizeof(wire::header));
+  if (!packet) return -FI_EAGAIN;
+  fill_header(c, *reinterpret_cast<wire::header*>(packet), wire::kind::credit, 0);
+  commit(c);
+  return 0;
+}
+
+// The first bell is for a peer that asked for our word on the link, and sleeps until it comes.
+void endpoint::add_link(connection& c) {
+  linked_.push_back(&c);
+  if (c.link->peer_sleeps()) ring_doorbell(c);
+}
+
+void endpoint::commit(connection& c) {
+  if (c.link->out().commit(c.link->peer_sleeps())) ring_doorbell(c);
+}
+
+// A peer that sleeps waits for the core: any packet there wakes it.
+void endpoint::ring_doorbell(connection& c) {
+  if (core_credit(c) && !std::exchange(c.doorbell_due, true)) doorbells_.push_back(c.id);
+}
+
+void endpoint::ring_doorbells() {
+  std::erase_if(doorbells_, [this](std::uint32_t id) {
+    connection* c = connections_->find(id);
+    if (c && core_credit(*c) == -FI_EAGAIN) return false;
+    if (c) c->doorbell_due = false;
+    return true;
+  });
+}
+
+// Whether there was anything.
+bool endpoint::poll_links() {
+  constexpr int at_once = 16;  // from one peer, before the others have their turn
+  bool any = false;
+  for (std::size_t i = 0; i < linked_.size();) {
+    connection& c = *linked_[i];
+    for (int n = 0; n < at_once && take_packet(c); ++n) any = true;
+    // Not where it failed meanwhile.
+    if (i < linked_.size() && linked_[i] == &c) ++i;
+  }
+  return any;
+}
+
+// False: there is none, or the connection has failed.
+bool endpoint::take_packet(connection& c) {
+  ipc::ring_reader& ring = c.link->in();
+  const auto packet = ring.front();
+  if (packet.empty()) {
+    if (ring.damaged()) malformed(c, "ring of packets");
+    return false;
+  }
+  wire::header head;
+  if (packet.size() < sizeof head || packet.size() > message_limit_) {
+    malformed(c, "packet (length)");
+    return false;
+  }
+  buffer* b = receive_buffers_->acquire();
+  if (!b) return false;
+  b->local = true;
+  std::memcpy(b->bytes, packet.data(), packet.size());
+  const std::size_t length = packet.size();
+  ring.pop();
+  std::memcpy(&head, b->bytes, sizeof head);
+  if (head.connection != c.id) {
+    malformed(c, "packet (of another connection)");
+    repost(*b);
+    return false;
+  }
+  arrived_on(c, *b, length);
+  return c.now != connection::state::failed;
+}
+
+bool endpoint::links_may_sleep() const noexcept {
+  return std::all_of(linked_.begin(), linked_.end(),
+                     [](connection* c) { return c->link->in().sleep(); });
+}
+
+// Whether this process can copy between the two addresses, the second of them the peer's.
+bool endpoint::reaches(const transfer& t, std::uint64_t local,
+                       std::uint64_t remote) const noexcept {
+  return t.on->link && t.on->link->reach() && !device::is_device_address(local) &&
+         !device::is_device_address(remote);
+}
+
+// Takes its time now; its end is told at the next progress, as that of the core's operations is.
+int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
+                           std::uint64_t remote) {
+  const ipc::neighbour& peer = *t.on->link->reach();
+  const int ret = t.moves == transfer::motion::pull ? peer.read(bytes, remote, length)
+                                                    : peer.write(remote, bytes, length);
+  list_posted(*t.on, w);
+  local_copies_.push_back({&w, length, -ret});
+  return 0;
+}
+
+void endpoint::end_local_copies() {
+  std::vector<local_copy> ended;
+  ended.swap(local_copies_);
+  for (const local_copy& e : ended) completed(*e.done, e.length, e.error);
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "ipc/byte_ring.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace gaudi::ipc {
+namespace {
+
+constexpr std::size_t capacity = 1024;
+
+struct ring {
+  ring_control control;
+  alignas(8) std::byte data[capacity]{};
+  ring_writer in{control, data, capacity};
+  ring_reader out{control, data, capacity};
+
+  bool put(const std::vector<std::byte>& packet) {
+    std::byte* const room = in.reserve(packet.size());
+    if (!room) return false;
+    std::memcpy(room, packet.data(), packet.size());
+    EXPECT_FALSE(in.commit(false));
+    return true;
+  }
+  std::vector<std::byte> get() {
+    const auto packet = out.front();
+    std::vector<std::byte> copy(packet.size());
+    if (packet.empty()) return copy;
+    std::memcpy(copy.data(), packet.data(), packet.size());
+    out.pop();
+    return copy;
+  }
+};
+
+std::vector<std::byte> packet_of(std::uint64_t number, std::size_t length) {
+  std::vector<std::byte> bytes(length);
+  for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(number * 31 + i);
+  return bytes;
+}
+
+TEST(byte_ring, is_empty_at_first_and_after_the_last_packet) {
+  ring r;
+  EXPECT_TRUE(r.out.front().empty());
+  ASSERT_TRUE(r.put(packet_of(1, 8)));
+  EXPECT_EQ(r.get(), packet_of(1, 8));
+  EXPECT_TRUE(r.out.front().empty());
+  EXPECT_FALSE(r.out.damaged());
+}
+
+TEST(byte_ring, shows_nothing_before_it_is_committed) {
+  ring r;
+  ASSERT_TRUE(r.in.reserve(8));
+  EXPECT_TRUE(r.out.front().empty());
+  ASSERT_TRUE(r.put(packet_of(2, 16)));
+  EXPECT_EQ(r.get(), packet_of(2, 16)) << "what was only reserved left nothing behind";
+}
+
+TEST(byte_ring, takes_no_packet_beyond_the_largest) {
+  ring r;
+  EXPECT_TRUE(r.in.reserve(largest_packet(capacity)));
+  EXPECT_FALSE(r.in.reserve(largest_packet(capacity) + 1));
+}
+
+// At every place in the ring, with every amount in it: a model that is a queue says the same.
+TEST(byte_ring, is_a_queue_for_a_million_packets_of_random_sizes) {
+  ring r;
+  std::deque<std::vector<std::byte>> model;
+  std::mt19937_64 random(4);
+  std::uint64_t number = 0;
+  std::uint64_t refused = 0;
+  while (number < 1'000'000) {
+    if (random() % 2) {
+      auto packet = packet_of(number, 1 + random() % largest_packet(capacity));
+      if (r.put(packet)) {
+        model.push_back(std::move(packet));
+        ++number;
+      } else {
+        ++refused;
+        ASSERT_FALSE(model.empty()) << "an empty ring refused " << packet.size() << " bytes";
+      }
+    } else {
+      const auto got = r.get();
+      ASSERT_FALSE(r.out.damaged());
+      ASSERT_EQ(got.empty(), model.empty());
+      if (model.empty()) continue;
+      ASSERT_EQ(got, model.front());
+      model.pop_front();
+    }
+  }
+  EXPECT_GT(refused, 1000U) << "the ring was never full";
+}
+
+TEST(byte_ring, carries_packets_from_thread_to_thread_in_order) {
+  constexpr std::uint64_t count = 200'000;
+  const auto r = std::make_unique<ring>();
+  std::thread writer([&] {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      while (!r->put(packet_of(i, 8 + i % 200))) std::this_thread::yield();
+    }
+  });
+  std::uint64_t wrong = 0;
+  for (std::uint64_t i = 0; i < count;) {
+    const auto got = r->get();
+    if (got.empty()) {
+      std::this_thread::yield();
+      continue;
+    }
+    wrong += got != packet_of(i, 8 + i % 200);
+    ++i;
+  }
+  writer.join();
+  EXPECT_EQ(wrong, 0U);
+}
+
+TEST(byte_ring, wakes_a_reader_once_for_each_sleep) {
+  ring r;
+  const auto send = [&] {
+    std::byte* const room = r.in.reserve(8);
+    EXPECT_TRUE(room);
+    std::memset(room, 1, 8);
+    return r.in.commit(true);
+  };
+  EXPECT_FALSE(send()) << "nobody sleeps";
+  EXPECT_FALSE(r.out.sleep()) << "a packet is there";
+  EXPECT_FALSE(r.get().empty());
+  EXPECT_TRUE(r.out.sleep());
+  EXPECT_TRUE(send());
+  EXPECT_FALSE(send());
+}
+
+// One side polls and sleeps, the other sends: each packet is seen, or its reader is woken for it.
+TEST(byte_ring, loses_no_wake_up_between_threads) {
+  constexpr int count = 20'000;
+  const auto r = std::make_unique<ring>();
+  std::atomic<int> bells{0};
+  std::thread writer([&] {
+    for (int i = 0; i < count; ++i) {
+      std::byte* room = nullptr;
+      while (!(room = r->in.reserve(8))) std::this_thread::yield();
+      std::memset(room, 1, 8);
+      if (r->in.commit(true)) bells.fetch_add(1);
+    }
+  });
+  int got = 0;
+  int heard = 0;
+  while (got < count) {
+    if (!r->get().empty()) {
+      ++got;
+    } else if (r->out.sleep()) {
+      while (bells.load() == heard) std::this_thread::yield();
+      heard = bells.load();
+    }
+  }
+  writer.join();
+  EXPECT_EQ(got, count);
+}
+
+struct damage {
+  std::uint64_t written;
+  std::uint64_t length_word;
+};
+
+class damaged_ring : public testing::TestWithParam<damage> {};
+
+// What another process writes is its word: no length of its leads out of the ring.
+TEST_P(damaged_ring, gives_nothing_and_says_so) {
+  ring r;
+  std::memcpy(r.data, &GetParam().length_word, sizeof(std::uint64_t));
+  r.control.written = GetParam().written;
+  EXPECT_TRUE(r.out.front().empty());
+  EXPECT_TRUE(r.out.damaged());
+  ASSERT_TRUE(r.in.reserve(8));
+  EXPECT_TRUE(r.out.front().empty()) << "for good";
+}
+
+INSTANTIATE_TEST_SUITE_P(by, damaged_ring,
+                         testing::Values(damage{capacity + 8, 8},    // more than there is room for
+                                         damage{13, 8},              // not at a packet's end
+                                         damage{8, 8},               // a length without its packet
+                                         damage{16, 0},              // no length
+                                         damage{512, 4096},          // beyond the ring
+                                         damage{512, 1ULL << 63},    // beyond memory
+                                         damage{capacity, ~0ULL}));  // a skip with nothing behind
+
+}  // namespace
+}  // namespace gaudi::ipc

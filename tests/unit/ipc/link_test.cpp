@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "ipc/link.hpp"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "ipc/host_identity.hpp"
+
+namespace gaudi::ipc {
+namespace {
+
+constexpr link::terms plain{.largest_packet = 4096, .sleeps = false};
+
+/// Numbers that no other test that runs at the same time uses.
+std::uint64_t new_instance() {
+  static std::uint64_t next = 0;
+  return (static_cast<std::uint64_t>(::getpid()) << 20) + ++next;
+}
+
+invitation to(std::uint64_t instance, std::uint32_t connection = 1) {
+  return {.to_instance = instance,
+          .from_instance = 42,
+          .to_connection = connection,
+          .from_connection = 2};
+}
+
+std::string next_packet(link& l) {
+  for (int i = 0; i < 1'000'000; ++i) {
+    const auto packet = l.in().front();
+    if (packet.empty()) continue;
+    std::string text(reinterpret_cast<const char*>(packet.data()), packet.size());
+    l.in().pop();
+    return text;
+  }
+  return "nothing came";
+}
+
+void put(link& l, const std::string& text) {
+  std::byte* const room = l.out().reserve(text.size());
+  ASSERT_TRUE(room);
+  std::memcpy(room, text.data(), text.size());
+  EXPECT_FALSE(l.out().commit(false));
+}
+
+int open_descriptors() {
+  int count = 0;
+  DIR* const folder = ::opendir("/proc/self/fd");
+  while (::readdir(folder)) ++count;
+  ::closedir(folder);
+  return count;
+}
+
+struct both_ends {
+  std::unique_ptr<link> maker;
+  std::unique_ptr<link> taker;
+};
+
+both_ends linked(const link::terms& makers = plain, const link::terms& takers = plain) {
+  const auto instance = new_instance();
+  auto point = meeting_point::open(instance);
+  EXPECT_TRUE(point);
+  auto made = link::make(to(instance), makers);
+  EXPECT_TRUE(made) << made.code();
+  EXPECT_FALSE((*made)->agreed().has_value());
+  auto came = point->take(to(instance));
+  EXPECT_TRUE(came.has_value());
+  auto taken = link::take(std::move(*came), takers);
+  EXPECT_TRUE(taken) << taken.code();
+  EXPECT_EQ((*made)->agreed(), true);
+  return {std::move(*made), std::move(*taken)};
+}
+
+TEST(link, carries_packets_both_ways) {
+  const auto l = linked();
+  put(*l.maker, "from the maker");
+  put(*l.taker, "from the taker");
+  EXPECT_EQ(next_packet(*l.taker), "from the maker");
+  EXPECT_EQ(next_packet(*l.maker), "from the taker");
+}
+
+TEST(link, has_room_for_the_largest_packet_of_an_end) {
+  const auto l = linked({.largest_packet = 1 << 20, .sleeps = false});
+  const std::string packet(1 << 20, 'x');
+  put(*l.maker, packet);
+  EXPECT_EQ(next_packet(*l.taker), packet);
+}
+
+TEST(link, tells_each_end_whether_the_other_sleeps) {
+  const auto l = linked({.largest_packet = 4096, .sleeps = true}, plain);
+  EXPECT_TRUE(l.taker->peer_sleeps());
+  EXPECT_FALSE(l.maker->peer_sleeps());
+}
+
+TEST(link, reaches_the_memory_of_a_process_that_the_kernel_allows) {
+  const auto l = linked();
+  ASSERT_TRUE(l.maker->reach()) << l.maker->why_not_reached();
+  ASSERT_TRUE(l.taker->reach());
+  const int value = 5;
+  int copy = 0;
+  EXPECT_EQ(l.maker->reach()->read(&copy, reinterpret_cast<std::uint64_t>(&value), sizeof copy), 0);
+  EXPECT_EQ(copy, 5);
+}
+
+TEST(link, leaves_no_descriptor_but_one_for_each_reached_process) {
+  const int before = open_descriptors();
+  {
+    const auto l = linked();
+    EXPECT_EQ(open_descriptors(), before + 2);
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(link, to_nobody_is_refused) {
+  EXPECT_EQ(link::make(to(new_instance()), plain).code(), -FI_ECONNREFUSED);
+}
+
+TEST(link, is_no_more_when_the_taker_is_gone_before_it_took_it) {
+  const auto instance = new_instance();
+  auto made = [&] {
+    auto point = meeting_point::open(instance);
+    EXPECT_TRUE(point);
+    return link::make(to(instance), plain);
+  }();
+  ASSERT_TRUE(made);
+  EXPECT_EQ((*made)->agreed(), false);
+}
+
+TEST(meeting_point, gives_each_connection_what_came_for_it) {
+  const auto instance = new_instance();
+  auto point = meeting_point::open(instance);
+  ASSERT_TRUE(point);
+  auto first = link::make(to(instance, 1), plain);
+  auto second = link::make(to(instance, 2), plain);
+  ASSERT_TRUE(first && second);
+  EXPECT_FALSE(point->take(to(instance, 3)).has_value());
+  auto came = point->take(to(instance, 2));
+  ASSERT_TRUE(came.has_value());
+  auto taken = link::take(std::move(*came), plain);
+  ASSERT_TRUE(taken);
+  put(**second, "the second");
+  EXPECT_EQ(next_packet(**taken), "the second");
+  EXPECT_FALSE(point->take(to(instance, 2)).has_value()) << "only once";
+  EXPECT_TRUE(point->take(to(instance, 1)).has_value());
+}
+
+TEST(meeting_point, has_a_name_that_only_one_has) {
+  const auto instance = new_instance();
+  auto point = meeting_point::open(instance);
+  ASSERT_TRUE(point);
+  EXPECT_EQ(meeting_point::open(instance).code(), -FI_EADDRINUSE);
+}
+
+TEST(link, joins_two_processes) {
+  const auto instance = new_instance();
+  auto point = meeting_point::open(instance);
+  ASSERT_TRUE(point);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    auto made = link::make(to(instance), plain);
+    bool well = static_cast<bool>(made);
+    while (well && !(*made)->agreed().has_value()) ::usleep(100);
+    if (well) put(**made, "from another process");
+    for (int i = 0; well && i < 50'000 && (*made)->in().front().empty(); ++i) ::usleep(100);
+    well = well && next_packet(**made) == "seen" && (*made)->reach() != nullptr;
+    ::_exit(well ? 0 : 1);
+  }
+  std::optional<meeting_point::arrival> came;
+  for (int i = 0; i < 50'000 && !came; ++i) {
+    came = point->take(to(instance));
+    ::usleep(100);
+  }
+  ASSERT_TRUE(came.has_value());
+  auto taken = link::take(std::move(*came), plain);
+  ASSERT_TRUE(taken);
+  for (int i = 0; i < 50'000 && (*taken)->in().front().empty(); ++i) ::usleep(100);
+  EXPECT_EQ(next_packet(**taken), "from another process");
+  put(**taken, "seen");
+  int status = -1;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(host_identity, is_the_same_for_all_and_never_zero) {
+  EXPECT_NE(host_identity(), 0U);
+  EXPECT_EQ(host_identity(), host_identity());
+}
+
+TEST(host_identity, cannot_be_told_without_a_boot_id) {
+  EXPECT_EQ(host_identity("/no/such/file"), 0U);
+}
+
+}  // namespace
+}  // namespace gaudi::ipc

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "ipc/neighbour.hpp"
+
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+namespace gaudi::ipc {
+namespace {
+
+std::uint64_t address_of(const void* p) {
+  return reinterpret_cast<std::uint64_t>(p);
+}
+
+/// A child with the memory that this process had, until it is ended.
+class child {
+ public:
+  child() : pid_(::fork()) {
+    if (pid_ == 0) {
+      for (;;) ::pause();
+    }
+  }
+  ~child() { end(); }
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_;
+};
+
+class a_neighbour : public testing::Test {
+ protected:
+  a_neighbour() : proof_(0x5eed), data_(3 * 4096) { std::iota(data_.begin(), data_.end(), 0); }
+
+  std::uint64_t proof_;
+  std::vector<unsigned char> data_;
+};
+
+TEST_F(a_neighbour, is_read_and_written_in_its_own_memory) {
+  const child other;
+  auto found = neighbour::find(other.pid(), address_of(&proof_), proof_);
+  ASSERT_TRUE(found) << found.code();
+  const auto before = data_;
+  std::vector<unsigned char> mine(5000, 9);
+  ASSERT_EQ(found->write(address_of(&data_[100]), mine.data(), mine.size()), 0);
+  EXPECT_EQ(data_, before) << "this process has its own";
+  std::vector<unsigned char> back(data_.size());
+  ASSERT_EQ(found->read(back.data(), address_of(data_.data()), back.size()), 0);
+  auto expected = before;
+  std::copy(mine.begin(), mine.end(), expected.begin() + 100);
+  EXPECT_EQ(back, expected);
+}
+
+TEST_F(a_neighbour, is_only_who_has_the_proof) {
+  const child other;
+  EXPECT_EQ(neighbour::find(other.pid(), address_of(&proof_), proof_ + 1).code(), -FI_EINVAL);
+  EXPECT_EQ(neighbour::find(other.pid(), 0, proof_).code(), -FI_EFAULT);
+  EXPECT_EQ(neighbour::find(0, address_of(&proof_), proof_).code(), -ESRCH);
+}
+
+TEST_F(a_neighbour, that_has_ended_is_not_taken_for_the_next_with_its_number) {
+  child other;
+  auto found = neighbour::find(other.pid(), address_of(&proof_), proof_);
+  ASSERT_TRUE(found);
+  other.end();
+  std::array<unsigned char, 8> bytes{};
+  EXPECT_EQ(found->read(bytes.data(), address_of(data_.data()), bytes.size()), -FI_ECONNRESET);
+  EXPECT_EQ(found->write(address_of(data_.data()), bytes.data(), bytes.size()), -FI_ECONNRESET);
+}
+
+TEST_F(a_neighbour, has_no_memory_beyond_its_own) {
+  void* const hole =
+      ::mmap(nullptr, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(hole, MAP_FAILED);
+  ASSERT_EQ(::munmap(static_cast<char*>(hole) + 4096, 4096), 0);
+  const child other;
+  auto found = neighbour::find(other.pid(), address_of(&proof_), proof_);
+  ASSERT_TRUE(found);
+  std::vector<unsigned char> bytes(2 * 4096);
+  EXPECT_EQ(found->read(bytes.data(), address_of(hole), 4096), 0);
+  EXPECT_EQ(found->read(bytes.data(), address_of(hole), bytes.size()), -FI_EFAULT);
+  EXPECT_EQ(found->write(address_of(hole), bytes.data(), bytes.size()), -FI_EFAULT);
+  ::munmap(hole, 4096);
+}
+
+}  // namespace
+}  // namespace gaudi::ipc

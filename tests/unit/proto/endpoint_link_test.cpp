@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Endpoints that share memory, as those of two processes on one host do. That they behave as all
+// others do is what the other tests say when GAUDI_TEST_IPC is set; these are about the way itself.
+#include <poll.h>
+
+#include <algorithm>
+
+#include "endpoint_node.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using test::counting;
+using test::live_node;
+using test::memory_of;
+using test::number;
+using test::pass;
+using test::post;
+using test::progress_until;
+using test::wait;
+
+endpoint::settings sharing() {
+  auto s = test::small_settings();
+  s.ipc = true;
+  return s;
+}
+
+endpoint::settings alone() {
+  auto s = test::small_settings();
+  s.ipc = false;
+  return s;
+}
+
+TEST(endpoint_link, takes_short_messages_and_copies_long_ones_once) {
+  live_node a(sharing());
+  live_node b(sharing());
+  const auto to = a.meet(b);
+  pass(a, to, b, 100, 1);
+  EXPECT_EQ(a.paths.shared_ops, 1U);
+  EXPECT_EQ(a.paths.eager_ops, 1U);
+  pass(a, to, b, 1'000'000, 2);
+  EXPECT_EQ(b.paths.one_copy_bytes, 1'000'000U);
+  EXPECT_EQ(a.paths.direct_bytes + b.paths.direct_bytes, 0U) << "the core carried it";
+}
+
+TEST(endpoint_link, copies_to_the_receiver_where_the_sender_is_told_to) {
+  auto writes = sharing();
+  writes.rendezvous = base::rendezvous_choice::write;
+  live_node a(writes);
+  live_node b(writes);
+  pass(a, a.meet(b), b, 1'000'000, 2);
+  EXPECT_EQ(a.paths.one_copy_bytes, 1'000'000U);
+  EXPECT_EQ(b.paths.one_copy_bytes + a.paths.direct_bytes + b.paths.direct_bytes, 0U);
+}
+
+TEST(endpoint_link, is_not_made_unless_both_ends_share) {
+  for (const bool first : {true, false}) {
+    live_node a(first ? sharing() : alone());
+    live_node b(first ? alone() : sharing());
+    const auto to = a.meet(b);
+    for (const std::size_t length : {8U, 100'000U}) pass(a, to, b, length, length);
+    EXPECT_EQ(a.paths.shared_ops + b.paths.shared_ops, 0U);
+    EXPECT_EQ(a.paths.one_copy_ops + b.paths.one_copy_ops, 0U);
+  }
+}
+
+TEST(endpoint_link, reads_and_writes_memory_by_the_core_s_keys_and_refuses_others) {
+  live_node a(sharing());
+  live_node b(sharing());
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(50'000);
+  reg::region r;
+  b.expose(r, target);
+  ASSERT_FALSE(r.key & reg::key_table::software_bit);
+  for (const std::size_t length : {1U, 1000U, 50'000U}) {
+    auto sent = counting(length, 7);
+    const auto write = [&](std::uint64_t key) {
+      const rma_access at{
+          .target = to, .address = r.address, .key = key, .asked = a.asked(number(1), FI_RMA)};
+      EXPECT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(sent.data(), length), at); }), 0);
+      return wait(a, {&a, &b}).error;
+    };
+    EXPECT_EQ(write(r.key), 0);
+    EXPECT_TRUE(std::equal(sent.begin(), sent.end(), target.begin()));
+    std::fill(target.begin(), target.end(), std::byte{0});
+    EXPECT_EQ(write(r.key + 1000), FI_EACCES);
+    EXPECT_TRUE(std::all_of(target.begin(), target.end(), [](auto x) { return x == std::byte{0}; }))
+        << "a wrong key wrote " << length << " bytes";
+  }
+  EXPECT_EQ(a.paths.direct_ops + b.paths.direct_ops, 0U);
+}
+
+// FI_ORDER_SAW and FI_ORDER_WAW: a message behind a long write finds it done.
+TEST(endpoint_link, keeps_long_writes_and_what_follows_in_order) {
+  auto ordered = sharing();
+  ordered.rma_order = true;
+  live_node a(ordered);
+  live_node b(ordered);
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(2'000'000);
+  reg::region r;
+  b.expose(r, target);
+  for (unsigned round = 1; round <= 20; ++round) {
+    auto first = counting(target.size(), round);
+    auto second = counting(1000, round + 100);
+    char arrived = 0;
+    ASSERT_EQ(b.receive(memory_of(&arrived, 1), round, number(9)), 0);
+    const auto write = [&](std::vector<std::byte>& bytes) {
+      return a.ep->write(memory_of(bytes.data(), bytes.size()),
+                         {.target = to, .address = r.address, .key = r.key, .asked = {}});
+    };
+    ASSERT_EQ(post({&a, &b}, [&] { return write(first); }), 0);
+    ASSERT_EQ(post({&a, &b}, [&] { return write(second); }), 0);
+    char said = 'x';
+    ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said, 1), round, number(1)); }), 0);
+    ASSERT_TRUE(progress_until({&b, &a}, [&] { return arrived == 'x'; }));
+    EXPECT_TRUE(std::equal(second.begin(), second.end(), target.begin())) << "round " << round;
+    EXPECT_TRUE(std::equal(first.begin() + 1000, first.end(), target.begin() + 1000));
+    wait(a, {&a, &b});
+    wait(b, {&a, &b});
+  }
+}
+
+// FI_ORDER_WAR: a write behind a long read does not change what is read.
+TEST(endpoint_link, keeps_writes_behind_long_reads) {
+  auto ordered = sharing();
+  ordered.rma_order = true;
+  live_node a(ordered);
+  live_node b(ordered);
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(2'000'000);
+  reg::region r;
+  b.expose(r, target);
+  for (unsigned round = 1; round <= 20; ++round) {
+    const auto before = counting(target.size(), round);
+    target = before;
+    std::vector<std::byte> got(target.size());
+    auto later = counting(1000, round + 100);
+    const rma_access at{
+        .target = to, .address = r.address, .key = r.key, .asked = a.asked(number(3), FI_RMA)};
+    ASSERT_EQ(post({&a, &b}, [&] { return a.ep->read(memory_of(got.data(), got.size()), at); }), 0);
+    ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(later.data(), 1000), at); }), 0);
+    EXPECT_EQ(wait(a, {&a, &b}).error, 0);
+    EXPECT_EQ(wait(a, {&a, &b}).error, 0);
+    EXPECT_TRUE(std::equal(later.begin(), later.end(), target.begin()));
+    EXPECT_TRUE(got == before) << "round " << round;
+  }
+}
+
+TEST(endpoint_link, holds_more_messages_than_the_ring_has_room_for) {
+  live_node a(sharing());
+  live_node b(sharing());
+  const auto to = a.meet(b);
+  constexpr unsigned count = 500;
+  const auto sent = counting(4000);
+  std::vector<std::vector<std::byte>> got(count, std::vector<std::byte>(sent.size()));
+  // None is wanted yet: credits stop the sender, and the receiver keeps what came.
+  unsigned posted = 0;
+  const auto send_some = [&] {
+    while (posted < count) {
+      if (a.send(to, memory_of(const_cast<std::byte*>(sent.data()), sent.size()), posted, nullptr))
+        return;
+      ++posted;
+    }
+  };
+  progress_until({&a, &b}, [&, n = 0]() mutable {
+    send_some();
+    return ++n > 2000;
+  });
+  EXPECT_GT(posted, 30U);
+  for (unsigned i = 0; i < count; ++i)
+    ASSERT_EQ(b.receive(memory_of(got[i].data(), got[i].size()), i, nullptr), 0);
+  unsigned received = 0;
+  ASSERT_TRUE(progress_until({&a, &b}, [&] {
+    send_some();
+    while (!a.queue.empty()) a.take();
+    while (!b.queue.empty()) {
+      EXPECT_EQ(b.take().error, 0);
+      ++received;
+    }
+    return received == count;
+  }));
+  EXPECT_TRUE(std::all_of(got.begin(), got.end(), [&](const auto& g) { return g == sent; }));
+}
+
+TEST(endpoint_link, gives_up_its_last_messages_when_the_peer_closes) {
+  for (int round = 0; round < 20; ++round) {
+    live_node b(sharing());
+    char got[2] = {};
+    ASSERT_EQ(b.receive(memory_of(&got[0], 1), 1, nullptr), 0);
+    {
+      live_node a(sharing());
+      const auto to = a.meet(b);
+      char said[] = "xy";
+      ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said[0], 1), 1, nullptr); }), 0);
+      ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said[1], 1), 2, nullptr); }), 0);
+    }
+    ASSERT_EQ(b.receive(memory_of(&got[1], 1), 2, nullptr), 0);
+    EXPECT_TRUE(progress_until({&b}, [&] { return got[0] == 'x' && got[1] == 'y'; }));
+  }
+}
+
+TEST(endpoint_link, wakes_a_peer_that_sleeps) {
+  live_node a(sharing());
+  test::node b(sharing());
+  ASSERT_TRUE(b.ep->enable({.waitable = true}));
+  const auto to = a.meet(b);
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) {
+    char got = 0;
+    ASSERT_EQ(b.receive(memory_of(&got, 1), tag, nullptr), 0);
+    char said = 'x';
+    if (tag > 1) {
+      ASSERT_TRUE(progress_until({&a}, [&] { return b.ep->try_wait() == 0; }));
+      EXPECT_EQ(got, 0);
+    }
+    ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said, 1), tag, nullptr); }), 0);
+    if (tag > 1) {
+      std::vector<pollfd> fds;
+      for (const int fd : b.ep->wait_fds())
+        fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+      EXPECT_GT(::poll(fds.data(), fds.size(), 30'000), 0) << "nothing woke it";
+    }
+    EXPECT_TRUE(progress_until({&a, &b}, [&] { return got == 'x'; }));
+  }
+  EXPECT_EQ(a.paths.shared_ops, 3U);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
