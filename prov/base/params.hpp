@@ -109,7 +109,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"flush", "auto", 0, 0,
      "how data that a NIC wrote to device memory is made visible there before its completion: read "
      "(by the NIC), driver, off or auto (read, else driver)"},
-    {"ipc", "auto", 0, 0,
+    {"ipc", "off", 0, 0,
      "whether messages to peers on this host go through shared memory and by copies from process "
      "to "
      "process: auto (where both ends can) or off (all by the core)"},
@@ -133,7 +133,7 @@ struct params {
   dmabuf_choice dmabuf = dmabuf_choice::automatic;
   rendezvous_choice rndv = rendezvous_choice::automatic;
   flush_choice flush = flush_choice::automatic;
-  ipc_choice ipc = ipc_choice::automatic;
+  ipc_choice ipc = ipc_choice::off;
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

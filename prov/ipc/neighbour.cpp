@@ -52,7 +52,7 @@ base::result<neighbour> neighbour::find(pid_t pid, std::uint64_t address, std::u
 
 bool neighbour::has_ended() const noexcept {
   pollfd ask{.fd = watch_.get(), .events = POLLIN, .revents = 0};
-  return ::poll(&ask, 1, 0) != 0;
+  return ::poll(&ask, 1, 0) > 0;
 }
 
 // Asked afterwards: as long as it has not ended, its number was its own.

@@ -173,6 +173,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void ring_doorbells();
   bool poll_links();
   bool take_packet(connection& c);
+  [[nodiscard]] bool nic_is_shorter(const connection& c, const local_memory& memory) const noexcept;
   [[nodiscard]] bool reaches(const transfer& t, std::uint64_t local,
                              std::uint64_t remote) const noexcept;
   int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length, std::uint64_t remote);

@@ -128,6 +128,13 @@ bool endpoint::links_may_sleep() const noexcept {
                      [](connection* c) { return c->link->in().sleep(); });
 }
 
+// A packet in shared memory would take device memory through the copy engine; the NIC, which both
+// ends have, reads it itself.
+bool endpoint::nic_is_shorter(const connection& c, const local_memory& memory) const noexcept {
+  return c.link && memory.on_device() && memory.length() != 0 && !wants_grant(memory) &&
+         memory.core_reaches(FI_REMOTE_READ);
+}
+
 // Whether this process can copy between the two addresses, the second of them the peer's.
 bool endpoint::reaches(const transfer& t, std::uint64_t local,
                        std::uint64_t remote) const noexcept {

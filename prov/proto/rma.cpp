@@ -116,7 +116,8 @@ int endpoint::write_by_message(connection& c, const local_memory& memory,
   b->failed = 0;
 
   int ret = 0;
-  const bool short_enough = sizeof fields + memory.length() <= c.eager_limit;
+  const bool short_enough = sizeof fields + memory.length() <= c.eager_limit &&
+                            (access.inject || !nic_is_shorter(c, memory));
   if (short_enough) {
     fields.head = {wire::kind::write, flags, 0, 0, c.remote_id};
     b->length = sizeof fields + memory.length();
@@ -187,7 +188,7 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
   b->awaits = 0;
   b->failed = 0;
   const std::size_t whole = sizeof fields + memory.length();
-  if (whole <= c.eager_limit) {
+  if (whole <= c.eager_limit && !nic_is_shorter(c, memory)) {
     fields.head = {wire::kind::read_reply, 0, 0, 0, c.remote_id};
     std::memcpy(b->bytes, &fields, sizeof fields);
     b->length = whole;

@@ -39,7 +39,8 @@ bool endpoint::is_quiet(fi_addr_t with) {
 int endpoint::send(const local_memory& memory, const outgoing& message) {
   const auto c = data_connection(message.to);
   if (!c) return c.code();
-  const bool eager = memory.length() + sizeof(wire::eager_fields) <= (*c)->eager_limit;
+  const bool eager = memory.length() + sizeof(wire::eager_fields) <= (*c)->eager_limit &&
+                     (message.inject || !nic_is_shorter(**c, memory));
   const int ret = eager ? send_eager(**c, memory, message) : send_rendezvous(**c, memory, message);
   // Out of buffers, or of room in the core: an application that only repeats the send must get
   // there, too.

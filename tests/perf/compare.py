@@ -8,8 +8,11 @@
              rates of the stand-in's copy engine; simulated Gaudi2              (goal: at least 0.85 from 4 MiB)
              "dry": its copies take their time but no CPU, as real ones do
   unexpected messages that wait, taken in reverse order: gaudi's time over rxm's  (goal: at most 0.15 at 4,096)
+  local      two processes that share memory: tagged ping-pong, gaudi's time over that of libfabric's shm
+             (goal: at most 1.2 at 8 B), and stream, gaudi's rate over shm's (goal: at least 0.8 at 64 B, 1.0 from 1 MiB)
   idle       resident memory per connected peer that says nothing               (goal: below 64 KiB)
 
+All but "local" is with FI_GAUDI_IPC=off, as between hosts.
 Both processes of a pair run on a CPU of their own. Figures of the stand-in are this machine's, not a Gaudi's.
 """
 import argparse
@@ -35,7 +38,7 @@ class Bench:
 
     def environment(self, provider, extra):
         env = dict(os.environ, FI_PROVIDER_PATH=str(self.build / "prov"), FI_PROVIDER=provider,
-                   FI_GAUDI_CORE="tcp", FI_TCP_DISABLE_AUTO_PROGRESS="1", HLSIM_DEVICES="2",
+                   FI_GAUDI_CORE="tcp", FI_GAUDI_IPC="off", FI_TCP_DISABLE_AUTO_PROGRESS="1", HLSIM_DEVICES="2",
                    FI_GAUDI_HLTHUNK=str(self.build / "util/hlsim/libhl-thunk.so"))
         return env | extra
 
@@ -76,12 +79,12 @@ class Bench:
               f"ratio median {statistics.median(ratios):5.2f}  min {min(ratios):5.2f}  max {max(ratios):5.2f}{note}",
               flush=True)
 
-    def in_turn(self, what, unit, one_of):
+    def in_turn(self, what, unit, one_of, against=RXM):
         """one_of(provider) measures one side once."""
         ours, theirs = [], []
         for _ in range(self.pairs):
             ours.append(one_of("gaudi"))
-            theirs.append(one_of(RXM))
+            theirs.append(one_of(against))
         self.report(what, ours, theirs, unit, [a / b for a, b in zip(ours, theirs)])
 
     def latency(self):
@@ -95,6 +98,17 @@ class Bench:
             options = ["--op", "tagged", "--window", 16, "--iters", iterations, "--size", size]
             self.in_turn(f"bandwidth {size}, gaudi / rxm", "MB/s",
                          lambda provider: self.measure(provider, options)["megabytes_per_second"])
+
+    def local(self):
+        shared = {"FI_GAUDI_IPC": "auto"}
+        for size, iterations in [("8", 200)] if self.smoke else [("8", 50000), ("4K", 50000), ("64K", 5000)]:
+            options = ["--op", "tagged", "--iters", iterations, "--size", size]
+            self.in_turn(f"local latency {size}, gaudi / shm", "us",
+                         lambda provider: self.measure(provider, options, shared)["latency_us"]["median"], "shm")
+        for size, iterations in [("1M", 8)] if self.smoke else [("64", 500000), ("64K", 20000), ("1M", 2000), ("4M", 500)]:
+            options = ["--op", "tagged", "--window", 16, "--iters", iterations, "--size", size]
+            self.in_turn(f"local bandwidth {size}, gaudi / shm", "MB/s",
+                         lambda provider: self.measure(provider, options, shared)["megabytes_per_second"], "shm")
 
     def staged(self):
         """All three rates belong to one round, so that the machine's moods meet them alike."""
@@ -133,7 +147,7 @@ class Bench:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", choices=[[], "latency", "bandwidth", "staged", "unexpected", "idle"])
+    parser.add_argument("what", nargs="*", choices=[[], "latency", "bandwidth", "local", "staged", "unexpected", "idle"])
     parser.add_argument("--build", default="build", help="build folder (default: build)")
     parser.add_argument("--pairs", type=int, default=9, help="pairs of runs for each figure (default: 9)")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
@@ -146,7 +160,7 @@ def main():
         return 77
     print(f"{'':34} {'ours':>10} {'theirs':>10}")
     bench = Bench(options.build, 1 if options.smoke else options.pairs, options.smoke)
-    for what in options.what or ["latency", "bandwidth", "staged", "unexpected", "idle"]:
+    for what in options.what or ["latency", "bandwidth", "local", "staged", "unexpected", "idle"]:
         getattr(bench, what)()
     return 0
 

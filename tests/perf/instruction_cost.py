@@ -91,7 +91,8 @@ def main():
     parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
     build = options.build.resolve()
-    environment = dict(os.environ, FI_PROVIDER_PATH=str(build / "prov"), FI_PROVIDER="gaudi", FI_GAUDI_CORE="tcp")
+    environment = dict(os.environ, FI_PROVIDER_PATH=str(build / "prov"), FI_PROVIDER="gaudi", FI_GAUDI_CORE="tcp",
+                       FI_GAUDI_IPC="off")
     limits = json.loads(LIMITS.read_text())
 
     over = False

@@ -27,8 +27,8 @@ void from_json(const nlohmann::json& j, path_bytes& bytes);
 /// All zero where the provider does not count.
 path_bytes count_paths(endpoint& ep);
 
-/// "eager", "zero-copy", "one-copy", "staged", several joined by "+", or nothing. A way that took less than a
-/// hundredth of the bytes is left out: acknowledgements are messages too.
+/// "eager", "zero-copy", "one-copy", "staged", several joined by "+", or nothing. A way that took
+/// less than a hundredth of the bytes is left out: acknowledgements are messages too.
 std::string path_of(const path_bytes& bytes);
 
 }  // namespace gaudi::perf

@@ -17,6 +17,8 @@
 namespace gaudi::ipc {
 namespace {
 
+constexpr std::size_t page = 4096;
+
 std::uint64_t address_of(const void* p) {
   return reinterpret_cast<std::uint64_t>(p);
 }
@@ -44,7 +46,7 @@ class child {
 
 class a_neighbour : public testing::Test {
  protected:
-  a_neighbour() : proof_(0x5eed), data_(3 * 4096) { std::iota(data_.begin(), data_.end(), 0); }
+  a_neighbour() : proof_(0x5eed), data_(3 * page) { std::iota(data_.begin(), data_.end(), 0); }
 
   std::uint64_t proof_;
   std::vector<unsigned char> data_;
@@ -84,17 +86,17 @@ TEST_F(a_neighbour, that_has_ended_is_not_taken_for_the_next_with_its_number) {
 
 TEST_F(a_neighbour, has_no_memory_beyond_its_own) {
   void* const hole =
-      ::mmap(nullptr, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(hole, MAP_FAILED);
-  ASSERT_EQ(::munmap(static_cast<char*>(hole) + 4096, 4096), 0);
+  ASSERT_EQ(::munmap(static_cast<char*>(hole) + page, page), 0);
   const child other;
   auto found = neighbour::find(other.pid(), address_of(&proof_), proof_);
   ASSERT_TRUE(found);
-  std::vector<unsigned char> bytes(2 * 4096);
-  EXPECT_EQ(found->read(bytes.data(), address_of(hole), 4096), 0);
+  std::vector<unsigned char> bytes(2 * page);
+  EXPECT_EQ(found->read(bytes.data(), address_of(hole), page), 0);
   EXPECT_EQ(found->read(bytes.data(), address_of(hole), bytes.size()), -FI_EFAULT);
   EXPECT_EQ(found->write(address_of(hole), bytes.data(), bytes.size()), -FI_EFAULT);
-  ::munmap(hole, 4096);
+  ::munmap(hole, page);
 }
 
 }  // namespace

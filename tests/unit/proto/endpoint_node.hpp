@@ -40,7 +40,8 @@ inline std::unique_ptr<core::inner_domain> loopback_domain(std::uint16_t port = 
   return opened ? std::move(*opened) : nullptr;
 }
 
-/// With GAUDI_TEST_IPC in the environment, endpoints share memory: the same tests for the other way.
+/// With GAUDI_TEST_IPC in the environment, endpoints share memory: the same tests for the other
+/// way.
 inline endpoint::settings small_settings() {
   return {.directed_receive = true,
           .provider_keys = true,
