@@ -111,8 +111,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "(by the NIC), driver, off or auto (read, else driver)"},
     {"ipc", "off", 0, 0,
      "whether messages to peers on this host go through shared memory and by copies from process "
-     "to "
-     "process: auto (where both ends can) or off (all by the core)"},
+     "to process: auto (where both ends can) or off (all by the core)"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".

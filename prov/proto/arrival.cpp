@@ -35,11 +35,7 @@ void endpoint::arrived(buffer& b, std::size_t length) {
   connection* c = connections_->find(head.connection);
   // Packets of a connection that failed meanwhile may still be on their way up.
   if (!c) return repost(b);
-  if (!c->usable() && !connections_->came_alive(*c)) {
-    c->data.returned(head.data_credits);
-    c->control.returned(head.control_credits);
-    return repost(b);
-  }
+  if (!c->usable() && !connections_->came_alive(*c)) return repost(b);
   arrived_on(*c, b, length);
 }
 

@@ -64,8 +64,8 @@ class connection {
   credit_window data;
   credit_window control;
   core::unique_fid<fid_ep> ep;
-  // To a peer on this host: packets go this way, and the core connection carries what memory of
-  // host and peer cannot.
+  // To a peer on this host: packets go this way. The core connection carries what neither process
+  // can copy, wakes a peer that sleeps, and tells of its end.
   std::unique_ptr<ipc::link> link;
   bool up_in_core = false;    // accepting: only the peer's word on the link is missing
   bool doorbell_due = false;  // listed among those whose peer has to be woken

@@ -262,8 +262,7 @@ class endpoint final : private connection_observer, private address_vector::list
   [[nodiscard]] std::size_t chunk_length(std::size_t transfer_length) const noexcept;
   int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
-  static std::size_t remote_run(const transfer& t, std::size_t offset) noexcept;
-  static std::uint64_t remote_address(const transfer& t, std::size_t offset) noexcept;
+  static wire::segment remote_at(const transfer& t, std::size_t offset) noexcept;
   void piece_completed(direct_piece& piece, int error);
   void chunk_completed(buffer& b, int error);
   void chunk_copied(buffer& b);

@@ -43,7 +43,7 @@ void endpoint::move(transfer& t) {
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
-    if (!t.slots) limit = std::min(limit, remote_run(t, t.issued));
+    if (!t.slots) limit = std::min(limit, remote_at(t, t.issued).length);
     const bool staged = t.slots || (place.segment->on && !core_takes(t, place, limit));
     const issue_result did = staged ? issue_staged(t, limit) : issue_direct(t, place, limit);
     if (did == issue_result::issued) {
@@ -69,21 +69,13 @@ void endpoint::note_remainder(transfer& t) noexcept {
   rest ? ++t.on->with_rest : --t.on->with_rest;
 }
 
-// Bytes from `offset` on that lie in one range of the peer's.
-std::size_t endpoint::remote_run(const transfer& t, std::size_t offset) noexcept {
+// What lies from `offset` on in one range of the peer's; nothing behind the last.
+wire::segment endpoint::remote_at(const transfer& t, std::size_t offset) noexcept {
   for (const wire::segment& s : t.remote) {
-    if (offset < s.length) return s.length - offset;
+    if (offset < s.length) return {s.address + offset, s.key, s.length - offset};
     offset -= s.length;
   }
-  return 0;
-}
-
-std::uint64_t endpoint::remote_address(const transfer& t, std::size_t offset) noexcept {
-  for (const wire::segment& s : t.remote) {
-    if (offset < s.length) return s.address + offset;
-    offset -= s.length;
-  }
-  return 0;
+  return {};
 }
 
 // Device memory that the core may have. It takes a short message for host memory and reads it with
@@ -96,7 +88,7 @@ bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
 
 endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
                                               std::size_t limit) {
-  const bool local = reaches(t, place.address(), remote_address(t, t.issued));
+  const bool local = reaches(t, place.address(), remote_at(t, t.issued).address);
   if (local) {
     // Each is copied at once: no more of them than is good for those who wait.
     if (t.in_flight != 0) return issue_result::waiting;
@@ -174,14 +166,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
 
 int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                        std::size_t offset, std::uint32_t slot) {
-  wire::segment target;
-  if (t.slots) {
-    target = t.remote[slot];
-  } else {
-    auto s = t.remote.begin();
-    while (offset >= s->length) offset -= (s++)->length;
-    target = {s->address + offset, s->key, s->length - offset};
-  }
+  const wire::segment target = t.slots ? t.remote[slot] : remote_at(t, offset);
   if (reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
     return copy_by_link(t, w, bytes, length, target.address);
   t.by_core = true;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Which room of prov/ may include which: entry -> fi -> proto -> {reg, copy, topo} -> device -> hl,
+"""Which room of prov/ may include which: entry -> fi -> proto -> {reg, copy, ipc, topo} -> device -> hl,
 with core beside and base below all."""
 
 import pathlib
