@@ -84,7 +84,11 @@ int send_descriptor(const base::scoped_fd& socket, invitation says, int memory) 
   return ::sendmsg(socket.get(), &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-base::scoped_fd receive_descriptor(const base::scoped_fd& socket, invitation& said) noexcept {
+enum class hearing { nothing_yet, an_invitation, nonsense };
+
+// A visitor is in from its connect(2) on, which may be before it has sent anything.
+hearing receive_descriptor(const base::scoped_fd& socket, invitation& said,
+                           base::scoped_fd& memory) noexcept {
   descriptor_space space{};
   iovec text{&said, sizeof said};
   msghdr m{};
@@ -93,9 +97,10 @@ base::scoped_fd receive_descriptor(const base::scoped_fd& socket, invitation& sa
   m.msg_control = &space;
   m.msg_controllen = sizeof space.bytes;
   const ssize_t got = ::recvmsg(socket.get(), &m, MSG_CMSG_CLOEXEC);
-  base::scoped_fd fd = got < 0 ? base::scoped_fd() : descriptor_in(m);
-  if (got != static_cast<ssize_t>(sizeof said)) fd.reset();
-  return fd;
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return hearing::nothing_yet;
+  if (got >= 0) memory = descriptor_in(m);
+  return got == static_cast<ssize_t>(sizeof said) && memory ? hearing::an_invitation
+                                                            : hearing::nonsense;
 }
 
 }  // namespace
@@ -117,17 +122,24 @@ void meeting_point::let_in() {
     if (!socket) return;
     const auto pid = pid_of(socket);
     if (!pid) continue;
-    visitor v{};
-    v.brings.memory = receive_descriptor(socket, v.said);
-    if (!v.brings.memory) continue;
-    v.brings.with = {std::move(socket), *pid};
     if (waiting_.size() == most_waiting) waiting_.pop_front();
-    waiting_.push_back(std::move(v));
+    waiting_.push_back({.brings = {.with = {std::move(socket), *pid}, .memory = {}}, .said = {}});
   }
+}
+
+void meeting_point::listen() {
+  std::erase_if(waiting_, [](visitor& v) {
+    if (v.said) return false;
+    invitation said{};
+    const hearing heard = receive_descriptor(v.brings.with.socket, said, v.brings.memory);
+    if (heard == hearing::an_invitation) v.said = said;
+    return heard == hearing::nonsense;
+  });
 }
 
 std::optional<meeting_point::arrival> meeting_point::take(const invitation& expected) {
   let_in();
+  listen();
   const auto found = std::find_if(waiting_.begin(), waiting_.end(),
                                   [&](const visitor& v) { return v.said == expected; });
   if (found == waiting_.end()) return std::nullopt;

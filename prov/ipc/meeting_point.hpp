@@ -45,12 +45,14 @@ class meeting_point {
 
  private:
   explicit meeting_point(base::scoped_fd listener) noexcept : listener_(std::move(listener)) {}
-  void let_in();
-
+  /// Who came in; nothing is known of what they bring before they have said it.
   struct visitor {
-    invitation said;
     arrival brings;
+    std::optional<invitation> said;
   };
+  void let_in();
+  void listen();
+
   base::scoped_fd listener_;
   std::deque<visitor> waiting_;
 };

@@ -4,9 +4,15 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -76,6 +82,47 @@ both_ends linked(const link::terms& makers = plain, const link::terms& takers = 
   EXPECT_EQ((*made)->agreed(), true);
   return {std::move(*made), std::move(*taken)};
 }
+
+/// Who connects to a meeting point by hand.
+class slow_visitor {
+ public:
+  explicit slow_visitor(std::uint64_t instance)
+      : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    const int text = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gaudi-fi-%016lx",
+                                   static_cast<unsigned long>(instance));
+    const auto length = offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(text);
+    EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&name),
+                        static_cast<socklen_t>(length)),
+              0);
+  }
+  void say(invitation what) const {
+    const base::scoped_fd memory(::memfd_create("brought", MFD_CLOEXEC));
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
+    iovec text{&what, sizeof what};
+    msghdr m{};
+    m.msg_iov = &text;
+    m.msg_iovlen = 1;
+    m.msg_control = space.data();
+    m.msg_controllen = space.size();
+    cmsghdr* const c = CMSG_FIRSTHDR(&m);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    const int fd = memory.get();
+    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    EXPECT_EQ(::sendmsg(socket_.get(), &m, 0), static_cast<ssize_t>(sizeof what));
+  }
+  void say_nonsense() const { EXPECT_EQ(::send(socket_.get(), "hello", 5, 0), 5); }
+  [[nodiscard]] bool is_hung_up_on() const {
+    char byte = 0;
+    return ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT) == 0;
+  }
+
+ private:
+  base::scoped_fd socket_;
+};
 
 TEST(link, carries_packets_both_ways) {
   const auto l = linked();
@@ -148,6 +195,28 @@ TEST(meeting_point, gives_each_connection_what_came_for_it) {
   EXPECT_EQ(next_packet(**taken), "the second");
   EXPECT_FALSE(point->take(to(instance, 2)).has_value()) << "only once";
   EXPECT_TRUE(point->take(to(instance, 1)).has_value());
+}
+
+// connect(2) and sendmsg(2) are two calls: another's invitation may be looked for between them.
+TEST(meeting_point, waits_for_what_a_visitor_has_not_said_yet) {
+  const auto instance = new_instance();
+  auto point = meeting_point::open(instance);
+  ASSERT_TRUE(point);
+  const slow_visitor visitor(instance);
+  EXPECT_FALSE(point->take(to(instance, 1)).has_value());
+  EXPECT_FALSE(point->take(to(instance, 1)).has_value());
+  visitor.say(to(instance, 1));
+  EXPECT_TRUE(point->take(to(instance, 1)).has_value());
+}
+
+TEST(meeting_point, forgets_who_says_something_else) {
+  const auto instance = new_instance();
+  auto point = meeting_point::open(instance);
+  ASSERT_TRUE(point);
+  const slow_visitor visitor(instance);
+  visitor.say_nonsense();
+  EXPECT_FALSE(point->take(to(instance, 1)).has_value());
+  EXPECT_TRUE(visitor.is_hung_up_on());
 }
 
 TEST(meeting_point, has_a_name_that_only_one_has) {
