@@ -9,7 +9,7 @@ namespace gaudi::ipc {
 /// A number that processes on this host agree on from boot to boot, and others almost surely do
 /// not; 0 where it cannot be told. From the kernel's boot_id (random(4)), which containers share.
 /// The argument names that file; another one in tests.
-std::uint64_t host_identity(
+std::uint32_t host_identity(
     const std::filesystem::path& boot_id = "/proc/sys/kernel/random/boot_id");
 
 }  // namespace gaudi::ipc

@@ -135,7 +135,7 @@ class connection_manager {
   net_address name_;
   bool waitable_ = false;
   std::optional<ipc::meeting_point> meeting_point_;  // none: no memory is shared
-  std::uint64_t host_ = 0;
+  std::uint32_t host_ = 0;
 
   std::vector<std::unique_ptr<peer>> peers_;
   std::unordered_map<net_address, peer*> peers_by_name_;

@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 4;
+inline constexpr std::uint16_t version = 5;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -145,6 +145,7 @@ struct event_fields {
 };
 
 /// The private data of connection requests and answers. The first six bytes never change meaning.
+#pragma pack(push, 4)
 struct hello {
   std::uint32_t magic;
   std::uint16_t version;
@@ -158,10 +159,11 @@ struct hello {
   std::uint16_t family;  // AF_INET or AF_INET6
   std::uint16_t port;    // network order: the sender's listener
   std::uint8_t address[16];
-  std::uint64_t host;  // ipc::host_identity; 0: shares no memory with its peers
+  std::uint32_t host;  // ipc::host_identity; 0: shares no memory with its peers
 };
-// verbs carries 56 bytes of private data over IPv4.
-static_assert(sizeof(hello) == 56);
+#pragma pack(pop)
+// The RDMA CM carries 56 bytes in a request, and one of them is the verbs provider's own.
+static_assert(sizeof(hello) == 52);
 
 enum hello_flags : std::uint8_t {
   shares_memory = 1 << 0,  // an answer: a segment is on its way, the connection's packets go there

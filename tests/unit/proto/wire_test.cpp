@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_4_has_it) {
-  ASSERT_EQ(version, 4);
+TEST(wire, every_field_is_where_version_5_has_it) {
+  ASSERT_EQ(version, 5);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -39,6 +39,8 @@ TEST(wire, every_field_is_where_version_4_has_it) {
   EXPECT_EQ(offsetof(hello, flags), 7U);
   EXPECT_EQ(offsetof(hello, address), 32U);
   EXPECT_EQ(offsetof(hello, host), 48U);
+  // verbs' FI_OPT_CM_DATA_SIZE is 55.
+  EXPECT_LE(sizeof(hello), 55U);
 }
 
 TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
