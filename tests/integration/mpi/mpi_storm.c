@@ -33,8 +33,11 @@ static void check_message(const unsigned char* bytes, const MPI_Status* status,
   memcpy(&head, bytes, sizeof head);
   require(size == head.size && head.from == status->MPI_SOURCE && head.tag == status->MPI_TAG,
           "status of a stormy message");
-  require(head.sequence == expected[head.from][head.tag]++,
-          "order of one sender's messages with one tag");
+  const int next = expected[head.from][head.tag]++;
+  if (head.sequence != next)
+    fprintf(stderr, "rank %d: message %d of rank %d with tag %d, %d bytes, came instead of %d\n",
+            rank, head.sequence, head.from, head.tag, size, next);
+  require(head.sequence == next, "order of one sender's messages with one tag");
   require(is_filled(bytes + sizeof head, size - (int)sizeof head, (unsigned)head.sequence),
           "contents in a storm");
 }
