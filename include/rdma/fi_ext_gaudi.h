@@ -103,7 +103,7 @@ struct fi_gaudi_path_stats {
 	uint64_t flushes;		/* before completions: what the NIC wrote to device memory is visible there */
 	uint64_t one_copy_ops;		/* host memory of two processes on this host, copied from one to the other */
 	uint64_t one_copy_bytes;
-	uint64_t shared_ops;		/* of the eager ones: through memory shared with a peer on this host */
+	uint64_t shared_ops;		/* of the eager and staged ones: through memory shared with a peer on this host */
 };
 
 struct fi_gaudi_ops {

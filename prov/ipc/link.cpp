@@ -15,8 +15,11 @@ namespace {
 // Small enough to stay in the processors' caches while it goes round.
 constexpr std::size_t least_capacity = std::size_t{128} * 1024;
 
-std::size_t capacity_for(std::size_t packet) noexcept {
-  return std::max(least_capacity, std::bit_ceil(4 * packet));
+segment_shape shape_for(const link::terms& t) noexcept {
+  constexpr std::size_t page = 4096;
+  return {.capacity = std::max(least_capacity, std::bit_ceil(4 * t.largest_packet)),
+          .slots = t.slots,
+          .slot_size = (t.slot_size + page - 1) & ~(page - 1)};
 }
 
 // Found nowhere else, nor in another process at the same place.
@@ -46,7 +49,7 @@ link::link(segment memory, conversation with, end which, const terms& ours)
 
 base::result<std::unique_ptr<link>> link::make(const invitation& says, const terms& ours) {
   base::scoped_fd memory;
-  auto made = segment::make(capacity_for(ours.largest_packet), memory);
+  auto made = segment::make(shape_for(ours), memory);
   if (!made) return made.failure();
   std::unique_ptr<link> l(new link(std::move(*made), {}, end::maker, ours));
   // Only now: the peer reads the facts as soon as it has it.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "base/result.hpp"
 #include "ipc/meeting_point.hpp"
@@ -21,6 +22,8 @@ class link {
   struct terms {
     std::size_t largest_packet;  ///< bytes
     bool sleeps;                 ///< this end may wait on file descriptors
+    std::size_t slots = 0;       ///< of the maker's: staging slots each way
+    std::size_t slot_size = 0;   ///< of the maker's: bytes
   };
 
   /// Makes the segment and sends it to the endpoint that `says` names. The link is of use once that
@@ -35,6 +38,10 @@ class link {
 
   [[nodiscard]] ring_writer& out() noexcept { return out_; }
   [[nodiscard]] ring_reader& in() noexcept { return in_; }
+  /// Staging memory, cut in slots of slot_size() bytes: for what comes to us, and for what we send.
+  [[nodiscard]] std::span<std::byte> slots_in() const noexcept { return memory_.slots_to(end_); }
+  [[nodiscard]] std::span<std::byte> slots_out() const noexcept { return memory_.slots_to(other_); }
+  [[nodiscard]] std::size_t slot_size() const noexcept { return memory_.shape().slot_size; }
   /// Whether the peer may wait on file descriptors (ring_writer::commit).
   [[nodiscard]] bool peer_sleeps() const noexcept { return peer_sleeps_; }
   /// The peer's memory; null: the kernel keeps it from us, see why_not_reached().

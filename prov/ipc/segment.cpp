@@ -16,77 +16,92 @@ namespace gaudi::ipc {
 
 struct segment::head {
   std::uint64_t magic;
-  std::uint64_t capacity;
+  segment_shape shape;
   std::array<end_facts, 2> facts;
   std::array<ring_control, 2> rings;  // by the end that writes
 };
 
 namespace {
 
-constexpr std::uint64_t magic_of_segments = 0x31676553'46415547;
+constexpr std::uint64_t magic_of_segments = 0x32676553'46415547;
 constexpr std::size_t page = 4096;
 constexpr std::size_t least_capacity = 1024;
 constexpr std::size_t most_capacity = std::size_t{1} << 28;
+constexpr std::size_t most_slots = 1024;
+constexpr std::size_t most_slot_size = std::size_t{1} << 30;
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 constexpr std::size_t index_of(end which) noexcept {
   return static_cast<std::size_t>(which);
 }
 
-bool is_possible(std::uint64_t capacity) noexcept {
-  return std::has_single_bit(capacity) && capacity >= least_capacity && capacity <= most_capacity;
+// The limits keep every sum of sizes far below 2^64.
+bool is_possible(const segment_shape& s) noexcept {
+  return std::has_single_bit(s.capacity) && s.capacity >= least_capacity &&
+         s.capacity <= most_capacity && s.slots <= most_slots && s.slot_size <= most_slot_size &&
+         s.slot_size % page == 0;
+}
+
+// Whole pages: slots behind the rings begin on one.
+constexpr std::size_t ring_bytes(const segment_shape& s) noexcept {
+  return (2 * s.capacity + page - 1) & ~(page - 1);
+}
+
+base::result<void*> map_shared(int memory, std::size_t size) {
+  void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+  if (at == MAP_FAILED) return base::error{-errno};
+  // A child of fork does not use the connection, and must not keep the memory.
+  ::madvise(at, size, MADV_DONTFORK);
+  return at;
 }
 
 }  // namespace
 
-std::size_t segment::size_of(std::size_t capacity) noexcept {
+std::size_t segment::size_of(const segment_shape& s) noexcept {
   static_assert(sizeof(head) <= page);
-  return page + 2 * capacity;
+  return page + ring_bytes(s) + 2 * s.slots * s.slot_size;
 }
 
-base::result<segment> segment::map(int memory, std::size_t capacity) {
-  void* const at =
-      ::mmap(nullptr, size_of(capacity), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-  if (at == MAP_FAILED) return base::error{-errno};
-  // A child of fork does not use the connection, and must not keep the memory.
-  ::madvise(at, size_of(capacity), MADV_DONTFORK);
-  return segment(at, capacity);
-}
-
-base::result<segment> segment::make(std::size_t capacity, base::scoped_fd& memory) {
+base::result<segment> segment::make(const segment_shape& shape, base::scoped_fd& memory) {
+  if (!is_possible(shape)) return base::error{-FI_EINVAL};
   memory.reset(::memfd_create("gaudi-fi", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return base::error{-errno};
-  if (::ftruncate(memory.get(), static_cast<off_t>(size_of(capacity))) != 0 ||
+  if (::ftruncate(memory.get(), static_cast<off_t>(size_of(shape))) != 0 ||
       ::fcntl(memory.get(), F_ADD_SEALS, seals) != 0)
     return base::error{-errno};
-  auto made = map(memory.get(), capacity);
-  if (made) {
-    head* const top = new (made->at_) head{};
-    top->magic = magic_of_segments;
-    top->capacity = capacity;
-  }
-  return made;
+  const auto at = map_shared(memory.get(), size_of(shape));
+  if (!at) return at.failure();
+  head* const top = new (*at) head{};
+  top->magic = magic_of_segments;
+  top->shape = shape;
+  return segment(*at, shape);
 }
 
+// What the head says is the other process's word, and may change: it is read once, and believed
+// only as far as the file is as long as it says.
 base::result<segment> segment::take(int memory) {
   const int has = ::fcntl(memory, F_GET_SEALS);
   if (has < 0 || (has & F_SEAL_SHRINK) == 0) return base::error{-FI_EINVAL};
   struct stat facts {};
   if (::fstat(memory, &facts) != 0) return base::error{-errno};
-  const auto size = static_cast<std::uint64_t>(facts.st_size);
-  const std::uint64_t capacity = size > page ? (size - page) / 2 : 0;
-  if (!is_possible(capacity) || size != size_of(capacity)) return base::error{-FI_EINVAL};
-  auto taken = map(memory, capacity);
-  if (taken && (taken->top().magic != magic_of_segments || taken->top().capacity != capacity))
+  const auto size = static_cast<std::size_t>(facts.st_size);
+  if (size < page) return base::error{-FI_EINVAL};
+  const auto at = map_shared(memory, size);
+  if (!at) return at.failure();
+  const head& top = *static_cast<const head*>(*at);
+  const segment_shape says = top.shape;
+  if (top.magic != magic_of_segments || !is_possible(says) || size_of(says) != size) {
+    ::munmap(*at, size);
     return base::error{-FI_EINVAL};
-  return taken;
+  }
+  return segment(*at, says);
 }
 
 segment::segment(segment&& other) noexcept
-    : at_(std::exchange(other.at_, nullptr)), capacity_(other.capacity_) {}
+    : at_(std::exchange(other.at_, nullptr)), shape_(other.shape_) {}
 
 segment::~segment() {
-  if (at_) ::munmap(at_, size_of(capacity_));
+  if (at_) ::munmap(at_, size_of(shape_));
 }
 
 end_facts& segment::facts_of(end which) noexcept {
@@ -94,15 +109,21 @@ end_facts& segment::facts_of(end which) noexcept {
 }
 
 std::byte* segment::ring_of(end from) const noexcept {
-  return static_cast<std::byte*>(at_) + page + index_of(from) * capacity_;
+  return static_cast<std::byte*>(at_) + page + index_of(from) * shape_.capacity;
 }
 
 ring_writer segment::writer(end from) noexcept {
-  return {top().rings[index_of(from)], ring_of(from), capacity_};
+  return {top().rings[index_of(from)], ring_of(from), shape_.capacity};
 }
 
 ring_reader segment::reader(end from) noexcept {
-  return {top().rings[index_of(from)], ring_of(from), capacity_};
+  return {top().rings[index_of(from)], ring_of(from), shape_.capacity};
+}
+
+std::span<std::byte> segment::slots_to(end sink) const noexcept {
+  const std::size_t each_way = shape_.slots * shape_.slot_size;
+  std::byte* const first = static_cast<std::byte*>(at_) + page + ring_bytes(shape_);
+  return {first + index_of(sink) * each_way, each_way};
 }
 
 }  // namespace gaudi::ipc

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/result.hpp"
 #include "base/scoped_fd.hpp"
@@ -21,14 +22,23 @@ struct end_facts {
   std::uint32_t reserved;
 };
 
-/// Memory that two processes share: facts of each end, and a ring each way. It has no name in any
-/// file system, so it is gone with the last of them, however they end; and it is sealed, so that
-/// no end can cut it and kill the other with SIGBUS (memfd_create(2)).
+/// How a segment is cut.
+struct segment_shape {
+  std::uint64_t capacity;   ///< bytes of each ring: a power of two
+  std::uint64_t slots;      ///< staging slots each way; may be 0
+  std::uint64_t slot_size;  ///< bytes, a multiple of 4,096
+
+  friend bool operator==(const segment_shape&, const segment_shape&) = default;
+};
+
+/// Memory that two processes share: facts of each end, a ring each way, and slots each way that
+/// data passes through between devices. Pages that nobody touches take no memory. It has no name in
+/// any file system, so it is gone with the last of them, however they end; and it is sealed, so
+/// that no end can cut it and kill the other with SIGBUS (memfd_create(2)).
 class segment {
  public:
-  /// Makes one. `capacity` of each ring is a power of two, in bytes. Errors are memfd_create's and
-  /// mmap's, negative.
-  static base::result<segment> make(std::size_t capacity, base::scoped_fd& memory);
+  /// Makes one. Errors are memfd_create's and mmap's, negative.
+  static base::result<segment> make(const segment_shape& shape, base::scoped_fd& memory);
   /// Maps what another process made. -FI_EINVAL: not such a segment, or not sealed.
   static base::result<segment> take(int memory);
 
@@ -40,17 +50,19 @@ class segment {
   /// The ring that `from` writes.
   [[nodiscard]] ring_writer writer(end from) noexcept;
   [[nodiscard]] ring_reader reader(end from) noexcept;
+  /// All slots for data that comes to `sink`, one behind the other.
+  [[nodiscard]] std::span<std::byte> slots_to(end sink) const noexcept;
+  [[nodiscard]] const segment_shape& shape() const noexcept { return shape_; }
 
  private:
   struct head;
-  segment(void* at, std::size_t capacity) noexcept : at_(at), capacity_(capacity) {}
-  static std::size_t size_of(std::size_t capacity) noexcept;
-  static base::result<segment> map(int memory, std::size_t capacity);
+  segment(void* at, const segment_shape& shape) noexcept : at_(at), shape_(shape) {}
+  static std::size_t size_of(const segment_shape& shape) noexcept;
   [[nodiscard]] head& top() const noexcept { return *static_cast<head*>(at_); }
   [[nodiscard]] std::byte* ring_of(end from) const noexcept;
 
   void* at_ = nullptr;
-  std::size_t capacity_ = 0;
+  segment_shape shape_{};
 };
 
 }  // namespace gaudi::ipc

@@ -246,6 +246,8 @@ void endpoint::arrived_grant(connection& c, buffer& b, std::size_t length) {
       length < fixed + g.segment_count * sizeof(wire::segment) || g.length > t->memory.length())
     return malformed(c, "grant");
   t->slots = !(g.head.flags & wire::direct);
+  t->shared = g.head.flags & wire::shared;
+  if (t->shared && (!t->slots || !are_slots_of_peer(c, g))) return malformed(c, "grant");
   std::size_t room = 0;
   for (std::uint32_t i = 0; i < g.segment_count; ++i) {
     if (t->slots && g.segments[i].length == 0) return malformed(c, "grant");
@@ -265,8 +267,9 @@ void endpoint::arrived_chunk(connection& c, buffer& b, std::size_t length) {
   if (!parse(b, length, fields)) return malformed(c, "chunk");
   transfer* t = transfers_.find(fields.operation);
   if (!t || t->on != &c || t->moves != transfer::motion::fill || t->ending) return;
-  if (fields.slot >= t->own_slots.size() || fields.length > slots_->buffer_size() ||
-      fields.offset > t->length || fields.length > t->length - fields.offset)
+  if (fields.slot >= t->own_slots.size() ||
+      fields.length > t->own_slots[fields.slot]->slab.buffer_size() || fields.offset > t->length ||
+      fields.length > t->length - fields.offset)
     return malformed(c, "chunk");
   fill_from_slot(*t, *t->own_slots[fields.slot], fields);
 }

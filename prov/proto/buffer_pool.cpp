@@ -47,18 +47,33 @@ base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domai
   if (!mr) return mr.failure();
   self->mr_ = std::move(*mr);
 
-  self->buffers_.reserve(count);
-  for (std::size_t i = 0; i < count; ++i)
-    self->buffers_.push_back(std::make_unique<buffer>(kind, *self, self->base_ + i * buffer_size));
+  self->cut(kind, buffer_size, count);
   return self;
 } catch (const std::bad_alloc&) {
   return base::error{-FI_ENOMEM};
 }
 
+std::unique_ptr<buffer_slab> buffer_slab::over(std::span<std::byte> area, work::kind kind,
+                                               std::size_t buffer_size) {
+  std::unique_ptr<buffer_slab> self(new buffer_slab);
+  self->base_ = area.data();
+  self->length_ = area.size();
+  self->owned_ = false;
+  self->cut(kind, buffer_size, buffer_size ? area.size() / buffer_size : 0);
+  return self;
+}
+
+void buffer_slab::cut(work::kind kind, std::size_t buffer_size, std::size_t count) {
+  buffer_size_ = buffer_size;
+  buffers_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i)
+    buffers_.push_back(std::make_unique<buffer>(kind, *this, base_ + i * buffer_size));
+}
+
 buffer_slab::~buffer_slab() {
   pins_.clear();
   mr_ = {};
-  if (base_) ::munmap(base_, length_);
+  if (base_ && owned_) ::munmap(base_, length_);
 }
 
 base::result<std::uint64_t> buffer_slab::device_base(device::device& on) {

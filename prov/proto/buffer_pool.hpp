@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.hpp"
@@ -18,6 +19,7 @@ namespace gaudi::proto {
 
 struct transfer;
 class buffer_slab;
+class shared_slots;
 
 /// Host memory that messages and staged data pass through: known to the core, and to a device from
 /// the first copy between them on.
@@ -40,6 +42,8 @@ struct buffer : work {
   bool ready = false;        // a queued message: its payload is here
   bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
+  bool taken = false;  // a shared slot: in use at this end
+  shared_slots* shared = nullptr;  // whose slot it is, that of a peer's process, too
 
   [[nodiscard]] void* descriptor() const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;
@@ -54,6 +58,10 @@ class buffer_slab {
   static base::result<std::unique_ptr<buffer_slab>> create(core::inner_domain& core,
                                                            work::kind kind, std::size_t buffer_size,
                                                            std::size_t count);
+  /// Cuts buffers from memory of somebody else's, which outlives the slab and which the core does
+  /// not know.
+  static std::unique_ptr<buffer_slab> over(std::span<std::byte> area, work::kind kind,
+                                           std::size_t buffer_size);
   ~buffer_slab();
   buffer_slab(const buffer_slab&) = delete;
   buffer_slab& operator=(const buffer_slab&) = delete;
@@ -61,13 +69,17 @@ class buffer_slab {
   [[nodiscard]] const core::inner_mr& mr() const noexcept { return mr_; }
   base::result<std::uint64_t> device_base(device::device& on);
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
+  [[nodiscard]] std::size_t buffer_size() const noexcept { return buffer_size_; }
   [[nodiscard]] std::vector<std::unique_ptr<buffer>>& buffers() noexcept { return buffers_; }
 
  private:
   buffer_slab() = default;
+  void cut(work::kind kind, std::size_t buffer_size, std::size_t count);
 
   std::byte* base_ = nullptr;
   std::size_t length_ = 0;
+  std::size_t buffer_size_ = 0;
+  bool owned_ = true;
   core::inner_mr mr_;
   std::vector<std::pair<device::device*, copy::pinned_region>> pins_;
   std::vector<std::unique_ptr<buffer>> buffers_;

@@ -15,6 +15,7 @@
 #include "ipc/link.hpp"
 #include "proto/credits.hpp"
 #include "proto/net_address.hpp"
+#include "proto/shared_slots.hpp"
 #include "proto/transfer.hpp"
 #include "proto/work.hpp"
 
@@ -67,6 +68,9 @@ class connection {
   // To a peer on this host: packets go this way. The core connection carries what neither process
   // can copy, wakes a peer that sleeps, and tells of its end.
   std::unique_ptr<ipc::link> link;
+  // In the link's memory; null before the first data that is staged there.
+  std::unique_ptr<shared_slots> slots_in;
+  std::unique_ptr<shared_slots> slots_out;
   bool up_in_core = false;    // accepting: only the peer's word on the link is missing
   bool doorbell_due = false;  // listed among those whose peer has to be woken
 

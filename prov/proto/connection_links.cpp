@@ -37,7 +37,10 @@ void connection_manager::open_meeting_point() {
 }
 
 ipc::link::terms connection_manager::link_terms(const connection& c) const noexcept {
-  return {.largest_packet = c.eager_limit, .sleeps = waitable_};
+  return {.largest_packet = c.eager_limit,
+          .sleeps = waitable_,
+          .slots = terms_.slots,
+          .slot_size = terms_.slot_size};
 }
 
 // Where it comes to nothing the core carries the packets.

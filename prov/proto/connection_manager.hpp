@@ -45,8 +45,10 @@ class connection_manager {
   /// What peers are told.
   struct terms {
     std::uint32_t eager_limit;
-    std::size_t rx_buffers;  // shared by all peers
-    bool ipc;                // share memory with peers on this host
+    std::size_t rx_buffers;     // shared by all peers
+    bool ipc;                   // share memory with peers on this host
+    std::size_t slots = 0;      // that data for devices passes through there, each way
+    std::size_t slot_size = 0;  // bytes
   };
 
   connection_manager(core::inner_domain& core, terms t, connection_observer& observer);

@@ -18,6 +18,8 @@ constexpr std::size_t send_buffer_limit = 4096;
 constexpr std::size_t chunks_per_slab = 4;
 // Depth of both pools of staging memory together, in transfers at full depth.
 constexpr std::size_t staged_at_once = 8;
+// That of the memory shared with one peer, each way: one transfer begins while another ends.
+constexpr std::size_t shared_at_once = 2;
 
 // Everything that is not bulk data fits, and two buffers never share a cache line.
 std::size_t message_limit(std::size_t eager_size) {
@@ -46,8 +48,11 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                                          chunks_per_slab, limit);
   connections_ = std::make_unique<connection_manager>(
       core_,
-      connection_manager::terms{static_cast<std::uint32_t>(message_limit_), how_.rx_buffers,
-                                how_.ipc},
+      connection_manager::terms{.eager_limit = static_cast<std::uint32_t>(message_limit_),
+                                .rx_buffers = how_.rx_buffers,
+                                .ipc = how_.ipc,
+                                .slots = shared_at_once * how_.staging_depth,
+                                .slot_size = how_.staging_chunk},
       static_cast<connection_observer&>(*this));
 }
 

@@ -178,6 +178,9 @@ class endpoint final : private connection_observer, private address_vector::list
                              std::uint64_t remote) const noexcept;
   int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length, std::uint64_t remote);
   void end_local_copies();
+  [[nodiscard]] static shared_slots* slots_to_us(connection& c);
+  [[nodiscard]] static bool are_slots_of_peer(connection& c, const wire::grant_fields& g);
+  static void release_staging(buffer& b, buffer_pool& pool) noexcept;
   [[nodiscard]] bool links_may_sleep() const noexcept;
 
   // control.cpp
@@ -269,6 +272,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void chunk_loaded(transfer& t, buffer& b, int error);
   void fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk);
   void slot_emptied(transfer& t, buffer& slot, int error);
+  void send_chunk(const transfer& t, const buffer& b);
   bool drain(transfer& t, buffer* holder, const std::byte* payload);
   bool copy_by_nic(transfer& t, const buffer& from, std::size_t at);
   void piece_finished(transfer& t, std::size_t length, int error);

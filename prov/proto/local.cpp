@@ -142,6 +142,30 @@ bool endpoint::reaches(const transfer& t, std::uint64_t local,
          !device::is_device_address(remote);
 }
 
+// Where the peer may put data that is for a device here; null: nowhere.
+shared_slots* endpoint::slots_to_us(connection& c) {
+  if (!c.link) return nullptr;
+  if (!c.slots_in)
+    c.slots_in = std::make_unique<shared_slots>(c.link->slots_in(), c.link->slot_size());
+  return c.slots_in->count() == 0 ? nullptr : c.slots_in.get();
+}
+
+// Whether the grant names slots that there are, and no more of them than they are long.
+bool endpoint::are_slots_of_peer(connection& c, const wire::grant_fields& g) {
+  if (!c.link) return false;
+  if (!c.slots_out)
+    c.slots_out = std::make_unique<shared_slots>(c.link->slots_out(), c.link->slot_size());
+  return std::all_of(g.segments, g.segments + g.segment_count, [&](const wire::segment& s) {
+    return s.address < c.slots_out->count() && s.length <= c.slots_out->slot_size();
+  });
+}
+
+// A chunk or slot: to the pool, unless it is in memory shared with a peer. No device, and not the
+// core, may still use it.
+void endpoint::release_staging(buffer& b, buffer_pool& pool) noexcept {
+  b.shared ? b.shared->release(b) : pool.release(b);
+}
+
 // Takes its time now; its end is told at the next progress, as that of the core's operations is.
 int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
                            std::uint64_t remote) {

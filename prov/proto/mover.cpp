@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Moves the bytes of transfers: by core reads and writes on host memory, and through chunks, with
 // the device's copy engine, where one end is device memory. Copies and wire overlap, chunk by
-// chunk.
+// chunk. Between processes on one host there is no wire: both devices use the same slots.
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
@@ -131,7 +131,8 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
 endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (t.in_flight >= how_.staging_depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
-  buffer* b = chunks_->acquire();
+  buffer* b =
+      t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address) : chunks_->acquire();
   if (!b) return issue_result::no_room;
   b->owner = &t;
   b->offset = t.issued;
@@ -149,7 +150,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
     ret = post_rma(t, *b, b->bytes, b->length, b->descriptor(), b->offset, 0);
   }
   if (ret) {
-    chunks_->release(*b);
+    release_staging(*b, *chunks_);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
     finish(t, -ret);
     return issue_result::waiting;
@@ -159,6 +160,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   t.issued += b->length;
   ++paths_.staged_ops;
   paths_.staged_bytes += b->length;
+  if (t.shared) ++paths_.shared_ops;
   // Without a device segment in it there was nothing to wait for.
   if (t.moves == transfer::motion::push && b->copies == 0) chunk_copied(*b);
   return issue_result::issued;
@@ -240,7 +242,10 @@ void endpoint::chunk_copied(buffer& b) {
 
 void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
   int ret = error ? -error : 0;
-  if (!ret && !t.ending) {
+  if (!ret && !t.ending && t.shared) {
+    // It is where the peer takes it from.
+    send_chunk(t, b);
+  } else if (!ret && !t.ending) {
     ret = post_rma(t, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
     if (ret == -FI_EAGAIN) {
       unwritten_.push_back(&b);
@@ -249,18 +254,21 @@ void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
     if (ret == 0) {
       if (!t.slots) return;
       // Behind the write on the same connection: the data is there when this is read.
-      wire::chunk_fields fields{};
-      fields.operation = t.peer_operation;
-      fields.offset = b.offset;
-      fields.length = static_cast<std::uint32_t>(b.length);
-      fields.slot = b.slot;
-      send_control(*t.on, wire::kind::chunk, behind(t), fields, sizeof fields);
-      return;
+      return send_chunk(t, b);
     }
   }
   const std::size_t length = b.length;
-  chunks_->release(b);
+  release_staging(b, *chunks_);
   piece_finished(t, length, -ret);
+}
+
+void endpoint::send_chunk(const transfer& t, const buffer& b) {
+  wire::chunk_fields fields{};
+  fields.operation = t.peer_operation;
+  fields.offset = b.offset;
+  fields.length = static_cast<std::uint32_t>(b.length);
+  fields.slot = b.slot;
+  send_control(*t.on, wire::kind::chunk, behind(t), fields, sizeof fields);
 }
 
 void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {

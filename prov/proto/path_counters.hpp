@@ -19,7 +19,7 @@ struct path_counters {
   std::uint64_t zero_copy_bytes = 0;
   std::uint64_t one_copy_ops = 0;  // from process to process on this host
   std::uint64_t one_copy_bytes = 0;
-  std::uint64_t shared_ops = 0;  // of the eager ones: through memory shared with a peer
+  std::uint64_t shared_ops = 0;  // of the eager and staged ones: through memory shared with a peer
 };
 
 }  // namespace gaudi::proto

@@ -229,7 +229,7 @@ void endpoint::fail_transfers(connection& c, int error) {
     } else if (kind == transfer::motion::drain) {
       send_buffers_->release(b);
     } else if (kind != transfer::motion::fill) {
-      chunks_->release(b);
+      release_staging(b, *chunks_);
     }
   }
   std::erase_if(unwritten_, [&](buffer* b) {

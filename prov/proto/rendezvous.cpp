@@ -36,7 +36,7 @@ transfer* endpoint::new_transfer(connection* c, const local_memory& memory, cons
 
 // Gives the transfer's things back; tells nobody.
 void endpoint::end_transfer(transfer& t) {
-  for (buffer* slot : t.own_slots) slots_->release(*slot);
+  for (buffer* slot : t.own_slots) release_staging(*slot, *slots_);
   if (!t.own_slots.empty()) start_waiting_grants();
   if (t.on && t.has_rest) --t.on->with_rest;
   if (t.on && t.holds_back) --t.on->with_rest;
@@ -219,20 +219,25 @@ void endpoint::grant_slots(transfer& t) {
       std::min({how_.staging_depth, wire::max_slots,
                 (t.length + chunk_length(t.length) - 1) / chunk_length(t.length)});
   wire::grant_fields g{};
+  shared_slots* const shared = slots_to_us(*t.on);
   while (t.own_slots.size() < wanted) {
-    buffer* slot = slots_->acquire();
+    buffer* slot = shared ? shared->acquire() : slots_->acquire();
     if (!slot) break;
     slot->owner = &t;
     slot->copies = 0;
-    g.segments[g.segment_count++] = {reinterpret_cast<std::uint64_t>(slot->bytes), slot->key(),
-                                     chunk_length(t.length)};
+    auto& named = g.segments[g.segment_count++];
+    if (shared) {
+      named = {shared->number_of(*slot), 0, std::min(chunk_length(t.length), shared->slot_size())};
+    } else {
+      named = {reinterpret_cast<std::uint64_t>(slot->bytes), slot->key(), chunk_length(t.length)};
+    }
     t.own_slots.push_back(slot);
   }
   if (t.own_slots.empty()) {
     waiting_grants_.push_back(&t);
     return;
   }
-  send_grant(*t.on, t, g, 0);
+  send_grant(*t.on, t, g, shared ? wire::shared : 0);
 }
 
 void endpoint::start_waiting_grants() {

@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 5;
+inline constexpr std::uint16_t version = 6;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -47,6 +47,7 @@ enum header_flags : std::uint8_t {
   staged = 1 << 3,     // rts: the sink says with a grant where the source is to write
   direct = 1 << 4,     // grant: the segments are final memory, not staging slots
   by_core = 1 << 5,    // on the core connection although the peers share memory: behind RMA there
+  shared = 1 << 6,     // grant: the segments' addresses are numbers of slots in shared memory
 };
 
 struct header {

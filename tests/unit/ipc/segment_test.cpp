@@ -12,9 +12,13 @@
 namespace gaudi::ipc {
 namespace {
 
+segment_shape rings_of(std::size_t capacity) {
+  return {.capacity = capacity, .slots = 0, .slot_size = 0};
+}
+
 TEST(segment, shows_both_ends_the_same_facts_and_rings) {
   base::scoped_fd memory;
-  auto made = segment::make(4096, memory);
+  auto made = segment::make(rings_of(4096), memory);
   ASSERT_TRUE(made);
   made->facts_of(end::maker).proof_value = 77;
   auto taken = segment::take(memory.get());
@@ -37,9 +41,59 @@ TEST(segment, shows_both_ends_the_same_facts_and_rings) {
   }
 }
 
+TEST(segment, has_slots_each_way_that_overlap_nothing) {
+  base::scoped_fd memory;
+  auto made = segment::make({.capacity = 1024, .slots = 3, .slot_size = 8192}, memory);
+  ASSERT_TRUE(made);
+  auto taken = segment::take(memory.get());
+  ASSERT_TRUE(taken);
+  EXPECT_EQ(taken->shape(), made->shape());
+  ASSERT_EQ(made->slots_to(end::maker).size(), 3U * 8192);
+  made->facts_of(end::maker).proof_value = 5;
+  std::byte* const room = made->writer(end::taker).reserve(100);
+  ASSERT_TRUE(room);
+  std::memset(room, 7, 100);
+  unsigned char fill = 1;
+  for (const end to : {end::maker, end::taker}) {
+    const auto slots = made->slots_to(to);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slots.data()) % 4096, 0U) << "devices pin pages";
+    std::memset(slots.data(), fill++, slots.size());
+  }
+  EXPECT_EQ(made->facts_of(end::maker).proof_value, 5U);
+  EXPECT_EQ(room[0], std::byte{7});
+  EXPECT_EQ(room[99], std::byte{7});
+  EXPECT_EQ(taken->slots_to(end::maker).front(), std::byte{1});
+  EXPECT_EQ(taken->slots_to(end::maker).back(), std::byte{1});
+  EXPECT_EQ(taken->slots_to(end::taker).front(), std::byte{2});
+  EXPECT_EQ(taken->slots_to(end::taker).back(), std::byte{2});
+}
+
+TEST(segment, is_not_made_in_an_impossible_shape) {
+  base::scoped_fd memory;
+  for (const segment_shape& s :
+       {segment_shape{1000, 0, 0}, segment_shape{512, 0, 0}, segment_shape{1024, 1, 5000},
+        segment_shape{1024, 1 << 20, 4096}, segment_shape{1024, 1, std::uint64_t{1} << 40}})
+    EXPECT_EQ(segment::make(s, memory).code(), -FI_EINVAL);
+}
+
+TEST(segment, is_not_taken_where_its_head_says_more_than_there_is) {
+  base::scoped_fd memory;
+  ASSERT_TRUE(segment::make({.capacity = 1024, .slots = 3, .slot_size = 8192}, memory));
+  // Where the shape lies: behind the magic number.
+  for (const segment_shape& s :
+       {segment_shape{1024, 4, 8192}, segment_shape{4096, 3, 8192}, segment_shape{1024, 3, 4096},
+        segment_shape{1024, UINT64_MAX / 8192, 8192}}) {
+    ASSERT_EQ(::pwrite(memory.get(), &s, sizeof s, 8), static_cast<ssize_t>(sizeof s));
+    EXPECT_EQ(segment::take(memory.get()).code(), -FI_EINVAL);
+  }
+  const segment_shape same{1024, 3, 8192};
+  ASSERT_EQ(::pwrite(memory.get(), &same, sizeof same, 8), static_cast<ssize_t>(sizeof same));
+  EXPECT_TRUE(segment::take(memory.get()));
+}
+
 TEST(segment, cannot_be_cut_by_who_has_its_descriptor) {
   base::scoped_fd memory;
-  ASSERT_TRUE(segment::make(4096, memory));
+  ASSERT_TRUE(segment::make(rings_of(4096), memory));
   EXPECT_NE(::ftruncate(memory.get(), 0), 0);
   EXPECT_NE(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/shared_slots.hpp"
+
+#include <algorithm>
+
+namespace gaudi::proto {
+
+shared_slots::shared_slots(std::span<std::byte> area, std::size_t slot_size)
+    : slab_(buffer_slab::over(area, work::kind::chunk, slot_size)) {
+  for (const auto& b : slab_->buffers()) b->shared = this;
+}
+
+// A few slots: to look for a free one takes less than a list of them.
+buffer* shared_slots::acquire() noexcept {
+  auto& all = slab_->buffers();
+  const auto free = std::find_if(all.begin(), all.end(), [](const auto& b) { return !b->taken; });
+  if (free == all.end()) return nullptr;
+  (*free)->taken = true;
+  return free->get();
+}
+
+buffer* shared_slots::take(std::uint64_t number) noexcept {
+  auto& all = slab_->buffers();
+  if (number >= all.size() || all[number]->taken) return nullptr;
+  all[number]->taken = true;
+  return all[number].get();
+}
+
+}  // namespace gaudi::proto

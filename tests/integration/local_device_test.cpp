@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Device memory of two processes that share host memory: one's device writes to it, the other's
+// reads from it, and no CPU copies anything.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "node.hpp"
+
+namespace gaudi::test {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+// A Gaudi of its own for every rank, and the memory of its peers where `share`.
+void set_up(const rank& r, bool share) {
+  setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
+  setenv("FI_GAUDI_IPC", share ? "auto" : "off", 1);
+  setenv("FI_GAUDI_DMABUF", "off", 1);
+}
+
+fi_gaudi_path_stats paths(const node& n) {
+  fi_gaudi_path_stats stats{};
+  must(n.ops().path_stats(n.domain(), &stats), "path_stats");
+  return stats;
+}
+
+class local_device : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (!is_gaudi()) GTEST_SKIP() << "only gaudi carries Gaudi memory";
+  }
+};
+
+TEST_P(local_device, is_copied_by_the_devices_alone_where_memory_is_shared) {
+  run({}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    node n({.device = true});
+    n.meet(r);
+    constexpr std::size_t size = 5 * mib + 3;
+    memory own(n, size, true);
+    if (r.id() == 0) {
+      own.put(0, bytes_of(1, size));
+      n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), 1, ctx(1)); });
+    } else {
+      n.post([&] {
+        return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+      });
+    }
+    EXPECT_EQ(0, n.wait(ctx(1)).err);
+    const auto went = paths(n);
+    if (r.id() == 0) {
+      EXPECT_EQ(size, went.staged_bytes);
+      EXPECT_EQ(0U, went.one_copy_bytes + went.direct_bytes);
+      EXPECT_EQ(share ? went.staged_ops : 0, went.shared_ops);
+    } else {
+      expect_same(bytes_of(1, size), own.get(0, size), "message");
+    }
+    r.barrier();
+  });
+}
+
+// More of them than there are slots, and ends that cut their data differently.
+TEST_P(local_device, takes_many_both_ways_at_once) {
+  run({}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    setenv("FI_GAUDI_STAGING_CHUNK", r.id() == 0 ? "65536" : "262144", 1);
+    setenv("FI_GAUDI_STAGING_DEPTH", r.id() == 0 ? "3" : "8", 1);
+    node n({.device = true});
+    n.meet(r);
+    constexpr std::size_t size = mib + 12345;
+    constexpr std::size_t count = 12;
+    memory in(n, count * size, true);
+    memory out(n, count * size, true);
+    const auto self = static_cast<std::size_t>(r.id());
+    const auto contents = [](std::size_t from, std::size_t i) {
+      return bytes_of(from * 100 + i, size);
+    };
+    for (std::size_t i = 0; i < count; ++i) out.put(i * size, contents(self, i));
+    r.barrier();
+    for (std::size_t i = 0; i < count; ++i) {
+      n.post([&] {
+        return fi_trecv(n.ep(), in.at(i * size), size, in.desc(), FI_ADDR_UNSPEC, i, 0, ctx(i));
+      });
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      n.post([&] {
+        return fi_tsend(n.ep(), out.at(i * size), size, out.desc(), n.peer(1 - r.id()), i,
+                        ctx(count + i));
+      });
+    }
+    for (std::size_t i = 0; i < 2 * count; ++i) EXPECT_EQ(0, n.wait(ctx(i)).err);
+    for (std::size_t i = 0; i < count; ++i)
+      expect_same(contents(1 - self, i), in.get(i * size, size), "message");
+    r.barrier();
+  });
+}
+
+TEST_P(local_device, comes_from_and_goes_to_host_memory) {
+  run({}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    node n({.device = true});
+    n.meet(r);
+    constexpr std::size_t size = 3 * mib + 1;
+    memory host(n, size, false);
+    memory device(n, size, true);
+    for (const bool to_device : {true, false}) {
+      memory& own = (r.id() == 0) == to_device ? host : device;
+      if (r.id() == 0) {
+        own.put(0, bytes_of(7, size));
+        n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), 1, ctx(1)); });
+      } else {
+        n.post([&] {
+          return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+        });
+      }
+      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      if (r.id() == 1) expect_same(bytes_of(7, size), own.get(0, size), "message");
+      r.barrier();
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(ipc, local_device, testing::Bool(),
+                         [](const auto& which) { return which.param ? "on" : "off"; });
+
+}  // namespace
+}  // namespace gaudi::test
