@@ -95,7 +95,8 @@ struct fi_gaudi_path_stats {
 	uint64_t eager_bytes;
 	uint64_t direct_ops;		/* between the application's memory and the wire: not copied here */
 	uint64_t direct_bytes;
-	uint64_t staged_ops;		/* chunks through host buffers and the device's copy engine */
+	uint64_t staged_ops;		/* chunks through host buffers, by the device's copy engine; host memory that a peer on
+					   this host may not copy itself, too */
 	uint64_t staged_bytes;
 	uint64_t zero_copy_ops;		/* of the direct ones: on device memory, which the NIC read or wrote itself */
 	uint64_t zero_copy_bytes;

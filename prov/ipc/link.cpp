@@ -78,7 +78,7 @@ std::optional<bool> link::agreed() {
 }
 
 void link::learn_of_peer() {
-  const end_facts peer = memory_.facts_of(other_);
+  const end_facts& peer = memory_.facts_of(other_);
   peer_sleeps_ = peer.sleeps != 0;
   auto found = neighbour::find(with_.pid, peer.proof_address, peer.proof_value);
   if (found) {
@@ -86,6 +86,8 @@ void link::learn_of_peer() {
   } else {
     why_not_ = found.code();
   }
+  memory_.facts_of(end_).reaches.store(reach_ ? reaching::yes : reaching::no,
+                                       std::memory_order_release);
 }
 
 }  // namespace gaudi::ipc

@@ -46,6 +46,10 @@ class link {
   [[nodiscard]] bool peer_sleeps() const noexcept { return peer_sleeps_; }
   /// The peer's memory; null: the kernel keeps it from us, see why_not_reached().
   [[nodiscard]] const neighbour* reach() const noexcept { return reach_ ? &*reach_ : nullptr; }
+  /// Whether the peer has a reach() of us, as it says.
+  [[nodiscard]] reaching peer_reaches() noexcept {
+    return memory_.facts_of(other_).reaches.load(std::memory_order_acquire);
+  }
   /// Negative errno of neighbour::find; 0 while reach() is there.
   [[nodiscard]] int why_not_reached() const noexcept { return why_not_; }
 

@@ -14,12 +14,15 @@ namespace gaudi::ipc {
 /// Who is who in a segment.
 enum class end : unsigned { maker, taker };
 
+/// Whether an end can read and write the other's memory.
+enum class reaching : std::uint32_t { unknown, yes, no };
+
 /// What an end tells the other before the first packet.
 struct end_facts {
   std::uint64_t proof_address;  ///< in its memory, where the other may try to read proof_value
   std::uint64_t proof_value;
-  std::uint32_t sleeps;  ///< not 0: it may wait on file descriptors, and has to be woken
-  std::uint32_t reserved;
+  std::uint32_t sleeps;           ///< not 0: it may wait on file descriptors, and has to be woken
+  std::atomic<reaching> reaches;  ///< the maker may say it later
 };
 
 /// How a segment is cut.

@@ -19,7 +19,7 @@ void tell_of_reach(const connection& c) {
   GAUDI_INFO(EP_CTRL, "%s is on this host: messages go through shared memory%s%s\n",
              c.remote->name.to_string().c_str(),
              l.reach() ? ", long ones in one copy"
-                       : ", long ones by the core, as the kernel keeps the peer's memory from us: ",
+                       : ", long ones too, as the kernel keeps the peer's memory from us: ",
              l.reach() ? "" : fi_strerror(-l.why_not_reached()));
 }
 

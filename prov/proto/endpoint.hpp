@@ -179,6 +179,8 @@ class endpoint final : private connection_observer, private address_vector::list
   int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length, std::uint64_t remote);
   void end_local_copies();
   [[nodiscard]] static shared_slots* slots_to_us(connection& c);
+  [[nodiscard]] static bool is_kept_from_us(connection& c, const wire::rts_fields& source);
+  [[nodiscard]] static bool is_kept_from_peer(connection& c);
   [[nodiscard]] static bool are_slots_of_peer(connection& c, const wire::grant_fields& g);
   static void release_staging(buffer& b, buffer_pool& pool) noexcept;
   [[nodiscard]] bool links_may_sleep() const noexcept;

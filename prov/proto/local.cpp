@@ -166,6 +166,18 @@ void endpoint::release_staging(buffer& b, buffer_pool& pool) noexcept {
   b.shared ? b.shared->release(b) : pool.release(b);
 }
 
+// Whether the source is host memory of a process on this host that the kernel keeps from us. The
+// sink decides what then: it knows both ends' word by the time that something comes.
+bool endpoint::is_kept_from_us(connection& c, const wire::rts_fields& source) {
+  return c.link && !c.link->reach() && slots_to_us(c) &&
+         std::none_of(source.segments, source.segments + source.segment_count,
+                      [](const auto& s) { return device::is_device_address(s.address); });
+}
+
+bool endpoint::is_kept_from_peer(connection& c) {
+  return c.link && c.link->peer_reaches() == ipc::reaching::no && slots_to_us(c);
+}
+
 // Takes its time now; its end is told at the next progress, as that of the core's operations is.
 int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
                            std::uint64_t remote) {

@@ -13,7 +13,7 @@ struct path_counters {
   std::uint64_t direct_ops =
       0;  // the core reads or writes the application's memory itself: no copy here
   std::uint64_t direct_bytes = 0;
-  std::uint64_t staged_ops = 0;  // through bounce buffers and the device's copy engine
+  std::uint64_t staged_ops = 0;  // chunks through bounce buffers
   std::uint64_t staged_bytes = 0;
   std::uint64_t zero_copy_ops = 0;  // of the direct ones: on device memory
   std::uint64_t zero_copy_bytes = 0;

@@ -6,8 +6,10 @@
 // or with staging slots, and the source writes. Which one is FI_GAUDI_RNDV's choice, and each works
 // with every kind of memory at either end: what the core reaches it moves itself, device memory
 // that it does not reach goes through chunks and slots, which are emptied to the sink's device and
-// given back. In the end the sink sends `done`, which ends the source's operation; before that, a
-// source that wrote to final memory sends `done` to the sink, which cannot know otherwise.
+// given back. Of peers on one host that one copies whom the kernel lets; if it lets neither, host
+// memory goes through slots, too. In the end the
+// sink sends `done`, which ends the source's operation; before that, a source that wrote to final
+// memory sends `done` to the sink, which cannot know otherwise.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -187,13 +189,13 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, bool stage
   t.tell_peer = true;
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
   if (t.length == 0) return finish(t, 0);
-  if (!staged) {
+  if (!staged && !is_kept_from_us(c, rts)) {
     t.moves = transfer::motion::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
     return move(t);
   }
   const bool reached = t.zero_copy && t.memory.core_reaches(FI_REMOTE_WRITE);
-  if (t.memory.on_device() && !reached) return grant_slots(t);
+  if (t.memory.on_device() ? !reached : is_kept_from_peer(c)) return grant_slots(t);
 
   wire::rts_fields own{};
   if (const int ret = expose(t, own, FI_REMOTE_WRITE)) return finish(t, -ret);
