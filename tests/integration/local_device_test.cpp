@@ -19,12 +19,6 @@ void set_up(const rank& r, bool share) {
   setenv("FI_GAUDI_DMABUF", "off", 1);
 }
 
-fi_gaudi_path_stats paths(const node& n) {
-  fi_gaudi_path_stats stats{};
-  must(n.ops().path_stats(n.domain(), &stats), "path_stats");
-  return stats;
-}
-
 class local_device : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -48,7 +42,7 @@ TEST_P(local_device, is_copied_by_the_devices_alone_where_memory_is_shared) {
       });
     }
     EXPECT_EQ(0, n.wait(ctx(1)).err);
-    const auto went = paths(n);
+    const auto went = n.paths();
     if (r.id() == 0) {
       EXPECT_EQ(size, went.staged_bytes);
       EXPECT_EQ(0U, went.one_copy_bytes + went.direct_bytes);

@@ -43,12 +43,6 @@ bool yama_is_strict() {
   return scope != 0;
 }
 
-fi_gaudi_path_stats paths(const node& n) {
-  fi_gaudi_path_stats stats{};
-  must(n.ops().path_stats(n.domain(), &stats), "path_stats");
-  return stats;
-}
-
 class local : public testing::Test {
  protected:
   void SetUp() override {
@@ -74,14 +68,22 @@ void send(rank& r, node& n, int from, std::size_t size, std::uint64_t tag) {
   r.barrier();
 }
 
-TEST_F(local, out_of_each_other_s_reach_memory_goes_through_the_segment) {
-  run({}, [](rank& r) {
+// What each of two ranks does that the kernel keeps from looking into the other.
+template <class Body>
+void between_strangers(Body body) {
+  run({}, [&](rank& r) {
     setenv("FI_GAUDI_IPC", "auto", 1);
     const private_memory mine_alone;
     look_into_nobody();
     r.barrier();
     node n;
     n.meet(r);
+    body(r, n);
+  });
+}
+
+TEST_F(local, out_of_each_other_s_reach_memory_goes_through_the_segment) {
+  between_strangers([](rank& r, node& n) {
     std::uint64_t tag = 1;
     std::size_t sent = 0;
     for (const std::size_t size :
@@ -89,7 +91,7 @@ TEST_F(local, out_of_each_other_s_reach_memory_goes_through_the_segment) {
       for (const int from : {0, 1}) send(r, n, from, size, tag++);
       sent += size;
     }
-    const auto went = paths(n);
+    const auto went = n.paths();
     EXPECT_EQ(sent, went.staged_bytes);
     EXPECT_EQ(0U, went.one_copy_bytes + went.direct_bytes);
     r.barrier();
@@ -97,13 +99,7 @@ TEST_F(local, out_of_each_other_s_reach_memory_goes_through_the_segment) {
 }
 
 TEST_F(local, out_of_each_other_s_reach_memory_is_written_and_read) {
-  run({}, [](rank& r) {
-    setenv("FI_GAUDI_IPC", "auto", 1);
-    const private_memory mine_alone;
-    look_into_nobody();
-    r.barrier();
-    node n;
-    n.meet(r);
+  between_strangers([](rank& r, node& n) {
     constexpr std::size_t size = 3'000'001;
     memory own(n, size, false);
     const std::array<std::uint64_t, 2> mine{own.remote(0), own.key()};
@@ -141,7 +137,7 @@ TEST_F(local, who_reaches_the_other_copies_for_both) {
     n.meet(r);
     constexpr std::size_t size = 1'000'003;
     for (const int from : {0, 1}) send(r, n, from, size, 1U + static_cast<unsigned>(from));
-    const auto went = paths(n);
+    const auto went = n.paths();
     EXPECT_EQ(r.id() == 0 ? 2 * size : 0, went.one_copy_bytes);
     EXPECT_EQ(0U, went.staged_bytes + went.direct_bytes);
     r.barrier();

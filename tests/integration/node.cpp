@@ -121,6 +121,12 @@ fi_gaudi_ops& node::ops() const {
   return *static_cast<fi_gaudi_ops*>(ops);
 }
 
+fi_gaudi_path_stats node::paths() const {
+  fi_gaudi_path_stats stats{};
+  must(ops().path_stats(domain_.get(), &stats), "path_stats");
+  return stats;
+}
+
 bool node::poll_entries() {
   // Each format is a prefix of the longer ones, so one entry of the longest holds any.
   fi_cq_tagged_entry entry{};

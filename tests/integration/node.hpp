@@ -90,6 +90,8 @@ class node {
   fid_av* av() const { return av_.get(); }
   fi_addr_t peer(int id) const { return peers_.at(static_cast<std::size_t>(id)); }
   fi_gaudi_ops& ops() const;
+  /// Which way the bytes of this domain went.
+  fi_gaudi_path_stats paths() const;
 
   /// Repeats a call that starts an operation while it gives -FI_EAGAIN, polling in between.
   template <class Call>

@@ -22,12 +22,6 @@ void take_device(const rank& r) {
   setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
 }
 
-fi_gaudi_path_stats paths(const node& n) {
-  fi_gaudi_path_stats stats{};
-  must(n.ops().path_stats(n.domain(), &stats), "path_stats");
-  return stats;
-}
-
 /// Of both ranks together since `before`, the same at each.
 struct moved {
   std::uint64_t direct = 0;
@@ -36,7 +30,7 @@ struct moved {
 };
 
 moved since(rank& r, const node& n, const fi_gaudi_path_stats& before) {
-  const fi_gaudi_path_stats now = paths(n);
+  const fi_gaudi_path_stats now = n.paths();
   const moved own{now.direct_bytes - before.direct_bytes,
                   now.zero_copy_bytes - before.zero_copy_bytes,
                   now.staged_bytes - before.staged_bytes};
@@ -68,7 +62,7 @@ target exchange(rank& r, std::uint64_t address, std::uint64_t key) {
 // A message of `size` bytes from rank 0 to rank 1, both at odd places. Returns what moved.
 moved send_one(rank& r, node& n, memory& own, std::size_t size) {
   const std::size_t offset = r.id() == 0 ? 3 : 4097;
-  const auto before = paths(n);
+  const auto before = n.paths();
   if (r.id() == 0) {
     own.put(offset, bytes_of(size, size));
     n.post(
@@ -246,7 +240,7 @@ TEST_P(one_sided, access_needs_no_copy) {
     const target other = exchange(r, own.remote(4097), own.key());
     const std::array<std::size_t, 5> sizes{1, 100, 4095, 64 * kib + 5, 16 * mib};
     for (const std::size_t size : sizes) {
-      const auto before = paths(n);
+      const auto before = n.paths();
       if (r.id() == 0) {
         own.put(3, bytes_of(size, size));
         n.post([&] {
@@ -264,7 +258,7 @@ TEST_P(one_sided, access_needs_no_copy) {
       EXPECT_EQ(from ? size : 0, wrote.zero_copy) << size;
       EXPECT_EQ(0U, wrote.staged) << size;
 
-      const auto again = paths(n);
+      const auto again = n.paths();
       if (r.id() == 0) {
         n.post([&] {
           return fi_read(n.ep(), own.at(3), size, own.desc(), n.peer(1), other.address, other.key,
@@ -403,7 +397,7 @@ TEST_P(visibility, is_made_sure_of_before_completions) {
         memory own(n, mib + 8 * kib, true);
         const auto target_of = [&](int id) { return flushed && r.id() == id ? 1U : 0U; };
         send_one(r, n, own, mib);
-        EXPECT_EQ(target_of(1), paths(n).flushes) << "a receive";
+        EXPECT_EQ(target_of(1), n.paths().flushes) << "a receive";
 
         const target other = exchange(r, own.remote(0), own.key());
         if (r.id() == 0) {
@@ -414,7 +408,7 @@ TEST_P(visibility, is_made_sure_of_before_completions) {
           EXPECT_EQ(0, n.wait(ctx(1)).err);
         }
         r.barrier();
-        EXPECT_EQ(target_of(1) + target_of(0), paths(n).flushes) << "a read";
+        EXPECT_EQ(target_of(1) + target_of(0), n.paths().flushes) << "a read";
 
         iovec iov{own.at(0), mib};
         void* desc = own.desc();
@@ -433,7 +427,8 @@ TEST_P(visibility, is_made_sure_of_before_completions) {
           EXPECT_EQ(0, n.wait(ctx(2)).err);
         }
         r.barrier();
-        EXPECT_EQ(2 * target_of(1) + target_of(0), paths(n).flushes) << "a write that is delivered";
+        EXPECT_EQ(2 * target_of(1) + target_of(0), n.paths().flushes)
+            << "a write that is delivered";
       });
 }
 
