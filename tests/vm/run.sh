@@ -15,7 +15,7 @@ source "$here/machine.sh"
 build=$root/build
 accel=auto
 compile=yes
-limit=900
+limit=1500
 tests=()
 
 usage() {
