@@ -141,9 +141,9 @@ void connection_manager::handle_connected(connection& c, const hello* said) {
     c.data.start(said->data_window, static_cast<std::uint16_t>(c.data.granted()));
     c.control.start(said->control_window, wire::control_window);
     if ((said->flags & wire::shares_memory) && !take_link(c, *said)) {
-      // The next operation asks again.
+      // Whatever of the invitation is still on its way is answered with no by this.
       stop_sharing();
-      return drop(c);
+      c.refused_link = true;
     }
   }
   if (c.usable()) return;

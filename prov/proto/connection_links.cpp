@@ -62,7 +62,8 @@ void connection_manager::offer_link(connection& c, const hello& said) {
                                              : "");
 }
 
-// The peer would send nothing by the core: without the segment this connection is of no use.
+// False: the core carries this connection's packets. Nobody has put one into the segment yet, and
+// the peer puts none there before our answer.
 bool connection_manager::take_link(connection& c, const hello& said) {
   if (!meeting_point_) return false;
   const ipc::invitation to{.to_instance = instance_,
@@ -89,15 +90,18 @@ bool connection_manager::take_link(connection& c, const hello& said) {
   return true;
 }
 
-// False: the peer has said nothing yet, or no, and the connection has failed.
+// False: the peer has said nothing yet. After a no the core carries the packets, those of the peer,
+// too.
 bool connection_manager::link_is_settled(connection& c) {
   const auto said = c.link->agreed();
   if (!said) return false;
-  if (!*said) {
-    fail(c, FI_ECONNABORTED);
-    return false;
+  if (*said) {
+    tell_of_reach(c);
+  } else {
+    GAUDI_INFO(EP_CTRL, "%s is on this host, but did not take the memory to share\n",
+               c.remote->name.to_string().c_str());
+    c.link.reset();
   }
-  tell_of_reach(c);
   return true;
 }
 

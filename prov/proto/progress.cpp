@@ -164,6 +164,7 @@ void endpoint::flush_waiting() {
 // Few peers share the pool; each one beyond what it was made for brings its own.
 void endpoint::connection_up(connection& c) {
   if (c.link) add_link(c);
+  if (c.refused_link) ring_doorbell(c);
   constexpr std::size_t per_peer = 2;
   if (connections_->count() * per_peer > receive_buffers_->total()) fill_receive_pool(per_peer);
 }
