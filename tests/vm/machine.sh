@@ -36,21 +36,37 @@ find_accel() { # CACHE
   cat "$verdict"
 }
 
-# Runs the tests in one guest; their output goes to ours as it comes. Returns 0 if all passed.
-run_machine() { # CACHE ACCEL SECONDS TEST...
-  local cache=$1 accel=$2 seconds=$3 shared=$1/shared status
-  shift 3
-  rm -rf "$shared"
-  mkdir -p "$shared"
-  printf '%s\n' "$@" >"$shared/tests"
+# Runs the tests in `count` guests, each of which takes the next one when it has done with its last; their output goes to
+# ours as it comes. Returns 0 if all passed.
+run_machines() { # CACHE ACCEL SECONDS COUNT TEST...
+  local cache=$1 accel=$2 seconds=$3 count=$4 guest running=() failed=0
+  shift 4
+  rm -rf "$cache/shared"
+  mkdir -p "$cache/shared/tests"
+  (cd "$cache/shared/tests" && touch "$@")
   # shellcheck disable=SC2154  # of run.sh
-  printf '%s=%q\n' VM_SOURCE "$root" VM_BUILD "$build" VM_CACHE "$cache" >"$shared/settings"
-  echo "boot: $(readlink "$cache/vmlinuz" | sed 's/.*vmlinuz-//') on $accel, tests: $*"
-  boot "$cache" "$accel" "$seconds" "$shared" 2>&1 | tr -d '\r' || true
-  if [[ ! -s $shared/status ]]; then
-    echo "FAILED: the guest did not get to its end within $seconds s"
+  printf '%s=%q\n' VM_SOURCE "$root" VM_BUILD "$build" VM_CACHE "$cache" >"$cache/shared/settings"
+  echo "boot: $count x $(readlink "$cache/vmlinuz" | sed 's/.*vmlinuz-//') on $accel, tests: $*"
+  for ((guest = 1; guest <= count; ++guest)); do
+    run_machine "$cache" "$accel" "$seconds" "$guest" &
+    running+=($!)
+  done
+  for guest in "${running[@]}"; do
+    wait "$guest" || failed=1
+  done
+  if [[ -n $(ls "$cache/shared/tests") ]]; then
+    echo "FAILED: not run: $(ls -m "$cache/shared/tests")"
+    failed=1
+  fi
+  return "$failed"
+}
+
+run_machine() { # CACHE ACCEL SECONDS NUMBER
+  local status=$1/shared/status.$4
+  boot "$1" "$2" "$3" "$1/shared" "guest=$4" 2>&1 | sed -u "s/\r//g; s/^/$4| /" || true
+  if [[ ! -s $status ]]; then
+    echo "FAILED: guest $4 did not get to its end within $3 s"
     return 1
   fi
-  status=$(<"$shared/status")
-  return "$status"
+  return "$(<"$status")"
 }

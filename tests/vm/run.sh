@@ -16,11 +16,12 @@ build=$root/build
 accel=auto
 compile=yes
 limit=1500
+guests=
 tests=()
 
 usage() {
   cat <<END
-Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--timeout S] [--list] [TEST...]
+Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--guests N] [--timeout S] [--list] [TEST...]
 
 Boots Linux 6.12 in QEMU with soft-RoCE that registers dma-bufs (a patch of tests/vm/rxe), and runs
 in it, with this machine's files, programs that were built here: the provider on libfabric's verbs
@@ -31,7 +32,9 @@ all are run but those named _long.
   --build DIR   build folder (default: build); what is downloaded and made is kept in DIR/vm
   --no-build    the build folder is complete: compile nothing of the project's
   --accel HOW   auto (default): KVM if a first boot with it succeeds, else emulation (tcg)
-  --timeout S   seconds that the virtual machine may take (default $limit)
+  --guests N    virtual machines that share the tests, each with one CPU (default: as many as this
+                machine has CPUs, at most 2)
+  --timeout S   seconds that a virtual machine may take (default $limit)
   --list        name the tests and end
 
 Packages that are missing are installed (needs root or sudo then); kernel and sources are only
@@ -59,6 +62,7 @@ while (($#)); do
     --build) build=${2:?--build wants a folder}; shift ;;
     --no-build) compile=no ;;
     --accel) accel=${2:?--accel wants auto, kvm or tcg}; shift ;;
+    --guests) guests=${2:?--guests wants a number}; shift ;;
     --timeout) limit=${2:?--timeout wants seconds}; shift ;;
     --list) list_tests; exit 0 ;;
     --help | -h) usage; exit 0 ;;
@@ -72,6 +76,10 @@ for name in "${tests[@]}"; do
   [[ -f $here/tests/$name.sh ]] || { echo "no test named $name; there are: $(list_tests | xargs)" >&2; exit 2; }
 done
 [[ $accel == auto || $accel == kvm || $accel == tcg ]] || { echo "--accel $accel: auto, kvm or tcg" >&2; exit 2; }
+
+[[ -z $guests ]] && guests=$(($(nproc) < 2 ? 1 : 2))
+[[ $guests =~ ^[1-9]$ ]] || { echo "--guests $guests: 1 to 9" >&2; exit 2; }
+((guests <= ${#tests[@]})) || guests=${#tests[@]}
 
 install_missing_packages "${vm_packages[@]}" || skip "packages of the virtual machine are missing (above)"
 ((EUID == 0)) || skip "the guest reads this machine's files through QEMU: run it as root"
@@ -90,4 +98,4 @@ make_kernel "$cache" || skip "no kernel for the virtual machine (above)"
 make_shim "$cache"
 [[ $accel == auto ]] && accel=$(find_accel "$cache")
 
-run_machine "$cache" "$accel" "$limit" "${tests[@]}"
+run_machines "$cache" "$accel" "$limit" "$guests" "${tests[@]}"

@@ -24,6 +24,7 @@ $b mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000,cache=loose,ro host
 $b mount -t tmpfs -o size=1g scratch /scratch
 $b mkdir /scratch/upper /scratch/work
 $b mount -t overlay -o lowerdir=/host,upperdir=/scratch/upper,workdir=/scratch/work overlay /system || end "no overlay"
+guest=$($b sed -n "s,.*guest=\([0-9]*\).*,\1,p" /proc/cmdline)
 for folder in proc sys dev; do
   $b mount --move /$folder /system/$folder
 done
@@ -39,5 +40,5 @@ $b mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 shared /system/run/
 export HOME=/ LANG=C TERM=dumb PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 source=$($b sed -n "s,^VM_SOURCE=,,p" /system/run/vm/settings)
 $b chroot /system "$source/tests/vm/guest/run-tests.sh"
-echo $? >/system/run/vm/status
+echo $? >"/system/run/vm/status.$guest"
 end
