@@ -8,6 +8,7 @@
 // device API reference, sections 1.2, 1.3 and 1.6 (layouts measured on x86-64).
 
 enum hlthunk_device_name : int {
+  HLTHUNK_DEVICE_GAUDI = 2,
   HLTHUNK_DEVICE_INVALID = 3,
   HLTHUNK_DEVICE_DONT_CARE = 4,
   HLTHUNK_DEVICE_GAUDI2 = 5,

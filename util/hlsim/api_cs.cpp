@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <iterator>
 #include <span>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "cs_table.hpp"
 #include "hlsim.hpp"
 #include "memory.hpp"
+#include "packets.hpp"
 
 // Command buffers and submissions: reference, sections 5.2, 5.3 and 5.5.
 
@@ -25,26 +27,68 @@ constexpr uint32_t most_seqs = 32;
 constexpr uint64_t page = 4096;
 constexpr uint32_t largest_cb = 0x200000 - 32;
 
-/// Gaudi2 takes buffers of the user's own, mapped to the device, and no others.
-int check_chunk(const context& c, const hl_cs_chunk& chunk) {
-  if (!c.device().has_queue(chunk.queue_index)) return -EINVAL;
-  if ((chunk.cs_chunk_flags & HL_CS_CHUNK_FLAGS_USER_ALLOC_CB) == 0) return -EINVAL;
+/// A queue that reads the buffer from device address space when it gets there: one of the user's
+/// own, mapped to the device (Gaudi2), or anything that the device reaches (Gaudi1's inner DMA
+/// queues).
+int take_user_buffer(const context& c, const hl_cs_chunk& chunk, command_buffer& out) {
+  const bool physical = c.device().physical_hbm;
+  if (!physical && (chunk.cs_chunk_flags & HL_CS_CHUNK_FLAGS_USER_ALLOC_CB) == 0) return -EINVAL;
   if (chunk.cb_size == 0 || chunk.cb_size % smallest_packet != 0) return -EINVAL;
   const state_lock lock(c.state());
-  return find_address(c.state(), chunk.cb_handle) ? 0 : -EFAULT;
+  const bool reached =
+      find_address(c.state(), chunk.cb_handle) != nullptr ||
+      (physical && (c.device().sram.holds(chunk.cb_handle, chunk.cb_size) ||
+                    c.device().physical_range(hbm_bytes(c.state())).holds(chunk.cb_handle, 1)));
+  if (!reached) return -EFAULT;
+  out = {chunk.queue_index, chunk.cb_handle, chunk.cb_size};
+  return 0;
 }
 
-int submit(context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
+kernel_cb* find_cb(device_state& state, uint64_t handle) {
+  auto* const found =
+      std::find_if(std::begin(state.cbs), std::end(state.cbs),
+                   [&](const kernel_cb& cb) { return handle != 0 && cb.handle == handle; });
+  return found != std::end(state.cbs) ? found : nullptr;
+}
+
+/// Gaudi1's DMA_0 and DMA_1: a buffer of the driver's, which it checks and copies. The flag that it
+/// is the user's own is not looked at.
+int take_kernel_buffer(int fd, const context& c, const hl_cs_chunk& chunk, command_buffer& out) {
+  {
+    const state_lock lock(c.state());
+    const kernel_cb* const cb = find_cb(c.state(), chunk.cb_handle);
+    if (!cb || chunk.cb_size < smallest_packet || chunk.cb_size > cb->size) return -EINVAL;
+  }
+  out = {chunk.queue_index, 0, chunk.cb_size, std::vector<char>(chunk.cb_size)};
+  const auto at = static_cast<off_t>(chunk.cb_handle);
+  if (::pread(fd, out.copied.data(), chunk.cb_size, at) != static_cast<ssize_t>(chunk.cb_size))
+    return -EINVAL;
+  return check_gaudi1_buffer(out.copied);
+}
+
+bool takes_kernel_buffer(const context& c, uint32_t queue) {
+  return queue < c.device().kernel_cb_queues;
+}
+
+int take_buffer(int fd, const context& c, const hl_cs_chunk& chunk, command_buffer& out) {
+  if (!c.device().has_queue(chunk.queue_index)) return -EINVAL;
+  return takes_kernel_buffer(c, chunk.queue_index) ? take_kernel_buffer(fd, c, chunk, out)
+                                                   : take_user_buffer(c, chunk, out);
+}
+
+int submit(int fd, context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
   out = {};
   if ((in.flags & HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES) != 0) return 0;
   if (!in.chunks_execute || in.num_chunks_execute == 0 || in.num_chunks_execute > most_chunks)
     return -EINVAL;
   std::vector<command_buffer> buffers;
   for (const hl_cs_chunk& chunk :
-       std::span(static_cast<const hl_cs_chunk*>(in.chunks_execute), in.num_chunks_execute)) {
-    if (const int rc = check_chunk(c, chunk); rc != 0) return rc;
-    buffers.push_back({chunk.queue_index, chunk.cb_handle, chunk.cb_size});
-  }
+       std::span(static_cast<const hl_cs_chunk*>(in.chunks_execute), in.num_chunks_execute))
+    if (const int rc = take_buffer(fd, c, chunk, buffers.emplace_back()); rc != 0) return rc;
+  // Gaudi1's inner queues do not tell the driver of their end.
+  const auto tells = [&](const command_buffer& b) { return takes_kernel_buffer(c, b.queue); };
+  if (c.device().kernel_cb_queues != 0 && std::none_of(buffers.begin(), buffers.end(), tells))
+    return -EINVAL;
   out.seq = c.submit(buffers);
   return out.seq != 0 ? 0 : -EBUSY;
 }
@@ -53,7 +97,7 @@ int submit(context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
 
 int hlthunk_command_submission(int fd, hlthunk_cs_in* in, hlthunk_cs_out* out) {
   if (!in || !out) return -EINVAL;
-  return compute_call(fd, [&](context& c) { return submit(c, *in, *out); });
+  return compute_call(fd, [&](context& c) { return submit(fd, c, *in, *out); });
 }
 
 /// No submission of the simulation takes long enough for the limit to matter.
@@ -66,7 +110,7 @@ int hlthunk_wait_for_cs(int fd, uint64_t seq, uint64_t timeout_us, uint32_t* sta
   *status = 0;
   const int rc = info_call(fd, [&](context& c) {
     if (c.is_control()) return -ENOTTY;
-    c.lend_cpu(seq);
+    c.lend_cpu(seq, timeout_us != 0);
     return wait_cs(c.state(), seq, timeout_us, *status);
   });
   return rc;
@@ -79,7 +123,7 @@ int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
   return info_call(fd, [&](context& c) {
     if (c.is_control()) return -ENOTTY;
     const std::span<const uint64_t> seqs(in->seq, in->seq_len);
-    c.lend_cpu(*std::max_element(seqs.begin(), seqs.end()));
+    c.lend_cpu(*std::max_element(seqs.begin(), seqs.end()), in->timeout_us != 0);
     const int rc = wait_any_cs(c.state(), seqs, in->timeout_us, out->seq_set);
     out->completed = static_cast<uint8_t>(std::popcount(out->seq_set));
     out->status = out->seq_set ? HL_WAIT_CS_STATUS_COMPLETED : HL_WAIT_CS_STATUS_BUSY;
@@ -98,9 +142,13 @@ int hlthunk_request_command_buffer(int fd, uint32_t size, uint64_t* handle) {
   return compute_call(fd, [&](context& c) {
     if (size == 0 || size > largest_cb) return -EINVAL;
     const state_lock lock(c.state());
+    auto* const slot = std::find_if(std::begin(c.state().cbs), std::end(c.state().cbs),
+                                    [](const kernel_cb& cb) { return cb.handle == 0; });
+    if (slot == std::end(c.state().cbs)) return -ENOMEM;
     const uint64_t end = c.state().cb_end + (size + page - 1) / page * page;
     if (::ftruncate(fd, static_cast<off_t>(end)) != 0) return -errno;
-    *handle = std::exchange(c.state().cb_end, end);
+    *slot = {std::exchange(c.state().cb_end, end), size};
+    *handle = slot->handle;
     return 0;
   });
 }
@@ -109,7 +157,9 @@ int hlthunk_request_command_buffer(int fd, uint32_t size, uint64_t* handle) {
 int hlthunk_destroy_command_buffer(int fd, uint64_t handle) {
   return compute_call(fd, [&](context& c) {
     const state_lock lock(c.state());
-    const bool ours = handle >= state_bytes && handle < c.state().cb_end && handle % page == 0;
-    return ours ? 0 : -EINVAL;
+    kernel_cb* const cb = find_cb(c.state(), handle);
+    if (!cb) return -EINVAL;
+    *cb = {};
+    return 0;
   });
 }

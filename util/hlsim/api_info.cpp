@@ -24,9 +24,10 @@ int fill_hw_ip(context& c, hlthunk_hw_ip_info& info) {
   info.sram_base_address = m.sram.first;
   info.sram_size = static_cast<uint32_t>(m.sram.end - m.sram.first);
   info.dram_base_address = m.hbm_va.first;
-  info.dram_size = s.pages * s.page_size;
+  info.dram_size = hbm_bytes(s);
   info.dram_enabled = 1;
-  info.dram_page_size = info.device_mem_alloc_default_page_size = s.page_size;
+  info.dram_page_size = info.device_mem_alloc_default_page_size =
+      m.mmu_page != 0 ? m.mmu_page : s.page_size;
   info.device_id = m.pci_device_id;
   info.module_id = s.index;
   info.server_type = m.server_type;
@@ -70,7 +71,7 @@ int hlthunk_get_dram_usage(int fd, hlthunk_dram_usage_info* info) {
   return info_call(fd, [&](context& c) {
     const state_lock lock(c.state());
     info->dram_free_mem = free_bytes(c.state());
-    info->ctx_dram_mem = c.state().pages * c.state().page_size - info->dram_free_mem;
+    info->ctx_dram_mem = hbm_bytes(c.state()) - info->dram_free_mem;
     return 0;
   });
 }
@@ -119,7 +120,8 @@ int hlthunk_get_sync_manager_info(int fd, int dcore, hlthunk_sync_manager_info* 
 
 int hlthunk_get_dev_memalloc_page_orders(int fd, uint64_t* bitmask) {
   if (!bitmask) return -EINVAL;
-  // The page size of a Gaudi2 is fixed and no power of two: there is no order to choose.
+  // A Gaudi1 allocates nothing, and the page size of a Gaudi2 is fixed and no power of two: there
+  // is no order to choose.
   return info_call(fd, [&](context&) {
     *bitmask = 0;
     return 0;
@@ -139,5 +141,5 @@ void hlthunk_free(void* block) {
 }
 
 const char* hlsim_description(void) {
-  return gaudi2.description;
+  return configured_model().description;
 }

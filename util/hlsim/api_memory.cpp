@@ -41,31 +41,42 @@ std::vector<uint32_t> pages_of(const device_state& state, uint64_t handle) {
   }
 }
 
+/// Gaudi1 has but one kind of address, so the offset must be 0.
+int export_range(const context& c, uint64_t address, uint64_t size, uint64_t offset) {
+  const state_lock lock(c.state());
+  if (!c.device().physical_hbm) return export_range(c.state(), c.hbm(), address, size, offset);
+  if (offset != 0) return -EINVAL;
+  return export_physical(c.state(), c.device(), c.hbm(), address, size);
+}
+
 int export_any(int fd, uint64_t address, uint64_t size, uint64_t offset) {
   return compute_call(fd, [&](context& c) {
     if (strikes(c, fault::no_dmabuf)) return -EOPNOTSUPP;
     if (strikes(c, fault::emfile)) return -EMFILE;
-    const state_lock lock(c.state());
-    return export_range(c.state(), c.hbm(), address, size, offset);
+    return export_range(c, address, size, offset);
   });
 }
 
 }  // namespace
 
-/// Both page_size and shared are without effect on a Gaudi2.
+/// Both page_size and shared are without effect on a Gaudi2. On a Gaudi1 the answer is 0 however it
+/// ends, with errno untouched when it ends well.
 uint64_t hlthunk_device_memory_alloc(int fd, uint64_t size, uint64_t, bool contiguous, bool) {
   uint64_t handle = 0;
   compute_call(fd, [&](context& c) {
     if (strikes(c, fault::enomem)) return -ENOMEM;
     const state_lock lock(c.state());
+    if (c.device().physical_hbm) return account_allocation(c.state(), size);
     return allocate(c.state(), size, contiguous, handle);
   });
   return handle;
 }
 
+/// On a Gaudi1 the driver looks for a size where the handle is.
 int hlthunk_device_memory_free(int fd, uint64_t handle) {
   return compute_call(fd, [&](context& c) {
     const state_lock lock(c.state());
+    if (c.device().physical_hbm) return account_free(c.state(), handle);
     const std::vector<uint32_t> pages = pages_of(c.state(), handle);
     const int rc = free_allocation(c.state(), handle);
     const uint64_t size = c.state().page_size;

@@ -16,7 +16,7 @@ namespace hlsim {
 namespace {
 
 bool matches(hlthunk_device_name name) noexcept {
-  return name == gaudi2.name || name == HLTHUNK_DEVICE_DONT_CARE;
+  return name == configured_model().name || name == HLTHUNK_DEVICE_DONT_CARE;
 }
 
 /// The failure is left in errno as well, as a failed system call leaves it.

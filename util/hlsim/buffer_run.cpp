@@ -16,14 +16,18 @@ constexpr uint64_t slice_bytes = 16 << 20;
 buffer_run::buffer_run(run_tools& tools, const command_buffer& buffer, uint64_t ready_ns)
     : tools_(tools),
       ready_ns_(ready_ns),
-      readable_(read_packets(buffer.va, buffer.size, false)),
+      readable_(buffer.copied.empty() ? read_packets(buffer.va, buffer.size, false)
+                                      : decode_packets(buffer.copied, false)),
       wake_ns_(ready_ns) {}
 
 bool buffer_run::read_packets(uint64_t va, uint64_t size, bool nested) {
   std::vector<char> bytes(size);
-  if (!tools_.memory.fetch(va, bytes.data(), size)) return false;
-  for (std::span<const char> rest(bytes); !rest.empty();) {
-    const std::optional<packet> p = decode(rest);
+  return tools_.memory.fetch(va, bytes.data(), size) && decode_packets(bytes, nested);
+}
+
+bool buffer_run::decode_packets(std::span<const char> rest, bool nested) {
+  while (!rest.empty()) {
+    const std::optional<packet> p = decode(rest, tools_.device.generation);
     if (!p) return false;
     rest = rest.subspan(p->bytes);
     if (p->op == opcode::lin_dma && p->size > 0) packets_.push_back(*p);

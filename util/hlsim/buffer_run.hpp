@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "mover.hpp"
@@ -16,11 +17,13 @@ namespace hlsim {
 struct command_buffer {
   uint32_t queue;
   uint64_t va;
-  uint32_t size;  ///< bytes
+  uint32_t size;                  ///< bytes
+  std::vector<char> copied = {};  ///< what the driver has copied of it; empty: it is read at `va`
 };
 
 /// What the runs of one engine share. Thread-safe.
 struct run_tools {
+  const model& device;
   const mover& memory;
   pace& links;
   std::array<std::atomic<double>, 3> copy_ns_per_byte{0.25, 0.25, 0.25};  ///< as measured lately
@@ -43,6 +46,7 @@ class buffer_run {
 
  private:
   bool read_packets(uint64_t va, uint64_t size, bool nested);
+  bool decode_packets(std::span<const char> rest, bool nested);
   state transfer(const packet& p);
   bool copy(const packet& p, uint64_t size);
 

@@ -8,12 +8,15 @@
 namespace hlsim {
 
 /// Runs `work(context&)` for the context behind `fd` and leaves a failure in errno, as the ioctl
-/// wrapper of the real library does. 0 or more, or -errno: EBADF, ENOTTY, and what `work` says.
+/// wrapper of the real library does; success leaves errno alone, by which alone an allocation of
+/// Gaudi1's can be told from a failed one. 0 or more, or -errno: EBADF, ENOTTY, and what `work`
+/// says.
 template <class Work>
 int info_call(int fd, Work work) {
+  const int before = errno;
   const context_ref c = find_context(fd);
   const int rc = c ? work(*c) : -errno;
-  if (rc < 0) errno = -rc;
+  errno = rc < 0 ? -rc : before;
   return rc;
 }
 

@@ -118,7 +118,7 @@ int context::health(uint64_t fault_age_ns) const {
 uint64_t context::submit(std::span<const command_buffer> buffers) {
   const std::lock_guard lock(submit_mutex_);
   const auto healthy = [this] { return health(engine_fault_age_ns) == 0; };
-  const uint64_t seq = begin_cs(*state_, healthy);
+  const uint64_t seq = begin_cs(*state_, device().max_in_flight, healthy);
   if (seq == 0) return 0;
   std::shared_ptr<engine> e = current_engine();
   if (!e) {
@@ -137,8 +137,11 @@ std::shared_ptr<engine> context::current_engine() const {
   return engine_;
 }
 
-void context::lend_cpu(uint64_t seq) const {
-  if (const std::shared_ptr<engine> e = current_engine()) e->lend_cpu(seq);
+void context::lend_cpu(uint64_t seq, bool will_sleep) const {
+  const std::shared_ptr<engine> e = current_engine();
+  if (!e) return;
+  e->lend_cpu(seq);
+  if (will_sleep) e->expect_no_polls();
 }
 
 void context::stop_engine() {

@@ -21,7 +21,7 @@ class context {
   context(state_mapping state, bool control, hbm_store hbm);
 
   device_state& state() const noexcept { return *state_; }
-  const model& device() const noexcept { return gaudi2; }
+  const model& device() const noexcept { return model_of(state_->model_generation); }
   const hbm_store& hbm() const noexcept { return hbm_; }
   [[nodiscard]] bool is_control() const noexcept { return control_; }
   [[nodiscard]] uint64_t generation() const noexcept { return generation_; }
@@ -35,8 +35,8 @@ class context {
   /// Gives `buffers` to the queues. The sequence number, 0 when the device failed meanwhile.
   uint64_t submit(std::span<const command_buffer> buffers);
   void stop_engine();
-  /// See engine::lend_cpu.
-  void lend_cpu(uint64_t seq) const;
+  /// See engine::lend_cpu and engine::expect_no_polls.
+  void lend_cpu(uint64_t seq, bool will_sleep) const;
 
  private:
   [[nodiscard]] std::shared_ptr<engine> current_engine() const;

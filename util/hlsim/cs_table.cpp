@@ -61,14 +61,21 @@ int outcome(const cs_slot& slot, uint64_t seq, uint32_t& status) noexcept {
   }
 }
 
-/// The next sequence number, or 0 when its slot is still in use after a tick.
-uint64_t begin_within_tick(device_state& state) {
+/// The submission that must have ended before another begins; null: there is none.
+cs_slot* in_the_way(device_state& state, uint32_t limit) noexcept {
+  if (state.next_seq <= limit) return nullptr;
+  cs_slot& slot = slot_of(state, state.next_seq - limit);
+  return slot.progress == cs_progress::running ? &slot : nullptr;
+}
+
+/// The next sequence number, or 0 when too many are still in flight after a tick.
+uint64_t begin_within_tick(device_state& state, uint32_t limit) {
   const uint64_t deadline = now_ns() + tick_ns;
   state_lock lock(state);
-  while (slot_of(state, state.next_seq).progress == cs_progress::running) {
+  while (cs_slot* const oldest = in_the_way(state, limit)) {
     if (lock.wait_until(deadline)) continue;
-    abort_if_orphan(slot_of(state, state.next_seq));
-    if (slot_of(state, state.next_seq).progress == cs_progress::running) return 0;
+    abort_if_orphan(*oldest);
+    if (in_the_way(state, limit)) return 0;
   }
   const uint64_t seq = state.next_seq++;
   cs_slot& slot = slot_of(state, seq);
@@ -80,9 +87,9 @@ uint64_t begin_within_tick(device_state& state) {
 
 }  // namespace
 
-uint64_t begin_cs(device_state& state, const std::function<bool()>& may_go_on) {
+uint64_t begin_cs(device_state& state, uint32_t limit, const std::function<bool()>& may_go_on) {
   while (true) {
-    if (const uint64_t seq = begin_within_tick(state); seq != 0) return seq;
+    if (const uint64_t seq = begin_within_tick(state, limit); seq != 0) return seq;
     if (!may_go_on()) return 0;  // asked without the lock, which it takes itself
   }
 }

@@ -12,10 +12,10 @@
 
 namespace hlsim {
 
-/// Reserves the next sequence number. Blocks while too many submissions are in flight, as the real
-/// library does; 0 when `may_go_on` says false meanwhile (asked about
+/// Reserves the next sequence number. Blocks while `limit` submissions (at most cs_slots) are in
+/// flight, as the real library does; 0 when `may_go_on` says false meanwhile (asked about
 /// every 100 ms, without the state_lock).
-uint64_t begin_cs(device_state& state, const std::function<bool()>& may_go_on);
+uint64_t begin_cs(device_state& state, uint32_t limit, const std::function<bool()>& may_go_on);
 
 /// Publishes the outcome. Everything the caller wrote before is visible to whoever waits.
 void finish_cs(device_state& state, uint64_t seq, cs_progress outcome);

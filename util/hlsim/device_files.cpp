@@ -25,12 +25,14 @@ std::string path_of(const char* prefix, uint32_t index) {
 bool is_current(const std::string& path) {
   const scoped_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   auto id = std::make_unique<device_state>();
-  return fd && read_identity(fd.get(), *id);
+  return fd && read_identity(fd.get(), *id) &&
+         id->model_generation == configured_model().generation;
 }
 
 void fill_identity(device_state& state, uint32_t index, bool control) {
   state.magic = state_magic;
   state.index = index;
+  state.model_generation = configured_model().generation;
   state.is_control = control;
   std::snprintf(state.name, sizeof state.name, "%s", device_path(index).c_str());
 }
@@ -45,7 +47,7 @@ int create(const std::string& path, uint32_t index, bool control) {
   fill_identity(*state, index, control);
   initialise_sync(*state);
   reset_context(*state);
-  choose_hbm(*state, gaudi2);
+  choose_hbm(*state, configured_model());
   return ::rename(draft.c_str(), path.c_str()) == 0 ? 0 : -errno;
 }
 

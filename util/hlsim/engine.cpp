@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,8 +23,22 @@ constexpr uint64_t worker_late_ns = 10'000;
 
 /// A thread that polled this lately will be there in time to go on with a job that has begun, so
 /// the worker need not wake for it and gives it a start.
-constexpr uint64_t polled_lately_ns = 50'000;
+constexpr uint64_t polled_lately_ns = 100'000;
 constexpr uint64_t head_start_ns = 20'000;
+
+/// On the only CPU a worker can but interrupt the thread that polls, so it looks this often whether
+/// that goes on with the jobs.
+constexpr std::chrono::milliseconds nap{1};
+constexpr uint64_t polled_now_and_then_ns = 10'000'000;
+
+std::chrono::microseconds hold_time() {
+  return current_settings().order == reorder::always ? hold_always : hold_sometimes;
+}
+
+bool only_one_cpu() noexcept {
+  cpu_set_t usable;
+  return ::sched_getaffinity(0, sizeof usable, &usable) == 0 && CPU_COUNT(&usable) == 1;
+}
 
 std::chrono::nanoseconds until(uint64_t at_ns) {
   const uint64_t now = now_ns();
@@ -35,8 +51,10 @@ engine::engine(device_state& state, const model& m, const hbm_store& hbm,
                std::function<bool()> healthy, std::function<bool()> times_out)
     : state_(state),
       generation_(state.generation),
+      model_(m),
       mover_(state, m, hbm),
       pace_(current_settings()),
+      only_one_cpu_(only_one_cpu()),
       healthy_(std::move(healthy)),
       times_out_(std::move(times_out)) {}
 
@@ -60,25 +78,49 @@ void engine::submit(uint64_t seq, std::span<const command_buffer> buffers) {
     queue& q = queues_[b.queue];
     q.jobs.push_back({owner, b, job::hold::undecided, nullptr});
     if (!q.worker.joinable()) q.worker = std::thread([this, &q] { work(q); });
-    if (q.jobs.size() == 1) q.has_work.notify_one();
+    if (q.jobs.size() == 1 && !q.naps) q.has_work.notify_one();
   }
+}
+
+bool engine::polled_within(uint64_t ns) const {
+  return now_ns() - last_poll_ns_ < ns;
 }
 
 void engine::work(queue& q) {
   prepare_to_sleep();
   std::unique_lock lock(mutex_);
   while (true) {
-    q.asleep = true;
-    q.has_work.wait(lock, [&] { return !q.taken && (stop_ || !q.jobs.empty()); });
-    q.asleep = false;
+    wait_for_work(q, lock);
     if (q.jobs.empty()) return;
     hold_back(q, lock);
     if (q.taken || q.jobs.empty()) continue;
     const uint64_t wake = step(q, lock);
     if (wake == 0 || stop_) continue;
-    const bool polled = now_ns() - last_poll_ns_ < polled_lately_ns;
-    q.has_work.wait_for(lock, until(wake + (polled ? head_start_ns : 0)));
+    doze(q, lock, until(wake) + head_start());
   }
+}
+
+/// What the worker leaves to a thread that polls.
+std::chrono::nanoseconds engine::head_start() const {
+  if (only_one_cpu_ && polled_within(polled_now_and_then_ns)) return nap;
+  return std::chrono::nanoseconds(polled_within(polled_lately_ns) ? head_start_ns : 0);
+}
+
+/// Where it can but interrupt those who tell of work, they do not.
+void engine::doze(queue& q, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
+  q.naps = only_one_cpu_;
+  q.has_work.wait_for(lock, time);
+  q.naps = false;
+}
+
+void engine::wait_for_work(queue& q, std::unique_lock<std::mutex>& lock) {
+  const auto is_left_to_polls = [&] {
+    return !stop_ && polled_within(q.jobs.empty() ? polled_now_and_then_ns : polled_lately_ns);
+  };
+  while (only_one_cpu_ && is_left_to_polls()) doze(q, lock, nap);
+  q.asleep = true;
+  q.has_work.wait(lock, [&] { return !q.taken && (stop_ || !q.jobs.empty()); });
+  q.asleep = false;
 }
 
 void engine::lend_cpu(uint64_t seq) {
@@ -89,18 +131,33 @@ void engine::lend_cpu(uint64_t seq) {
   for (auto& [index, q] : queues_) {
     if (q.taken || q.jobs.empty()) continue;
     job& front = q.jobs.front();
-    if (front.owner->seq > seq || !may_begin(front)) continue;
+    if (front.owner->seq > seq || !(may_begin(front) || was_held_enough(front, now))) continue;
     const uint64_t due =
         front.run ? front.run->wake_ns() : front.owner->submitted_ns + worker_late_ns;
     if (now < due) continue;
     const bool ended = step(q, lock) == 0;
-    if (ended || q.asleep) q.has_work.notify_one();
+    if (!q.naps && (ended || q.asleep)) q.has_work.notify_one();
   }
+}
+
+void engine::expect_no_polls() {
+  const std::lock_guard lock(mutex_);
+  last_poll_ns_ = 0;
+  for (auto& [index, q] : queues_)
+    if (q.naps) q.has_work.notify_one();
 }
 
 bool engine::may_begin(const job& j) const {
   if (j.order == job::hold::undecided) return !must_be_held(j);
   return j.order == job::hold::released;
+}
+
+/// Of a job that no worker holds back.
+bool engine::was_held_enough(const job& j, uint64_t now) const {
+  if (j.order != job::hold::undecided) return false;
+  const std::chrono::nanoseconds most = hold_time();
+  return newest_done_ > j.owner->seq ||
+         now > j.owner->submitted_ns + static_cast<uint64_t>(most.count());
 }
 
 /// Lets a later submission of another queue go first. That later one is not held itself.
@@ -109,9 +166,7 @@ void engine::hold_back(queue& q, std::unique_lock<std::mutex>& lock) {
   if (may_begin(j)) return;
   j.order = job::hold::held;
   const uint64_t seq = j.owner->seq;
-  const bool always = current_settings().order == reorder::always;
-  completed_.wait_for(lock, always ? hold_always : hold_sometimes,
-                      [&] { return stop_ || newest_done_ > seq; });
+  completed_.wait_for(lock, hold_time(), [&] { return stop_ || newest_done_ > seq; });
   // Nobody else takes up a job that is held, so it is still there.
   j.order = job::hold::released;
 }
@@ -175,9 +230,9 @@ std::optional<cs_progress> engine::carry_out(job& j) {
 
 cs_progress engine::fail(const job& j) const {
   std::fprintf(stderr,
-               "hlsim: simulated Gaudi2: submission %llu on queue %u touches an address that is "
+               "hlsim: %s: submission %llu on queue %u touches an address that is "
                "not mapped or holds an unknown packet; the device resets\n",
-               static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
+               model_.description, static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
   return cs_progress::aborted;
 }
 

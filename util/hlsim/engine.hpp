@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -43,6 +44,9 @@ class engine {
   /// sleeps.
   void lend_cpu(uint64_t seq);
 
+  /// Called by a thread that is about to sleep: the workers are on their own.
+  void expect_no_polls();
+
  private:
   struct submission {
     uint64_t seq;
@@ -60,6 +64,7 @@ class engine {
     std::deque<job> jobs;  ///< in order; the front one is being carried out
     bool taken = false;    ///< the front one, by a thread that works on it without the mutex
     bool asleep = false;   ///< the worker, until there is work or the front job is given back
+    bool naps = false;     ///< the worker, for a while, without being told of work
     std::thread worker;
     /// Of the worker alone: waking those of all queues for each submission costs more than the
     /// copies.
@@ -67,12 +72,18 @@ class engine {
   };
 
   void work(queue& q);
+  void wait_for_work(queue& q, std::unique_lock<std::mutex>& lock);
+  void doze(queue& q, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time);
+  [[nodiscard]] std::chrono::nanoseconds head_start() const;
+  /// Whether a thread has lent its CPU lately.
+  [[nodiscard]] bool polled_within(uint64_t ns) const;
   void hold_back(queue& q, std::unique_lock<std::mutex>& lock);
   /// True when a submission `than` (earlier or later) this one has not completed on another queue.
   [[nodiscard]] bool waits_elsewhere(const job& j,
                                      const std::function<bool(uint64_t, uint64_t)>& than) const;
   [[nodiscard]] bool must_be_held(const job& j) const;
   [[nodiscard]] bool may_begin(const job& j) const;
+  [[nodiscard]] bool was_held_enough(const job& j, uint64_t now) const;
   /// Works on the front job. The time at which to go on with it; 0 when it has ended.
   uint64_t step(queue& q, std::unique_lock<std::mutex>& lock);
   /// nothing: it goes on later.
@@ -83,9 +94,11 @@ class engine {
 
   device_state& state_;
   const uint64_t generation_;
+  const model& model_;
   const mover mover_;
   pace pace_;
-  run_tools tools_{mover_, pace_};
+  const bool only_one_cpu_;
+  run_tools tools_{model_, mover_, pace_};
   const std::function<bool()> healthy_, times_out_;
   std::atomic<bool> stop_{false};
 

@@ -136,6 +136,19 @@ int make_export(device_state& state, const hbm_store& hbm, const mapping& m, uin
   return make_udmabuf(e, hbm, at, size);
 }
 
+/// Notes what `make` (which fills in the record) has exported under `key`. The fd, or -errno.
+template <class Make>
+int record_export(device_state& state, uint64_t key, Make make) {
+  export_record* const slot = free_slot(state);
+  if (!slot) return -ENOMEM;
+  export_record e{};
+  const int fd = make(e);
+  if (fd < 0) return fd;
+  e.key = key;
+  *slot = e;
+  return fd;
+}
+
 }  // namespace
 
 int export_range(device_state& state, const hbm_store& hbm, uint64_t address, uint64_t size,
@@ -144,14 +157,19 @@ int export_range(device_state& state, const hbm_store& hbm, uint64_t address, ui
   const mapping* const m = find_key(state, address);
   if (!aligned || size == 0 || !m || m->kind != mapping_kind::hbm) return -EINVAL;
   if (size > m->size || offset > m->size - size) return -EINVAL;
-  export_record* const slot = free_slot(state);
-  if (!slot) return -ENOMEM;
-  export_record e{};
-  const int fd = make_export(state, hbm, *m, offset, size, e);
-  if (fd < 0) return fd;
-  e.key = address;
-  *slot = e;
-  return fd;
+  return record_export(state, address, [&](export_record& e) {
+    return make_export(state, hbm, *m, offset, size, e);
+  });
+}
+
+int export_physical(device_state& state, const model& m, const hbm_store& hbm, uint64_t address,
+                    uint64_t size) {
+  const va_range user = m.physical_range(hbm_bytes(state));
+  const bool aligned = ((address | size) % alignment) == 0;
+  if (!aligned || size == 0 || !user.holds(address, size)) return -EINVAL;
+  return record_export(state, address, [&](export_record& e) {
+    return have_udmabuf() ? make_udmabuf(e, hbm, address - user.first, size) : make_fifo(state, e);
+  });
 }
 
 bool is_exported(device_state& state, uint64_t key) {

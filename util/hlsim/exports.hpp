@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "hbm.hpp"
+#include "model.hpp"
 #include "shared_state.hpp"
 
 // dma-buf exports: reference, section 3. An export must pin its mapping until the last reference to
@@ -22,6 +23,11 @@ namespace hlsim {
 /// 3.2. The fd, or -errno. The caller holds the state_lock.
 int export_range(device_state& state, const hbm_store& hbm, uint64_t address, uint64_t size,
                  uint64_t offset);
+
+/// Exports physical HBM [address, address + size) of a Gaudi1 after the checks of section 3.2.
+/// Nothing keeps the memory from being used anew meanwhile, section 3.3. As above.
+int export_physical(device_state& state, const model& m, const hbm_store& hbm, uint64_t address,
+                    uint64_t size);
 
 /// True while a dma-buf of the mapping returned as `key` is alive. Forgets those that are not. The
 /// caller holds the state_lock.

@@ -182,7 +182,22 @@ uint32_t page_of(const device_state& state, uint64_t handle, uint64_t n) noexcep
 }
 
 uint64_t free_bytes(const device_state& state) noexcept {
-  return free_pages(state) * state.page_size;
+  return free_pages(state) * state.page_size - std::min(state.user_bytes, hbm_bytes(state));
+}
+
+uint64_t hbm_bytes(const device_state& state) noexcept {
+  return state.pages * state.page_size;
+}
+
+int account_allocation(device_state& state, uint64_t size) {
+  if (size == 0) return -EINVAL;
+  state.user_bytes += size;
+  return 0;
+}
+
+int account_free(device_state& state, uint64_t size) {
+  state.user_bytes -= std::min(size, state.user_bytes);
+  return 0;
 }
 
 }  // namespace hlsim

@@ -36,7 +36,15 @@ const mapping* find_address(const device_state& state, uint64_t va) noexcept;
 /// The `n`-th page of the allocation `handle`; pages count from 0.
 uint32_t page_of(const device_state& state, uint64_t handle, uint64_t n) noexcept;
 
-/// Bytes not allocated.
+/// Bytes not allocated, as far as the driver knows.
 uint64_t free_bytes(const device_state& state) noexcept;
+
+/// Bytes of HBM for the user.
+uint64_t hbm_bytes(const device_state& state) noexcept;
+
+/// What a driver without an MMU for HBM makes of allocation and free: accounts of what the user
+/// says, unchecked. EINVAL: size 0.
+int account_allocation(device_state& state, uint64_t size);
+int account_free(device_state& state, uint64_t size);
 
 }  // namespace hlsim

@@ -26,10 +26,10 @@ char* bounce() {
   return buffer.data();
 }
 
-void warn_once(const char* what) {
+void warn_once(const model& m, const char* what) {
   static std::atomic<bool> warned{false};
   if (!warned.exchange(true))
-    std::fprintf(stderr, "hlsim: simulated Gaudi2: %s (%s); the transfer is incomplete\n", what,
+    std::fprintf(stderr, "hlsim: %s: %s (%s); the transfer is incomplete\n", m.description, what,
                  std::strerror(errno));
 }
 
@@ -48,9 +48,11 @@ mover::piece mover::translate(uint64_t va, uint64_t size) const {
   const state_lock lock(state_);
   if (model_.sram.holds(va, 1)) {
     const uint64_t offset = va - model_.sram.first;
-    return {false, 0, state_.pages * state_.page_size + offset,
-            std::min(size, model_.sram.end - va)};
+    return {false, 0, hbm_bytes(state_) + offset, std::min(size, model_.sram.end - va)};
   }
+  const va_range physical = model_.physical_range(hbm_bytes(state_));
+  if (model_.physical_hbm && physical.holds(va, 1))
+    return {false, 0, va - physical.first, std::min(size, physical.end - va)};
   const mapping* const m = find_address(state_, va);
   if (!m) return {};
   const uint64_t offset = va - m->va;
@@ -130,7 +132,7 @@ void mover::load(const piece& from, uint64_t skip, void* out, uint64_t size) con
   const bool ok = from.host ? copy_process(::process_vm_readv, from.pid, from.at + skip, out, size)
                             : hbm_.read(from.at + skip, out, size);
   if (ok) return;
-  warn_once("DMA touched host memory that its process has unmapped");
+  warn_once(model_, "DMA touched host memory that its process has unmapped");
   if (from.host) std::memset(out, poison, size);
 }
 
@@ -139,8 +141,8 @@ void mover::store(const piece& to, uint64_t skip, const void* in, uint64_t size)
   const bool ok = to.host ? copy_process(::process_vm_writev, to.pid, to.at + skip, source, size)
                           : hbm_.write(to.at + skip, in, size);
   if (!ok)
-    warn_once(errno == ENOSPC ? "the machine has no memory left for simulated HBM"
-                              : "DMA touched host memory that its process has unmapped");
+    warn_once(model_, errno == ENOSPC ? "the machine has no memory left for simulated HBM"
+                                      : "DMA touched host memory that its process has unmapped");
 }
 
 }  // namespace hlsim

@@ -39,8 +39,8 @@ void end_unheld_context(device_state& state) {
 /// -EAGAIN while the reset that follows a release has not ended.
 int wait_of_release(device_state& state) {
   end_unheld_context(state);
-  const bool over =
-      state.closed_ns == 0 || now_ns() - state.closed_ns >= current_settings().release_ns;
+  const bool over = !model_of(state.model_generation).resets_on_release || state.closed_ns == 0 ||
+                    now_ns() - state.closed_ns >= current_settings().release_ns;
   return over ? 0 : -EAGAIN;
 }
 
@@ -70,7 +70,7 @@ void show_configured_sizes(uint32_t index) {
   if (!state) return;
   const state_lock lock(*state);
   end_unheld_context(*state);
-  choose_hbm(*state, gaudi2);
+  choose_hbm(*state, configured_model());
 }
 
 bool is_locked(const char* path) {
@@ -100,8 +100,8 @@ int open_device(uint32_t index) {
   const scoped_fd own(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
   const state_mapping state(own.get());
   if (!state) return -errno;
-  if (const int rc = begin_context(fd.get(), *state, gaudi2); rc != 0) return rc;
-  if (const int rc = begin_storage(fd.get(), *state, gaudi2); rc != 0) return rc;
+  if (const int rc = begin_context(fd.get(), *state, configured_model()); rc != 0) return rc;
+  if (const int rc = begin_storage(fd.get(), *state, configured_model()); rc != 0) return rc;
   return fd.release();
 }
 

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "packets.hpp"
 
+#include <cerrno>
 #include <cstring>
 
 namespace hlsim {
 namespace {
+
+constexpr uint32_t linear_bit = 1U << 3;                           // Gaudi1's lin_dma: not a tensor
+constexpr uint32_t register_barrier_bit = 1U << 30;                // Gaudi1: always set
+constexpr uint64_t gaudi1_address_bits = (uint64_t{1} << 56) - 1;  // a context id lies above
 
 template <class T>
 T field(std::span<const char> buffer, size_t offset) noexcept {
@@ -13,8 +18,13 @@ T field(std::span<const char> buffer, size_t offset) noexcept {
   return value;
 }
 
-uint32_t length_of(uint32_t op) noexcept {
-  switch (static_cast<opcode>(op)) {
+opcode opcode_of(uint32_t control) noexcept {
+  return static_cast<opcode>(control >> 24 & 0x1f);
+}
+
+/// 0: carried out by no simulated queue manager.
+uint32_t length_of(opcode op) noexcept {
+  switch (op) {
     case opcode::lin_dma:
       return 24;
     case opcode::msg_long:
@@ -23,23 +33,60 @@ uint32_t length_of(uint32_t op) noexcept {
     case opcode::msg_short:
     case opcode::nop:
       return 8;
+    default:
+      return 0;
   }
-  return 0;
+}
+
+/// The length of a packet that Gaudi1's users may send, or -errno.
+int allowed_length(opcode op) noexcept {
+  switch (op) {
+    case opcode::msg_prot:
+    case opcode::cp_dma:
+    case opcode::stop:
+    case opcode::wreg_bulk:
+    // Only those that load a scalar are forbidden; the simulation could carry out none.
+    case opcode::load_and_exe:
+      return -EPERM;
+    case opcode::wreg_32:
+    case opcode::repeat:
+    case opcode::fence:
+    case opcode::arb_point:
+      return 8;
+    default:
+      break;
+  }
+  const auto known = static_cast<int>(length_of(op));
+  return known != 0 ? known : -EINVAL;
 }
 
 }  // namespace
 
-std::optional<packet> decode(std::span<const char> buffer) noexcept {
+std::optional<packet> decode(std::span<const char> buffer, uint32_t generation) noexcept {
   if (buffer.size() < 8) return std::nullopt;
   const auto control = field<uint32_t>(buffer, 4);
-  const uint32_t op = control >> 24 & 0x1f;
+  const opcode op = opcode_of(control);
   const uint32_t bytes = length_of(op);
   if (bytes == 0 || bytes > buffer.size()) return std::nullopt;
-  packet p{static_cast<opcode>(op), bytes, field<uint32_t>(buffer, 0),
-           (control >> 4 & 1) != 0, 0,     0};
+  packet p{op, bytes, field<uint32_t>(buffer, 0), (control >> 4 & 1) != 0, 0, 0};
   if (bytes >= 16) p.source = field<uint64_t>(buffer, 8);
   if (bytes >= 24) p.destination = field<uint64_t>(buffer, 16);
+  if (generation != 1) return p;
+  if ((control & register_barrier_bit) == 0) return std::nullopt;
+  if (op == opcode::lin_dma && (control & linear_bit) == 0) return std::nullopt;
+  p.destination &= gaudi1_address_bits;
   return p;
+}
+
+int check_gaudi1_buffer(std::span<const char> buffer) noexcept {
+  while (!buffer.empty()) {
+    if (buffer.size() < 8) return -EINVAL;
+    const int bytes = allowed_length(opcode_of(field<uint32_t>(buffer, 4)));
+    if (bytes < 0) return bytes;
+    if (static_cast<size_t>(bytes) > buffer.size()) return -EINVAL;
+    buffer = buffer.subspan(static_cast<size_t>(bytes));
+  }
+  return 0;
 }
 
 }  // namespace hlsim

@@ -53,10 +53,19 @@ reorder order() {
   return reorder::sometimes;
 }
 
+uint32_t generation() {
+  const char* text = std::getenv("HLSIM_GENERATION");
+  if (!text || !*text || std::strcmp(text, "2") == 0) return gaudi2.generation;
+  if (std::strcmp(text, "1") == 0) return gaudi1.generation;
+  complain("HLSIM_GENERATION", text);
+  return gaudi2.generation;
+}
+
 settings read() {
   settings s;
   s.folder = folder();
   s.devices = static_cast<uint32_t>(std::min<double>(number("HLSIM_DEVICES", 2), most_devices));
+  s.generation = generation();
   s.hbm = size("HLSIM_HBM");
   s.page = size("HLSIM_HBM_PAGE");
   s.h2d = number("HLSIM_H2D_GBPS", 0);
@@ -100,6 +109,10 @@ uint64_t parse_size(const char* text) noexcept {
 const settings& current_settings() {
   static const settings* const s = new settings(read());  // lives as long as the worker threads may
   return *s;
+}
+
+const model& configured_model() {
+  return model_of(current_settings().generation);
 }
 
 }  // namespace hlsim

@@ -50,10 +50,12 @@ void reset_context(device_state& state) noexcept {
   state.in_reset = 0;
   state.last_handle = state.last_export = 0;
   state.next_seq = 1;
+  state.user_bytes = 0;
   state.cb_end = state_bytes;
   state.mapping_count = 0;
   std::memset(state.allocations, 0, sizeof state.allocations);
   std::memset(state.page_owner, 0xff, sizeof state.page_owner);
+  std::memset(state.cbs, 0, sizeof state.cbs);
   std::memset(state.exports, 0, sizeof state.exports);
   std::memset(state.cs, 0, sizeof state.cs);
 }

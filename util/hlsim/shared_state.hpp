@@ -16,7 +16,8 @@ namespace hlsim {
 inline constexpr uint32_t most_pages = 1024;
 inline constexpr uint32_t most_mappings = 65536;
 inline constexpr uint32_t most_exports = 4096;
-inline constexpr uint32_t cs_slots = 64;
+inline constexpr uint32_t most_cbs = 1024;
+inline constexpr uint32_t cs_slots = 16384;
 inline constexpr uint32_t no_page = UINT32_MAX;
 
 /// One device memory allocation: a chain of HBM pages through device_state::next_page.
@@ -46,6 +47,12 @@ struct export_record {
   uint64_t filesystem;  ///< of the udmabuf's inode (st_dev); 0: a lock file
 };
 
+/// One command buffer of the driver's: in the file behind the fd, from offset `handle` on.
+struct kernel_cb {
+  uint64_t handle;  ///< 0 = free slot
+  uint64_t size;    ///< bytes, as asked for
+};
+
 enum class cs_progress : uint32_t { empty, running, completed, timed_out, aborted };
 
 struct cs_slot {
@@ -57,6 +64,7 @@ struct cs_slot {
 struct device_state {
   uint64_t magic;
   uint32_t index;
+  uint32_t model_generation;
   uint32_t is_control;  ///< only the identity is valid in a control node's file
   char name[192];       ///< path of the compute node's file
   char hbm_path[256];
@@ -72,13 +80,15 @@ struct device_state {
   uint64_t page_size;
   uint32_t pages;
   uint64_t last_handle, last_export, next_seq;
-  uint64_t cb_end;  ///< end of the file: kernel command buffers lie behind this structure
+  uint64_t user_bytes;  ///< physical HBM: what the user says it has allocated
+  uint64_t cb_end;      ///< end of the file: kernel command buffers lie behind this structure
   allocation allocations[most_pages];
   uint32_t page_owner[most_pages];  ///< slot in allocations, or no_page
   uint32_t next_page[most_pages];
   uint32_t mapping_count;
   mapping mappings[most_mappings];  ///< ordered by va
   export_record exports[most_exports];
+  kernel_cb cbs[most_cbs];
   cs_slot cs[cs_slots];
 };
 static_assert(std::is_trivially_copyable_v<mapping> && std::is_standard_layout_v<device_state>);
