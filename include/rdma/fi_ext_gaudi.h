@@ -76,7 +76,8 @@ struct fi_gaudi_dmabuf {
 /*
  * A range of device memory that the application (or a runtime it uses) allocated and keeps mapped.
  * map_base is the address that the driver's map call returned for the mapping that holds the range; the
- * export call wants that address exactly. The application keeps ownership and releases the range
+ * export call wants that address exactly. (A Gaudi1 maps nothing: there it is the part of its memory that is
+ * exported, in whole pages of 4 KiB.) The application keeps ownership and releases the range
  * (release_range) before it unmaps it.
  */
 struct fi_gaudi_range {
@@ -105,6 +106,21 @@ struct fi_gaudi_path_stats {
 	uint64_t one_copy_ops;		/* host memory of two processes on this host, copied from one to the other */
 	uint64_t one_copy_bytes;
 	uint64_t shared_ops;		/* of the eager and staged ones: through memory shared with a peer on this host */
+	uint64_t engine_ops;		/* between endpoints of one process: within a device, by its engine */
+	uint64_t engine_bytes;
+};
+
+/*
+ * The domain's cache of registrations: of device memory, with the NIC, each of a whole allocation. It looks nothing up
+ * where the NIC does not reach device memory. See FI_GAUDI_MR_CACHE_MAX_COUNT and FI_GAUDI_MR_CACHE_MAX_SIZE.
+ */
+struct fi_gaudi_cache_stats {
+	uint64_t hits;			/* a memory region found one that was there */
+	uint64_t misses;		/* or did not */
+	uint64_t registrations;		/* made by the NIC: misses that it did not refuse */
+	uint64_t evictions;		/* of unused ones, to stay within the limits or to make room for others */
+	uint64_t idle;			/* unused ones that are kept now; they keep no memory from being freed */
+	uint64_t idle_bytes;		/* bytes of device memory that these cover */
 };
 
 struct fi_gaudi_ops {
@@ -115,7 +131,8 @@ struct fi_gaudi_ops {
 
 	/*
 	 * len bytes (> 0) of device memory, aligned to 4 KiB. Not initialised. -FI_ENOMEM: HBM is full;
-	 * -FI_ENODEV, -FI_EBUSY, -FI_EAGAIN: no device, taken by another process, in reset.
+	 * -FI_ENODEV, -FI_EBUSY, -FI_EAGAIN: no device, taken by another process, in reset;
+	 * -FI_EOPNOTSUPP: an adopted Gaudi1, whose memory is the application's to manage.
 	 */
 	int (*alloc)(struct fid_domain *domain, uint64_t len, uint64_t *addr);
 
@@ -171,6 +188,9 @@ struct fi_gaudi_ops {
 
 	/* The domain's counters; they never go back. */
 	int (*path_stats)(struct fid_domain *domain, struct fi_gaudi_path_stats *stats);
+
+	/* The domain's cache of registrations. There if size reaches to its end, as all that came after path_stats. */
+	int (*cache_stats)(struct fid_domain *domain, struct fi_gaudi_cache_stats *stats);
 };
 
 #ifdef __cplusplus

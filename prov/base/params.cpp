@@ -166,6 +166,8 @@ result<params> params::parse(const lookup& text_of) {
   p.rndv = in.choice(param::rndv, rndv_names);
   p.flush = in.choice(param::flush, flush_names);
   p.ipc = in.choice(param::ipc, ipc_names);
+  p.mr_cache_max_count = in.number(param::mr_cache_max_count);
+  p.mr_cache_max_size = in.number(param::mr_cache_max_size);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }

@@ -71,6 +71,8 @@ enum class param : std::size_t {
   rndv,
   flush,
   ipc,
+  mr_cache_max_count,
+  mr_cache_max_size,
   count_,
 };
 
@@ -109,9 +111,15 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"flush", "auto", 0, 0,
      "how data that a NIC wrote to device memory is made visible there before its completion: read "
      "(by the NIC), driver, off or auto (read, else driver)"},
-    {"ipc", "off", 0, 0,
+    {"ipc", "auto", 0, 0,
      "whether messages to peers on this host go through shared memory and by copies from process "
      "to process: auto (where both ends can) or off (all by the core)"},
+    {"mr_cache_max_count", "1024", 0, 1048576,
+     "registrations of device memory with the NIC that a domain keeps for their next user; 0: "
+     "none, "
+     "each ends with its last user"},
+    {"mr_cache_max_size", "256G", 0, 1ULL << 50,
+     "bytes of device memory that registrations kept for their next user may cover in all"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
@@ -132,7 +140,9 @@ struct params {
   dmabuf_choice dmabuf = dmabuf_choice::automatic;
   rendezvous_choice rndv = rendezvous_choice::automatic;
   flush_choice flush = flush_choice::automatic;
-  ipc_choice ipc = ipc_choice::off;
+  ipc_choice ipc = ipc_choice::automatic;
+  std::size_t mr_cache_max_count = 0;   ///< idle registrations per domain
+  std::uint64_t mr_cache_max_size = 0;  ///< bytes that these cover
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

@@ -37,17 +37,13 @@ result<std::shared_ptr<dma_engine>> dma_engine::for_device(
 }
 
 result<std::shared_ptr<dma_engine>> dma_engine::make(const std::shared_ptr<device::device>& owner) {
-  auto memory = host_pages::allocate(max_slots * slot_bytes);
-  if (!memory) return memory.failure();
-  auto commands = pinned_region::map(owner, memory->data(), memory->len());
+  auto commands = command_memory::make(owner, max_slots, slot_bytes);
   if (!commands) return commands.failure();
-  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(memory), *std::move(commands));
+  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(commands));
 }
 
-dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner, host_pages memory,
-                       pinned_region commands)
+dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands)
     : owner_(std::move(owner)),
-      memory_(std::move(memory)),
       commands_(std::move(commands)),
       slot_count_(std::min(owner_->generation().max_in_flight, max_slots)),
       free_count_(slot_count_) {
@@ -87,12 +83,12 @@ std::uint32_t dma_engine::queue_for(direction dir) noexcept {
 
 std::uint32_t dma_engine::write_packets(unsigned index, std::uint64_t dst, std::uint64_t src,
                                         std::uint64_t len) noexcept {
-  auto* packet = reinterpret_cast<hl::lin_dma*>(commands_.host() + index * slot_bytes);
+  auto* packet = reinterpret_cast<hl::lin_dma*>(commands_.at(index));
   std::uint32_t bytes = 0;
   for (; len > 0; bytes += sizeof *packet, ++packet) {
     const std::uint64_t size = std::min(len, packet_limit);
     *packet = {.size = static_cast<std::uint32_t>(size),
-               .ctl = hl::lin_dma_ctl_gaudi2,
+               .ctl = owner_->generation().lin_dma_ctl,
                .src = src,
                .dst = dst};
     src += size;
@@ -110,10 +106,8 @@ result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint
   const unsigned index = take_slot(leave);
   if (index == slot_count_) return error{-FI_EAGAIN};
 
-  const hl::cs_chunk chunk{.cb_handle = commands_.device_va() + index * slot_bytes,
-                           .queue_index = queue_for(dir),
-                           .cb_size = write_packets(index, dst, src, len),
-                           .flags = hl::chunk_user_cb};
+  const hl::cs_chunk chunk =
+      commands_.chunk(index, write_packets(index, dst, src, len), queue_for(dir));
   const auto seq = owner_->thunk().submit(owner_->fd(), chunk);
   if (!seq) {
     give_slot(index);

@@ -8,8 +8,7 @@
 #include <mutex>
 
 #include "base/result.hpp"
-#include "copy/host_pages.hpp"
-#include "copy/pinned_region.hpp"
+#include "copy/command_memory.hpp"
 #include "device/device.hpp"
 
 namespace gaudi::copy {
@@ -22,8 +21,8 @@ struct ticket {
   std::uint64_t id = 0;
 };
 
-/// The device's copy engine: asynchronous, by command submission with user command buffers on its
-/// PDMA queues (device API reference 5.3). Thread safe; no allocation per copy. Copies are not
+/// The device's copy engine: asynchronous, by command submission to its DMA queues for host memory
+/// (device API reference 5.2 and 5.3). Thread safe; no allocation per copy. Copies are not
 /// ordered among each other. Make one per device (for_device), as the driver's limit of submissions
 /// in flight is per device.
 class dma_engine {
@@ -64,7 +63,7 @@ class dma_engine {
   // else in flight belongs to a thread that polls only after that call.
   static constexpr unsigned reserved_slots = 8;
   static constexpr unsigned max_slots = 64;
-  static constexpr std::size_t slot_bytes = 2048;
+  static constexpr std::uint32_t slot_bytes = 2048;
   static constexpr std::uint64_t packet_limit = std::uint64_t{1} << 31;
   static constexpr std::uint64_t max_packets = slot_bytes / sizeof(hl::lin_dma);
 
@@ -78,8 +77,7 @@ class dma_engine {
 
  public:
   /// For for_device, the only maker.
-  dma_engine(passkey, std::shared_ptr<device::device> owner, host_pages memory,
-             pinned_region commands);
+  dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands);
 
  private:
   static base::result<std::shared_ptr<dma_engine>> make(
@@ -99,8 +97,7 @@ class dma_engine {
   int die(int code) noexcept;
 
   const std::shared_ptr<device::device> owner_;
-  const host_pages memory_;
-  const pinned_region commands_;
+  const command_memory commands_;
   const unsigned slot_count_;
   std::atomic<unsigned> next_queue_{0};
   std::atomic<int> dead_{0};  // 0, or the error of every later call

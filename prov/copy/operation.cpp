@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "copy/copier.hpp"
+#include "device/host_page.hpp"
 
 namespace gaudi::copy {
 namespace {
@@ -19,6 +20,12 @@ using std::chrono::steady_clock;
 // Waits in pieces, so that an operation starved by others looks again for what they gave back.
 constexpr int longest_block_ms = 100;
 constexpr std::chrono::microseconds starved_pause{50};
+
+/// Not host memory, whatever the caller says: a Gaudi1's address only where the host has nothing.
+bool is_surely_device(const device::device& known, std::uint64_t address) {
+  return device::is_device_address(address) ||
+         (known.find(address, 1) && !device::has_host_page(address));
+}
 
 }  // namespace
 
@@ -40,9 +47,7 @@ std::byte* operation::host() const noexcept {
 }
 
 result<void> operation::hold(unsigned side, std::uint64_t addr) {
-  auto& owner = *owner_->engine()->owner();
-  if (!owner.find(addr, len_)) return error{-FI_EINVAL};
-  auto pin = owner.pin(addr);
+  auto pin = owner_->engine()->owner()->pin(addr, len_);
   if (!pin) return error{-FI_EINVAL};
   held_[side].emplace(*std::move(pin));
   return {};
@@ -57,7 +62,8 @@ result<void> operation::prepare() {
   if (dir_ == direction::device_to_device) return {};
 
   const auto address = reinterpret_cast<std::uintptr_t>(host());
-  if (address == 0 || device::is_device_address(address)) return error{-FI_EINVAL};
+  if (address == 0 || is_surely_device(*owner_->engine()->owner(), address))
+    return error{-FI_EINVAL};
   if (len_ < copier::pin_threshold) return {};
   // Memory that cannot be pinned, such as a read-only file mapping, goes through chunks.
   auto pin = pinned_region::map(owner_->engine()->owner(), host(), len_);

@@ -28,6 +28,7 @@ void address_map::store(entry& to, const location& from) noexcept {
   to.map_len.store(from.map_len, release);
   to.generation.store(from.generation, release);
   to.adopted.store(from.adopted ? 1 : 0, release);
+  to.pins.store(from.pins, release);
 }
 
 location address_map::load(const entry& from) noexcept {
@@ -36,7 +37,8 @@ location address_map::load(const entry& from) noexcept {
           .map_base = from.map_base.load(acquire),
           .map_len = from.map_len.load(acquire),
           .generation = from.generation.load(acquire),
-          .adopted = from.adopted.load(acquire) != 0};
+          .adopted = from.adopted.load(acquire) != 0,
+          .pins = from.pins.load(acquire)};
 }
 
 std::size_t address_map::upper_bound(const entry* entries, std::size_t count,

@@ -37,6 +37,7 @@ class address_map {
   // what they saw belongs together.
   struct entry {
     std::atomic<std::uint64_t> base, len, map_base, map_len, generation, adopted;
+    std::atomic<pin_count*> pins;
   };
   using array = std::unique_ptr<entry[]>;
 

@@ -21,6 +21,13 @@ std::uint64_t next_generation() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
+/// What is taken of a Gaudi1's HBM at a time: few dma-bufs, each with many allocations in it.
+constexpr std::uint64_t physical_region = std::uint64_t{256} << 20;
+
+constexpr std::uint64_t round_up_to(std::uint64_t unit, std::uint64_t len) noexcept {
+  return (len + unit - 1) / unit * unit;
+}
+
 bool holds(std::uint64_t base, std::uint64_t len, std::uint64_t addr) noexcept {
   return addr - base < len;
 }
@@ -28,14 +35,21 @@ bool holds(std::uint64_t base, std::uint64_t len, std::uint64_t addr) noexcept {
 }  // namespace
 
 device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd,
-               const generation_traits& traits, device_attributes facts, std::uint64_t page_size)
+               const generation_traits& traits, device_attributes facts, const hl::hw_info& info)
     : thunk_(std::move(thunk)),
       fd_(std::move(fd)),
       generation_(traits),
       attributes_(std::move(facts)),
-      page_size_(page_size) {}
+      dram_base_(info.dram_base),
+      page_size_(info.dram_page_size) {
+  if (manages_hbm()) dram_.add_region(dram_base_, attributes_.hbm_size);
+}
 
 result<std::uint64_t> device::hbm_free() const {
+  if (manages_hbm()) {
+    const std::lock_guard lock(mutex_);
+    return dram_.free_bytes() + blocks_.free_bytes();
+  }
   const auto usage = thunk_->memory_usage(fd_.get());
   if (!usage) return usage.failure();
   const std::lock_guard lock(mutex_);
@@ -43,32 +57,62 @@ result<std::uint64_t> device::hbm_free() const {
 }
 
 result<void> device::grow(std::uint64_t len) {
-  const auto obtain = [&] { return mapping::allocate(thunk_, fd_.get(), len, page_size_); };
+  const auto obtain = [&] {
+    return generation_.physical_addresses ? take_physical(len)
+                                          : mapping::allocate(thunk_, fd_.get(), len, page_size_);
+  };
   auto got = obtain();
   if (!got && got.code() == -FI_ENOMEM && release_empty_regions(regions_.end()))
     return add_region(obtain());
   return add_region(std::move(got));
 }
 
+result<mapping> device::take_physical(std::uint64_t len) {
+  if (!manages_hbm()) {
+    if (!std::exchange(warned_no_allocator_, true))
+      GAUDI_WARN(MR,
+                 "%s is the application's, and a Gaudi1's memory is managed by whoever opened it: "
+                 "allocate there and adopt the ranges, or let the provider open the device.\n",
+                 attributes_.bus_id.c_str());
+    return error{-FI_EOPNOTSUPP};
+  }
+  auto part = dram_.allocate(round_up_to(physical_region, len));
+  if (!part) part = dram_.allocate(len);
+  if (!part) return error{-FI_ENOMEM};
+  return mapping::borrow(thunk_, fd_.get(), part->base, part->len, true);
+}
+
 result<void> device::add_region(result<mapping> got) {
   if (!got) return got.failure();
   const std::uint64_t base = got->base();
   const std::uint64_t size = got->len();
-  const auto at = regions_.emplace(base, *std::move(got)).first;
   try {
+    regions_.emplace(base, *std::move(got));
     blocks_.add_region(base, size);
   } catch (...) {
-    regions_.erase(at);
+    regions_.erase(base);
+    dram_.free(base);
     throw;
   }
   return {};
 }
 
-result<void> device::publish(const location& added) {
-  const auto at =
-      records_.emplace(added.base, record{added.len, added.map_base, added.adopted}).first;
+pin_count& device::spare_pins() {
+  if (!spare_pins_) spare_pins_ = &pins_.emplace_back();
+  return *spare_pins_;
+}
+
+result<void> device::publish(location added) {
+  added.pins = &spare_pins();
+  const auto [at, fresh] = records_.emplace(
+      added.base, record{added.len, added.map_base, added.generation, added.adopted, added.pins});
+  if (!fresh) return error{-EEXIST};
   try {
-    if (map_.insert(added)) return {};
+    added.pins->open(added.generation);
+    if (map_.insert(added)) {
+      spare_pins_ = added.pins->next_spare;
+      return {};
+    }
   } catch (...) {
     records_.erase(at);
     throw;
@@ -123,24 +167,45 @@ bool device::release_empty_regions(regions::iterator spare) noexcept {
       continue;
     }
     blocks_.remove_region(at->first);
+    dram_.free(at->first);
     at = regions_.erase(at);
     released = true;
   }
   return released;
 }
 
-result<void> device::forget(std::uint64_t addr, bool adopted) noexcept {
+result<std::uint64_t> device::close_to_pins(std::uint64_t addr, bool adopted) noexcept {
   const auto at = records_.find(addr);
-  if (at == records_.end() || at->second.adopted != adopted) return error{-FI_EINVAL};
-  if (at->second.pins != 0) return error{-FI_EBUSY};
-  map_.erase(addr);
-  records_.erase(at);
+  if (at == records_.end() || at->second.adopted != adopted || at->second.leaving)
+    return error{-FI_EINVAL};
+  if (!at->second.pins->close(at->second.generation)) return error{-FI_EBUSY};
+  at->second.leaving = true;
+  return at->second.generation;
+}
+
+// Whether it goes is decided once, by its pins; only then are the watchers told, without the lock,
+// since ending a registration takes the kernel a while. Nothing is given back before they are done.
+result<void> device::part_with(std::uint64_t addr, bool adopted) noexcept {
+  const auto generation = [&] {
+    const std::lock_guard lock(mutex_);
+    return close_to_pins(addr, adopted);
+  }();
+  if (!generation) return generation.failure();
+  watchers_.tell(*generation);
   return {};
 }
 
+void device::forget(std::uint64_t addr) noexcept {
+  const auto at = records_.find(addr);
+  map_.erase(addr);
+  at->second.pins->next_spare = std::exchange(spare_pins_, at->second.pins);
+  records_.erase(at);
+}
+
 result<void> device::free(std::uint64_t addr) {
+  if (const auto rc = part_with(addr, false); !rc) return rc;
   const std::lock_guard lock(mutex_);
-  if (const auto rc = forget(addr, false); !rc) return rc;
+  forget(addr);
   blocks_.free(addr);
   // One spare saves the next allocation a driver call and a page that must be mapped and exported
   // anew.
@@ -148,19 +213,27 @@ result<void> device::free(std::uint64_t addr) {
   return {};
 }
 
+bool device::is_own_memory(std::uint64_t base, std::uint64_t len) const noexcept {
+  if (!generation_.physical_addresses)
+    return is_device_address(base) && is_device_address(base + (len - 1));
+  return base >= dram_base_ && len <= attributes_.hbm_size &&
+         base - dram_base_ <= attributes_.hbm_size - len;
+}
+
 result<void> device::adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
                                  std::uint64_t map_len) {
   if (len == 0 || len > map_len || addr < map_base || addr - map_base > map_len - len ||
-      !is_device_address(map_base) || !is_device_address(map_base + (map_len - 1)))
+      !is_own_memory(map_base, map_len))
     return error{-FI_EINVAL};
   map_len = suballocator::round_up(map_len);  // as the driver does
   const std::lock_guard lock(mutex_);
-  if (overlaps_region(map_base, map_len)) return error{-EEXIST};
+  if (manages_hbm() || overlaps_region(map_base, map_len)) return error{-EEXIST};
   return hl::or_no_memory([&]() -> result<void> {
     const auto at =
         borrowed_
             .try_emplace(map_base,
-                         borrowed_mapping{mapping::borrow(thunk_, fd_.get(), map_base, map_len)})
+                         borrowed_mapping{mapping::borrow(thunk_, fd_.get(), map_base, map_len,
+                                                          generation_.physical_addresses)})
             .first;
     if (at->second.map.len() != map_len) return error{-FI_EINVAL};
     const auto drop_unused = [&] {
@@ -191,28 +264,19 @@ bool device::overlaps_region(std::uint64_t base, std::uint64_t len) const noexce
 }
 
 result<void> device::release_range(std::uint64_t addr) {
+  if (const auto rc = part_with(addr, true); !rc) return rc;
   const std::lock_guard lock(mutex_);
-  const auto known = records_.find(addr);
-  const std::uint64_t map_base = known != records_.end() ? known->second.map_base : 0;
-  if (const auto rc = forget(addr, true); !rc) return rc;
-  const auto at = borrowed_.find(map_base);
+  const auto at = borrowed_.find(records_.find(addr)->second.map_base);
+  forget(addr);
   if (--at->second.ranges == 0) borrowed_.erase(at);
   return {};
 }
 
-result<allocation_pin> device::pin(std::uint64_t addr) {
-  const std::lock_guard lock(mutex_);
-  auto at = records_.upper_bound(addr);
-  if (at == records_.begin()) return error{-FI_ENOENT};
-  --at;
-  if (!holds(at->first, at->second.len, addr)) return error{-FI_ENOENT};
-  ++at->second.pins;
-  return allocation_pin(shared_from_this(), at->first);
-}
-
-void device::unpin(std::uint64_t base) noexcept {
-  const std::lock_guard lock(mutex_);
-  --records_.find(base)->second.pins;
+result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
+  const auto where = find(addr, len);
+  if (!where) return where.failure();
+  if (!where->pins->add(where->generation)) return error{-FI_ENOENT};
+  return allocation_pin(shared_from_this(), *where);
 }
 
 mapping& device::mapping_at(std::uint64_t map_base) noexcept {
@@ -240,12 +304,12 @@ result<dmabuf> device::export_dmabuf(std::uint64_t addr, std::uint64_t len) {
 
 allocation_pin& allocation_pin::operator=(allocation_pin&& other) noexcept {
   std::swap(owner_, other.owner_);
-  std::swap(base_, other.base_);
+  std::swap(where_, other.where_);
   return *this;
 }
 
 allocation_pin::~allocation_pin() {
-  if (owner_) owner_->unpin(base_);
+  if (owner_) where_.pins->drop();
 }
 
 }  // namespace gaudi::device

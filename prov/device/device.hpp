@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,9 +11,11 @@
 
 #include "base/result.hpp"
 #include "device/address_map.hpp"
+#include "device/free_watchers.hpp"
 #include "device/generation.hpp"
 #include "device/location.hpp"
 #include "device/mapping.hpp"
+#include "device/pin_count.hpp"
 #include "device/selector.hpp"
 #include "device/suballocator.hpp"
 #include "hl/thunk.hpp"
@@ -33,9 +36,9 @@ struct device_attributes {
 
 class allocation_pin;
 
-/// An open Gaudi and its memory. All members may be called from any thread; find() takes no lock.
-/// Addresses are device addresses: nothing here or above may dereference one. Lives until the last
-/// shared_ptr goes (domains, regions, copies in flight hold one), since the driver wants
+/// An open Gaudi and its memory. All members may be called from any thread; find() and pin() take
+/// no lock. Addresses are device addresses: nothing here or above may dereference one. Lives until
+/// the last shared_ptr goes (domains, regions, copies in flight hold one), since the driver wants
 /// registration, dma-buf, mapping, allocation and descriptor released in this order (device API
 /// reference 2.5).
 class device : public std::enable_shared_from_this<device> {
@@ -73,16 +76,21 @@ class device : public std::enable_shared_from_this<device> {
   [[nodiscard]] base::result<std::uint64_t> hbm_free() const;
 
   /// `len` bytes (> 0), aligned to 4 KiB, contents undefined. -FI_EINVAL: zero; -FI_ENOMEM: HBM
-  /// is full; -FI_EBUSY: device in reset.
+  /// is full; -FI_EBUSY: device in reset; -FI_EOPNOTSUPP: an adopted Gaudi1, whose HBM is the
+  /// application's to manage.
   base::result<std::uint64_t> allocate(std::uint64_t len);
-  /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed.
+  /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed. Watchers are
+  /// told before the memory can be anybody else's.
   base::result<void> free(std::uint64_t addr);
 
   /// Makes known a range of the application's, inside a mapping that begins at `map_base`.
-  /// -FI_EINVAL: not device addresses, or outside the mapping; -EEXIST: overlaps a known range.
+  /// (On a Gaudi1 nothing is mapped: a part of HBM in whole 4 KiB pages.) -FI_EINVAL: not device
+  /// addresses, or outside the mapping; -EEXIST: overlaps a known range, as all of a Gaudi1 that
+  /// was opened here does.
   base::result<void> adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
                                  std::uint64_t map_len);
-  /// Forgets an adopted range by its first address. -FI_EINVAL: not one; -FI_EBUSY: pinned.
+  /// Forgets an adopted range by its first address, after its watchers. -FI_EINVAL: not one;
+  /// -FI_EBUSY: pinned.
   base::result<void> release_range(std::uint64_t addr);
 
   /// Where [addr, addr + len) is. -FI_ENOENT: not in memory known here; -FI_EINVAL: zero length, or
@@ -91,9 +99,16 @@ class device : public std::enable_shared_from_this<device> {
     return map_.find(addr, len);
   }
 
-  /// Keeps the allocation or range that holds `addr` from being freed while the pin lives: what a
-  /// memory region holds. -FI_ENOENT: `addr` is in none.
-  base::result<allocation_pin> pin(std::uint64_t addr);
+  /// Keeps the allocation or range that holds [addr, addr + len) from being freed while the pin
+  /// lives: what a memory region holds. Errors of find(): -FI_ENOENT also when it is just being
+  /// freed.
+  base::result<allocation_pin> pin(std::uint64_t addr, std::uint64_t len = 1);
+
+  /// Whom to tell of each allocation and range that goes, until unwatch(). The watcher keeps the
+  /// device for that long. Throws std::bad_alloc.
+  void watch(free_watcher& w) { watchers_.add(w); }
+  /// On return the watcher is not being told, nor will be.
+  void unwatch(free_watcher& w) noexcept { watchers_.remove(w); }
 
   /// A dma-buf that holds [addr, addr + len): the whole mapping, exported once and duplicated for
   /// the caller. Errors of find(), and -FI_EOPNOTSUPP: this driver or library cannot export (Gaudi2
@@ -105,8 +120,10 @@ class device : public std::enable_shared_from_this<device> {
   struct record {
     std::uint64_t len;
     std::uint64_t map_base;
+    std::uint64_t generation;
     bool adopted;
-    unsigned pins = 0;
+    pin_count* pins;
+    bool leaving = false;  // being freed: not to be pinned any more
   };
   struct borrowed_mapping {
     mapping map;
@@ -117,20 +134,28 @@ class device : public std::enable_shared_from_this<device> {
 
   // The caller holds mutex_ in all of these.
   base::result<void> grow(std::uint64_t len);
+  base::result<mapping> take_physical(std::uint64_t len);
   base::result<void> add_region(base::result<mapping> got);
-  base::result<void> publish(const location& added);
-  base::result<void> forget(std::uint64_t addr, bool adopted) noexcept;
+  base::result<void> publish(location added);
+  base::result<std::uint64_t> close_to_pins(std::uint64_t addr, bool adopted) noexcept;
+  void forget(std::uint64_t addr) noexcept;
   regions::iterator smallest_empty_region() noexcept;
   bool release_empty_regions(regions::iterator spare) noexcept;
+  [[nodiscard]] bool manages_hbm() const noexcept {
+    return generation_.physical_addresses && attributes_.owned;
+  }
+  [[nodiscard]] bool is_own_memory(std::uint64_t base, std::uint64_t len) const noexcept;
   [[nodiscard]] bool overlaps_region(std::uint64_t base, std::uint64_t len) const noexcept;
   mapping& mapping_at(std::uint64_t map_base) noexcept;
 
-  void unpin(std::uint64_t base) noexcept;
+  pin_count& spare_pins();
+  // The caller does not hold it.
+  base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept;
 
  public:
   /// For open and adopt, the only makers.
   device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd,
-         const generation_traits& traits, device_attributes facts, std::uint64_t page_size);
+         const generation_traits& traits, device_attributes facts, const hl::hw_info& info);
 
  private:
   static base::result<std::shared_ptr<device>> make(std::shared_ptr<const hl::thunk> thunk,
@@ -140,15 +165,22 @@ class device : public std::enable_shared_from_this<device> {
   const hl::device_fd fd_;  // before the mappings: they end first
   const generation_traits& generation_;
   const device_attributes attributes_;
+  const std::uint64_t dram_base_;
   const std::uint64_t page_size_;
+
+  free_watchers watchers_;
 
   mutable std::mutex mutex_;                            // guards all below but reading map_
   regions regions_;                                     // driver allocations, by base
   std::map<std::uint64_t, borrowed_mapping> borrowed_;  // mappings of adopted ranges, by base
+  suballocator dram_;  // of a Gaudi1 opened here: what regions_ are cut from
   suballocator blocks_;
   std::map<std::uint64_t, record> records_;  // allocations and ranges, by base
+  std::deque<pin_count> pins_;               // of each record, and spare ones
+  pin_count* spare_pins_ = nullptr;
   address_map map_;
   bool warned_no_export_ = false;
+  bool warned_no_allocator_ = false;
 };
 
 /// Holds an allocation: while it lives, free and release_range say -FI_EBUSY. Also holds the
@@ -159,15 +191,16 @@ class allocation_pin {
   allocation_pin& operator=(allocation_pin&& other) noexcept;
   ~allocation_pin();
 
-  [[nodiscard]] std::uint64_t base() const noexcept { return base_; }
+  /// Of the range that was asked for.
+  [[nodiscard]] const location& where() const noexcept { return where_; }
 
  private:
   friend class device;
-  allocation_pin(std::shared_ptr<device> owner, std::uint64_t base)
-      : owner_(std::move(owner)), base_(base) {}
+  allocation_pin(std::shared_ptr<device> owner, const location& where)
+      : owner_(std::move(owner)), where_(where) {}
 
   std::shared_ptr<device> owner_;  // null when moved from
-  std::uint64_t base_;
+  location where_;
 };
 
 }  // namespace gaudi::device

@@ -7,6 +7,8 @@
 
 namespace gaudi::device {
 
+class pin_count;
+
 /// Where a device range lies. Addresses are device addresses, lengths bytes.
 struct location {
   std::uint64_t base = 0;      ///< first address of the allocation
@@ -17,7 +19,8 @@ struct location {
   /// Different for each allocation made in this process, so that a cache can tell a new allocation
   /// at an old address.
   std::uint64_t generation = 0;
-  bool adopted = false;  ///< a range that the application owns
+  bool adopted = false;       ///< a range that the application owns
+  pin_count* pins = nullptr;  ///< for device::pin
 };
 
 /// A dma-buf over the whole mapping that holds a range.

@@ -15,8 +15,13 @@ using base::error;
 using base::result;
 
 mapping::mapping(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t handle,
-                 std::uint64_t base, std::uint64_t len)
-    : thunk_(std::move(thunk)), fd_(fd), handle_(handle), base_(base), len_(len) {}
+                 std::uint64_t base, std::uint64_t len, bool physical)
+    : thunk_(std::move(thunk)),
+      fd_(fd),
+      handle_(handle),
+      base_(base),
+      len_(len),
+      physical_(physical) {}
 
 mapping::mapping(mapping&& other) noexcept
     : thunk_(std::move(other.thunk_)),
@@ -24,6 +29,7 @@ mapping::mapping(mapping&& other) noexcept
       handle_(std::exchange(other.handle_, 0)),
       base_(other.base_),
       len_(other.len_),
+      physical_(other.physical_),
       dmabuf_(std::move(other.dmabuf_)) {}
 
 mapping::~mapping() {
@@ -50,17 +56,18 @@ result<mapping> mapping::allocate(std::shared_ptr<const hl::thunk> thunk, int fd
       GAUDI_WARN(MR, "cannot free unmapped device memory: %s\n", fi_strerror(-rc.code()));
     return va.failure();
   }
-  return mapping(std::move(thunk), fd, *handle, *va, size);
+  return mapping(std::move(thunk), fd, *handle, *va, size, false);
 }
 
 mapping mapping::borrow(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
-                        std::uint64_t len) {
-  return {std::move(thunk), fd, 0, base, len};
+                        std::uint64_t len, bool physical) {
+  return {std::move(thunk), fd, 0, base, len, physical};
 }
 
 result<base::scoped_fd> mapping::export_dmabuf() {
   if (!dmabuf_) {
-    const auto exported = thunk_->export_dmabuf(fd_, base_, len_, 0);
+    const auto exported = physical_ ? thunk_->export_physical(fd_, base_, len_)
+                                    : thunk_->export_dmabuf(fd_, base_, len_, 0);
     if (!exported) return exported.failure();
     dmabuf_.reset(*exported);
   }

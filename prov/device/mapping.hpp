@@ -18,9 +18,10 @@ class mapping {
   /// undone at the end. -FI_ENOMEM: HBM is full; -FI_EBUSY: device in reset.
   static base::result<mapping> allocate(std::shared_ptr<const hl::thunk> thunk, int fd,
                                         std::uint64_t len, std::uint64_t page_size);
-  /// A mapping that the application made and undoes.
+  /// One that is not to be undone here: a mapping of the application's, or (`physical`) a part of a
+  /// Gaudi1's HBM, where nothing is mapped.
   static mapping borrow(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
-                        std::uint64_t len);
+                        std::uint64_t len, bool physical);
 
   mapping(mapping&& other) noexcept;
   mapping& operator=(mapping&&) = delete;
@@ -39,13 +40,14 @@ class mapping {
 
  private:
   mapping(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t handle, std::uint64_t base,
-          std::uint64_t len);
+          std::uint64_t len, bool physical);
 
   std::shared_ptr<const hl::thunk> thunk_;
   int fd_;
   std::uint64_t handle_;  // 0: nothing to undo
   std::uint64_t base_;
   std::uint64_t len_;
+  bool physical_;
   base::scoped_fd dmabuf_;
 };
 

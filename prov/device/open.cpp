@@ -164,7 +164,8 @@ result<const generation_traits*> drivable(const hl::thunk& thunk, int fd,
     return error{-FI_EINVAL};
   }
   if (!traits->supported) {
-    GAUDI_WARN(CORE, "device %s is a %s, which this version cannot drive: choose a Gaudi2.\n",
+    GAUDI_WARN(CORE,
+               "device %s is a %s, which this version cannot drive: choose a Gaudi2 or a Gaudi.\n",
                bus_id.c_str(), traits->name);
     return error{-FI_EOPNOTSUPP};
   }
@@ -192,7 +193,7 @@ result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> th
              static_cast<unsigned long long>(facts.hbm_size >> 20),
              facts.owned ? "opened here" : "the application's");
   auto made = std::make_shared<device>(passkey{}, std::move(thunk), std::move(fd), **traits,
-                                       std::move(facts), info->dram_page_size);
+                                       std::move(facts), *info);
   opened().devices[bus_id] = made;
   return made;
 }

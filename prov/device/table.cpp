@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "device/host_page.hpp"
+
 namespace gaudi::device {
 
 using base::error;
@@ -69,6 +71,10 @@ result<std::shared_ptr<device>> table::adopt(const std::string& library_path, in
 device* table::find_device(std::uint64_t addr) const noexcept {
   device* const used = published_.load(std::memory_order_acquire);
   return used != nullptr && used->find(addr, 1) ? used : nullptr;
+}
+
+bool table::is_surely_device(std::uint64_t addr) const noexcept {
+  return is_device_address(addr) || (find_device(addr) != nullptr && !has_host_page(addr));
 }
 
 void table::clear() {

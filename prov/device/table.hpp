@@ -37,9 +37,18 @@ class table {
   /// Uses the application's device. -FI_EBUSY: another one is in use; else errors of device::adopt.
   base::result<std::shared_ptr<device>> adopt(const std::string& library_path, int fd);
 
+  /// The same without a lock. Valid until clear().
+  [[nodiscard]] device* in_use() const noexcept {
+    return published_.load(std::memory_order_acquire);
+  }
   /// The device in use if `addr` is in memory known to it, else null. Takes no lock. Valid until
   /// clear().
   [[nodiscard]] device* find_device(std::uint64_t addr) const noexcept;
+
+  /// Whether `addr` can only be device memory: a Gaudi2's or Gaudi3's address, or in memory known
+  /// to the device in use while nothing of this process's lies at that address (which a Gaudi1's
+  /// may). At most one system call, which host addresses do not cost but by that coincidence.
+  [[nodiscard]] bool is_surely_device(std::uint64_t addr) const noexcept;
 
   /// Lets go of the device and closes it if nobody else holds it. For the provider's cleanup, when
   /// no other call runs.

@@ -10,6 +10,7 @@
 #include "fi/connected_endpoint.hpp"
 #include "fi/connected_info.hpp"
 #include "fi/connected_tables.hpp"
+#include "fi/device_region.hpp"
 #include "fi/eq.hpp"
 #include "fi/fabric.hpp"
 #include "fi/forward.hpp"
@@ -38,6 +39,7 @@ int bind_domain(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 fi_gaudi_ops connected_extension_ops = [] {
   fi_gaudi_ops ops = extension_ops;
   ops.path_stats = not_supported;
+  ops.cache_stats = cache_stats<connected_domain>;
   return ops;
 }();
 
@@ -88,7 +90,7 @@ connected_domain::connected_domain(children& parent, fid_fabric* core_fabric, bo
       hmem_(hmem),
       core_(std::move(core)),
       // Nobody could stage it for them.
-      dmabufs_(*core_, base::dmabuf_choice::on) {}
+      dmabufs_(*core_, base::dmabuf_choice::on, cache_limits()) {}
 
 int connected_domain::bind(fid_t other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
@@ -96,7 +98,12 @@ int connected_domain::bind(fid_t other, std::uint64_t flags) {
 }
 
 int connected_domain::close() noexcept {
-  return children_.any() ? -FI_EBUSY : core_->close();
+  if (children_.any()) return -FI_EBUSY;
+  {
+    const std::lock_guard hold(dmabufs_mutex_);
+    dmabufs_.forget_idle();
+  }
+  return core_->close();
 }
 
 int connected_domain::open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept {

@@ -9,6 +9,9 @@ namespace gaudi::fi {
 /// A bit of fi_mr_regattr's flags that libfabric 1.17 does not name yet: FI_MR_DMABUF, since 1.20.
 inline constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;
 
+/// As FI_GAUDI_MR_CACHE_MAX_COUNT and _SIZE have them.
+reg::cache_limits cache_limits() noexcept;
+
 /// Fills a region of device memory whose address, length and access are set: finds its allocation
 /// on the device in use, pins that, and lets the NIC at it where it can; else, and with a registrar
 /// that may do so, the region stays without (staged). Warns of what it refuses. 0 or an error. The

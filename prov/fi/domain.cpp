@@ -14,6 +14,7 @@
 #include "fi/cntr.hpp"
 #include "fi/connected_domain.hpp"
 #include "fi/cq.hpp"
+#include "fi/device_region.hpp"
 #include "fi/endpoint.hpp"
 #include "fi/fabric.hpp"
 #include "fi/guard.hpp"
@@ -114,7 +115,7 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
       auto_progress_(asks_auto(info)),
       counts_targets_(info.caps & FI_RMA_EVENT),
-      dmabufs_(*core_, base::params::get().dmabuf),
+      dmabufs_(*core_, base::params::get().dmabuf, cache_limits()),
       loop_(*core_),
       flush_(loop_, base::params::get().flush) {}
 

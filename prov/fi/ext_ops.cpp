@@ -172,11 +172,22 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
             .flushes = self.flush().count(),
             .one_copy_ops = c.one_copy_ops,
             .one_copy_bytes = c.one_copy_bytes,
-            .shared_ops = c.shared_ops};
+            .shared_ops = c.shared_ops,
+            .engine_ops = c.engine_ops,
+            .engine_bytes = c.engine_bytes};
   return 0;
 }
 
 }  // namespace
+
+fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept {
+  return {.hits = c.hits,
+          .misses = c.misses,
+          .registrations = c.made,
+          .evictions = c.evictions,
+          .idle = c.idle,
+          .idle_bytes = c.idle_bytes};
+}
 
 base::result<std::shared_ptr<copy::copier>> async_copies::copier() {
   const std::lock_guard hold(mutex_);
@@ -223,6 +234,7 @@ fi_gaudi_ops extension_ops{.size = sizeof(fi_gaudi_ops),
                            .adopt_device = adopt_device,
                            .adopt_range = adopt_range,
                            .release_range = release_range,
-                           .path_stats = path_stats};
+                           .path_stats = path_stats,
+                           .cache_stats = cache_stats<domain>};
 
 }  // namespace gaudi::fi

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "copy/copier.hpp"
+#include "reg/registration_cache.hpp"
 
 namespace gaudi::fi {
 
@@ -34,6 +35,15 @@ class async_copies {
   std::unordered_map<std::uint64_t, std::shared_ptr<entry>> entries_;
   std::uint64_t next_ = 1;
 };
+
+fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept;
+
+/// fi_gaudi_ops.cache_stats, for a kind of domain that has a registrar.
+template <class Domain>
+int cache_stats(fid_domain* d, fi_gaudi_cache_stats* stats) noexcept {
+  *stats = stats_of(Domain::of(d).dmabufs().cached());
+  return 0;
+}
 
 /// What fi_open_ops(FI_GAUDI_DOMAIN_OPS) gives.
 extern fi_gaudi_ops extension_ops;

@@ -85,7 +85,7 @@ memory_region::memory_region(domain& d, void* user_context) noexcept
 }
 
 int attach_host(domain& d, reg::region& r) {
-  if (device::is_device_address(r.address)) {
+  if (device::table::instance().is_surely_device(r.address)) {
     GAUDI_WARN(MR,
                "0x%lx+%zu was registered as host memory but is a Gaudi address: set iface to "
                "FI_HMEM_SYNAPSEAI\n",
@@ -152,7 +152,10 @@ struct dmabuf_range {
 int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
   const auto* buffer = reinterpret_cast<const dmabuf_range*>(attr.mr_iov);
   const iovec range{static_cast<std::byte*>(buffer->base_addr) + buffer->offset, buffer->len};
-  if (!device::is_device_address(reinterpret_cast<std::uint64_t>(range.iov_base))) {
+  const auto address = reinterpret_cast<std::uint64_t>(range.iov_base);
+  const bool is_said =
+      attr.iface == FI_HMEM_SYNAPSEAI && device::may_be_device_address(address);  // a Gaudi1's
+  if (!is_said && !device::table::instance().is_surely_device(address)) {
     GAUDI_WARN(MR,
                "a dma-buf (FI_MR_DMABUF) whose base_addr is %p cannot be registered: base_addr "
                "must be the Gaudi address of its first byte\n",

@@ -24,7 +24,8 @@ enum class device_status : int {
 /// What a command submission has come to (the status word of hlthunk_wait_for_cs).
 enum class cs_status : std::uint32_t { completed = 0, busy = 1, timed_out = 2, aborted = 3 };
 
-/// Chunk flag: cb_handle is the device address of a command buffer in host memory (Gaudi2).
+/// Chunk flag: cb_handle is the device address of a command buffer in host memory (Gaudi2), not the
+/// handle of one of the driver's (Gaudi1).
 inline constexpr std::uint32_t chunk_user_cb = 0x1;
 
 /// struct hl_cs_chunk: one command buffer on one queue.
@@ -87,5 +88,8 @@ static_assert(sizeof(lin_dma) == 24);
 /// Control word of a plain Gaudi2 copy: opcode LIN_DMA and the message barrier, so that
 /// the queue's completion message stays behind the data.
 inline constexpr std::uint32_t lin_dma_ctl_gaudi2 = (9U << 24) | (1U << 31);
+/// The same for Gaudi1, whose packets say that they are linear (3) and always carry the register
+/// barrier (30).
+inline constexpr std::uint32_t lin_dma_ctl_gaudi1 = lin_dma_ctl_gaudi2 | (1U << 30) | (1U << 3);
 
 }  // namespace gaudi::hl

@@ -66,6 +66,9 @@ const char* resolve(void* library, functions& table) {
   find.required(table.memory_unmap, "hlthunk_memory_unmap");
   find.optional(table.device_mapped_memory_export_dmabuf_fd,
                 "hlthunk_device_mapped_memory_export_dmabuf_fd");
+  find.optional(table.device_memory_export_dmabuf_fd, "hlthunk_device_memory_export_dmabuf_fd");
+  find.optional(table.request_command_buffer, "hlthunk_request_command_buffer");
+  find.optional(table.destroy_command_buffer, "hlthunk_destroy_command_buffer");
   find.required(table.command_submission, "hlthunk_command_submission");
   find.required(table.wait_for_cs, "hlthunk_wait_for_cs");
   find.optional(table.cs_flush_pci_hbw_writes, "hlthunk_cs_flush_pci_hbw_writes");

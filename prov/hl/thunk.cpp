@@ -157,6 +157,23 @@ result<int> thunk::export_dmabuf(int fd, std::uint64_t va, std::uint64_t size,
               std::uint32_t{O_RDWR | O_CLOEXEC});
 }
 
+result<int> thunk::export_physical(int fd, std::uint64_t addr, std::uint64_t size) const {
+  if (table_.device_memory_export_dmabuf_fd == nullptr) return error{-FI_EOPNOTSUPP};
+  return call(table_.device_memory_export_dmabuf_fd, fd, addr, size,
+              std::uint32_t{O_RDWR | O_CLOEXEC});
+}
+
+result<std::uint64_t> thunk::request_commands(int fd, std::uint32_t size) const {
+  std::uint64_t handle = 0;
+  const auto rc = call(table_.request_command_buffer, fd, size, &handle);
+  if (!rc) return rc.failure();
+  return handle;
+}
+
+result<void> thunk::destroy_commands(int fd, std::uint64_t handle) const {
+  return call_void(table_.destroy_command_buffer, fd, handle);
+}
+
 result<std::uint64_t> thunk::submit(int fd, const cs_chunk& chunk) const {
   cs_in in{.chunks_execute = &chunk, .num_execute = 1};
   cs_out out;

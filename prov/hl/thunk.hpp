@@ -36,6 +36,11 @@ struct functions {
   int (*device_mapped_memory_export_dmabuf_fd)(int fd, std::uint64_t addr, std::uint64_t size,
                                                std::uint64_t offset,
                                                std::uint32_t flags) = nullptr;  // optional
+  int (*device_memory_export_dmabuf_fd)(int fd, std::uint64_t addr, std::uint64_t size,
+                                        std::uint32_t flags) = nullptr;  // optional: Gaudi1
+  int (*request_command_buffer)(int fd, std::uint32_t size,
+                                std::uint64_t* handle) = nullptr;         // optional: Gaudi1
+  int (*destroy_command_buffer)(int fd, std::uint64_t handle) = nullptr;  // optional: Gaudi1
   int (*command_submission)(int fd, cs_in* in, cs_out* out) = nullptr;
   int (*wait_for_cs)(int fd, std::uint64_t seq, std::uint64_t timeout_us,
                      std::uint32_t* status) = nullptr;
@@ -109,8 +114,19 @@ class thunk {
   [[nodiscard]] base::result<int> export_dmabuf(int fd, std::uint64_t va, std::uint64_t size,
                                                 std::uint64_t offset) const;
 
+  /// The same for memory at a physical address, which only a Gaudi1 has. Address and size must be
+  /// multiples of 4 KiB; nothing keeps the memory from being used anew while the dma-buf lives.
+  [[nodiscard]] base::result<int> export_physical(int fd, std::uint64_t addr,
+                                                  std::uint64_t size) const;
+
+  /// A command buffer of the driver's, `size` bytes (at most 2 MiB - 32), which Gaudi1's queues
+  /// want: the value is the handle for submissions and for destroy_commands, and the offset at
+  /// which the descriptor is to be mmapped. -FI_ENOSYS: a library without that function.
+  [[nodiscard]] base::result<std::uint64_t> request_commands(int fd, std::uint32_t size) const;
+  [[nodiscard]] base::result<void> destroy_commands(int fd, std::uint64_t handle) const;
+
   /// Starts one command buffer; the value is the sequence number to wait for. The library spins
-  /// while 64 are in flight, so callers stay below that.
+  /// while 64 (Gaudi2; 16384 on Gaudi1) are in flight, so callers stay below that.
   [[nodiscard]] base::result<std::uint64_t> submit(int fd, const cs_chunk& chunk) const;
   /// The state of a submission after at most `timeout_us` (0: now). A timed-out or aborted
   /// submission is -FI_ETIMEDOUT or -FI_EIO.

@@ -22,6 +22,8 @@ class neighbour {
   /// -ESRCH: no such process here. -FI_EINVAL: another process.
   static base::result<neighbour> find(pid_t pid, std::uint64_t address, std::uint64_t value);
 
+  [[nodiscard]] bool is_this_process() const noexcept;
+
   /// Copies `length` bytes at `from` in its memory to `to`. -FI_EFAULT: not its memory.
   /// -FI_ECONNRESET: it has ended, `to` may hold anything.
   int read(void* to, std::uint64_t from, std::size_t length) const noexcept;

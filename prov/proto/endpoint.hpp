@@ -179,6 +179,10 @@ class endpoint final : private connection_observer, private address_vector::list
   int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length, std::uint64_t remote);
   void end_local_copies();
   [[nodiscard]] static shared_slots* slots_to_us(connection& c);
+  [[nodiscard]] static bool is_here(const connection& c) noexcept;
+  static void name_for_engine(const local_memory& memory, wire::rts_fields& rts) noexcept;
+  [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
+                                         const local_memory& sink) const noexcept;
   [[nodiscard]] static bool is_kept_from_us(connection& c, const wire::rts_fields& source);
   [[nodiscard]] static bool is_kept_from_peer(connection& c);
   [[nodiscard]] static bool are_slots_of_peer(connection& c, const wire::grant_fields& g);
@@ -263,8 +267,9 @@ class endpoint final : private connection_observer, private address_vector::list
                                 std::size_t length) const noexcept;
   void note_remainder(transfer& t) noexcept;
   issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
+  issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
-  [[nodiscard]] std::size_t chunk_length(std::size_t transfer_length) const noexcept;
+  [[nodiscard]] std::size_t chunk_length(const transfer& t) const noexcept;
   int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
   static wire::segment remote_at(const transfer& t, std::size_t offset) noexcept;

@@ -24,7 +24,7 @@ int endpoint::flush_local(const transfer& t) {
 
 // The device's memory that a peer wrote to; nothing to do where that is host memory.
 int endpoint::flush_at(std::uint64_t address) {
-  if (!how_.flush || !device::is_device_address(address)) return 0;
+  if (!how_.flush || !device::may_be_device_address(address)) return 0;
   device::device* const on = device::table::instance().find_device(address);
   return on ? -how_.flush->flush(*on).code() : 0;
 }
@@ -33,7 +33,7 @@ int endpoint::flush_at(std::uint64_t address) {
 bool endpoint::wants_remote_flush(const transfer& t) const noexcept {
   return t.delivery && t.status == 0 && t.moves == transfer::motion::push && !t.slots &&
          t.peer_operation == 0 && how_.flush && how_.flush->active() &&
-         device::is_device_address(t.remote.front().address);
+         device::may_be_device_address(t.remote.front().address);
 }
 
 void endpoint::ask_to_flush(const transfer& t) {

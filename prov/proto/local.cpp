@@ -135,11 +135,12 @@ bool endpoint::nic_is_shorter(const connection& c, const local_memory& memory) c
          memory.core_reaches(FI_REMOTE_READ);
 }
 
-// Whether this process can copy between the two addresses, the second of them the peer's.
+// Whether this process can copy between the two addresses, the second of them the peer's. What may
+// be a Gaudi1's memory goes the way that is right for that.
 bool endpoint::reaches(const transfer& t, std::uint64_t local,
                        std::uint64_t remote) const noexcept {
-  return t.on->link && t.on->link->reach() && !device::is_device_address(local) &&
-         !device::is_device_address(remote);
+  return t.on->link && t.on->link->reach() && !device::may_be_device_address(local) &&
+         !device::may_be_device_address(remote);
 }
 
 // Where the peer may put data that is for a device here; null: nowhere.
@@ -166,12 +167,45 @@ void endpoint::release_staging(buffer& b, buffer_pool& pool) noexcept {
   b.shared ? b.shared->release(b) : pool.release(b);
 }
 
-// Whether the source is host memory of a process on this host that the kernel keeps from us. The
-// sink decides what then: it knows both ends' word by the time that something comes.
+// Whether the other end is an endpoint of this process.
+bool endpoint::is_here(const connection& c) noexcept {
+  return c.link && c.link->reach() && c.link->reach()->is_this_process();
+}
+
+// What the core does not reach, for a sink that finds it to be its own device's.
+void endpoint::name_for_engine(const local_memory& memory, wire::rts_fields& rts) noexcept {
+  for (std::size_t i = 0; i < memory.count(); ++i) {
+    if (memory[i].length != 0)
+      rts.segments[rts.segment_count++] = {memory[i].address, wire::no_key, memory[i].length};
+  }
+}
+
+// Whether source and sink are memory of one device, in one process.
+bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& source,
+                                   const local_memory& sink) const noexcept {
+  if (how_.rendezvous == base::rendezvous_choice::staged || !is_here(c) || !sink.only_on_device())
+    return false;
+  for (std::size_t i = 0; i < sink.count(); ++i) {
+    if (sink[i].on != sink[0].on) return false;
+  }
+  return std::all_of(
+      source.segments, source.segments + source.segment_count, [&](const wire::segment& s) {
+        const bool told = s.key == wire::no_key;  // a Gaudi1's address alone does not tell
+        return (told || device::is_device_address(s.address)) &&
+               sink[0].on->find(s.address, s.length);
+      });
+}
+
+// Whether the source is host memory of a process on this host that the kernel keeps from us, or
+// memory that only a device reaches. The sink decides what then: it knows both ends' word by the
+// time that something comes.
 bool endpoint::is_kept_from_us(connection& c, const wire::rts_fields& source) {
+  const auto any = [&](auto is) {
+    return std::any_of(source.segments, source.segments + source.segment_count, is);
+  };
+  if (any([](const wire::segment& s) { return s.key == wire::no_key; })) return true;
   return c.link && !c.link->reach() && slots_to_us(c) &&
-         std::none_of(source.segments, source.segments + source.segment_count,
-                      [](const auto& s) { return device::is_device_address(s.address); });
+         !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
 }
 
 bool endpoint::is_kept_from_peer(connection& c) {

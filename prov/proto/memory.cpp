@@ -70,6 +70,11 @@ bool local_memory::core_reaches(std::uint64_t remote) const noexcept {
   });
 }
 
+bool local_memory::only_on_device() const noexcept {
+  return device_ && std::all_of(segments_.begin(), segments_.begin() + count_,
+                                [](const local_segment& s) { return s.on || s.length == 0; });
+}
+
 local_memory::place local_memory::at(std::size_t offset) const noexcept {
   const local_segment* segment = segments_.data();
   while (offset >= segment->length) {

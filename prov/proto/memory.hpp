@@ -60,6 +60,8 @@ class local_memory {
     return segments_[i];
   }
   [[nodiscard]] bool on_device() const noexcept { return device_; }
+  /// Whether all of it is device memory.
+  [[nodiscard]] bool only_on_device() const noexcept;
   /// Whether the core can let a peer do `remote` (FI_REMOTE_READ, FI_REMOTE_WRITE, or 0: only we)
   /// to all that is in device memory. Host memory can always be registered.
   [[nodiscard]] bool core_reaches(std::uint64_t remote) const noexcept;

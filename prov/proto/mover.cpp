@@ -18,6 +18,9 @@ namespace {
 // Bytes of a copy within the host, which takes the time of whoever makes it.
 constexpr std::size_t local_copy_limit = std::size_t{512} * 1024;
 
+// Bytes of a copy within a device: long enough for its rate, and several for several queues.
+constexpr std::size_t engine_copy_limit = std::size_t{4} << 20;
+
 // For a message that tells of data which the core may still be carrying.
 std::uint8_t behind(const transfer& t) noexcept {
   return t.on->link && t.by_core ? wire::by_core : 0;
@@ -26,12 +29,13 @@ std::uint8_t behind(const transfer& t) noexcept {
 }  // namespace
 
 // Small enough that the first copy, the wire and the last copy overlap for most of the transfer,
-// large enough that the cost of a chunk does not show.
-std::size_t endpoint::chunk_length(std::size_t transfer_length) const noexcept {
-  constexpr std::size_t chunks = 16;
+// large enough that the cost of a chunk does not show. That is less where both devices use the same
+// slots: a chunk is then two short messages through the ring, and no writes of the core's.
+std::size_t endpoint::chunk_length(const transfer& t) const noexcept {
   constexpr std::size_t least = std::size_t{64} * 1024;
   constexpr std::size_t page = 4096;
-  const std::size_t even = (transfer_length / chunks + page - 1) & ~(page - 1);
+  const std::size_t chunks = t.shared ? 32 : 16;
+  const std::size_t even = (t.length / chunks + page - 1) & ~(page - 1);
   return std::min(std::max(even, least), how_.staging_chunk);
 }
 
@@ -44,8 +48,11 @@ void endpoint::move(transfer& t) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
     if (!t.slots) limit = std::min(limit, remote_at(t, t.issued).length);
+    if (t.by_engine) limit = std::min(limit, engine_copy_limit);
     const bool staged = t.slots || (place.segment->on && !core_takes(t, place, limit));
-    const issue_result did = staged ? issue_staged(t, limit) : issue_direct(t, place, limit);
+    const issue_result did = t.by_engine ? issue_by_engine(t, place, limit)
+                             : staged    ? issue_staged(t, limit)
+                                         : issue_direct(t, place, limit);
     if (did == issue_result::issued) {
       // A chunk that needed no device and could not leave has ended the transfer.
       if (transfers_.find(id) != &t) return;
@@ -128,6 +135,34 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   return issue_result::issued;
 }
 
+// A chunk stands for the copy, with none of the bytes.
+endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
+                                                 std::size_t length) {
+  if (t.in_flight >= how_.staging_depth) return issue_result::waiting;
+  const auto engine = engine_for(*place.segment->on);
+  buffer* const b = engine ? chunks_->acquire() : nullptr;
+  if (engine && !b) return issue_result::no_room;
+  const auto ticket = engine ? (*engine)->submit(place.address(), remote_at(t, t.issued).address,
+                                                 length, copy::direction::device_to_device)
+                             : base::result<copy::ticket>(engine.failure());
+  if (!ticket) {
+    if (b) chunks_->release(*b);
+    if (ticket.code() == -FI_EAGAIN) return issue_result::no_room;
+    finish(t, -ticket.code());
+    return issue_result::waiting;
+  }
+  b->owner = &t;
+  b->length = length;
+  b->copies = 1;
+  b->failed = 0;
+  copies_.push_back({*engine, *ticket, b});
+  ++t.in_flight;
+  t.issued += length;
+  ++paths_.engine_ops;
+  paths_.engine_bytes += length;
+  return issue_result::issued;
+}
+
 endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (t.in_flight >= how_.staging_depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
@@ -136,7 +171,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (!b) return issue_result::no_room;
   b->owner = &t;
   b->offset = t.issued;
-  b->length = std::min(limit, chunk_length(t.length));
+  b->length = std::min(limit, chunk_length(t));
   b->copies = 0;
   b->failed = 0;
   if (t.slots) {

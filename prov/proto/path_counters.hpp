@@ -20,6 +20,8 @@ struct path_counters {
   std::uint64_t one_copy_ops = 0;  // from process to process on this host
   std::uint64_t one_copy_bytes = 0;
   std::uint64_t shared_ops = 0;  // of the eager and staged ones: through memory shared with a peer
+  std::uint64_t engine_ops = 0;  // within a device, by its engine: between endpoints of one process
+  std::uint64_t engine_bytes = 0;
 };
 
 }  // namespace gaudi::proto

@@ -6,10 +6,10 @@
 // or with staging slots, and the source writes. Which one is FI_GAUDI_RNDV's choice, and each works
 // with every kind of memory at either end: what the core reaches it moves itself, device memory
 // that it does not reach goes through chunks and slots, which are emptied to the sink's device and
-// given back. Of peers on one host that one copies whom the kernel lets; if it lets neither, host
-// memory goes through slots, too. In the end the
-// sink sends `done`, which ends the source's operation; before that, a source that wrote to final
-// memory sends `done` to the sink, which cannot know otherwise.
+// given back. Between endpoints of one process the device itself copies. Of peers on one host that
+// one copies whom the kernel lets; if it lets neither, host memory goes through slots, too. In the
+// end the sink sends `done`, which ends the source's operation; before that, a source that wrote to
+// final memory sends `done` to the sink, which cannot know otherwise.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -129,10 +129,14 @@ bool endpoint::wants_grant(const local_memory& memory) const noexcept {
 int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) {
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
   if (!wants_grant(t.memory)) return expose(t, rts, FI_REMOTE_READ);
-  flags |= wire::staged;
   rts.operation = t.id;
   rts.length = t.length;
   rts.segment_count = 0;
+  if (t.zero_copy && is_here(*t.on) && t.memory.only_on_device()) {
+    name_for_engine(t.memory, rts);
+  } else {
+    flags |= wire::staged;
+  }
   return 0;
 }
 
@@ -189,7 +193,8 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, bool stage
   t.tell_peer = true;
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
   if (t.length == 0) return finish(t, 0);
-  if (!staged && !is_kept_from_us(c, rts)) {
+  t.by_engine = !staged && is_copied_by_engine(c, rts, t.memory);
+  if (t.by_engine || (!staged && !is_kept_from_us(c, rts))) {
     t.moves = transfer::motion::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
     return move(t);
@@ -217,11 +222,12 @@ void endpoint::send_grant(connection& c, const transfer& t, wire::grant_fields& 
 
 void endpoint::grant_slots(transfer& t) {
   t.moves = transfer::motion::fill;
-  const std::size_t wanted =
-      std::min({how_.staging_depth, wire::max_slots,
-                (t.length + chunk_length(t.length) - 1) / chunk_length(t.length)});
-  wire::grant_fields g{};
   shared_slots* const shared = slots_to_us(*t.on);
+  t.shared = shared != nullptr;
+  const std::size_t chunk = chunk_length(t);
+  const std::size_t wanted =
+      std::min({how_.staging_depth, wire::max_slots, (t.length + chunk - 1) / chunk});
+  wire::grant_fields g{};
   while (t.own_slots.size() < wanted) {
     buffer* slot = shared ? shared->acquire() : slots_->acquire();
     if (!slot) break;
@@ -229,9 +235,9 @@ void endpoint::grant_slots(transfer& t) {
     slot->copies = 0;
     auto& named = g.segments[g.segment_count++];
     if (shared) {
-      named = {shared->number_of(*slot), 0, std::min(chunk_length(t.length), shared->slot_size())};
+      named = {shared->number_of(*slot), 0, std::min(chunk, shared->slot_size())};
     } else {
-      named = {reinterpret_cast<std::uint64_t>(slot->bytes), slot->key(), chunk_length(t.length)};
+      named = {reinterpret_cast<std::uint64_t>(slot->bytes), slot->key(), chunk};
     }
     t.own_slots.push_back(slot);
   }

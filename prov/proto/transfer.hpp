@@ -57,9 +57,10 @@ struct transfer : boost::intrusive::list_base_hook<> {
   std::uint64_t peer_operation = 0;
   motion moves = motion::none;
   bool slots = false;      // push: the peer's segments are staging slots, to be refilled
-  bool shared = false;     // of them: in memory that we share with the peer
+  bool shared = false;     // staging slots are in memory that we share with the peer
   bool tell_peer = false;  // send `done` to peer_operation at the end
   bool delivery = false;   // writes of the core itself end when they are in the peer's memory
+  bool by_engine = false;  // pull: the device copies from memory of its own to its own
   bool zero_copy = true;   // the core may have what it reaches of our device memory
   bool nic_wrote = false;  // to our device memory: flush before that is reported
   bool for_peer = false;   // an RMA operation of the peer on a region of ours

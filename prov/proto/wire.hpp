@@ -83,6 +83,10 @@ struct segment {
 inline constexpr std::size_t max_segments = 4;
 inline constexpr std::size_t max_slots = 16;
 
+/// The key of device memory that the core does not reach, and that another endpoint of the same
+/// process sends.
+inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
+
 struct rts_fields {
   std::uint64_t operation;  // at the owner of the source
   std::uint64_t length;     // whole message

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 
 #include "base/log.hpp"
 
@@ -35,41 +36,57 @@ dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
   return {*std::move(mr), 0};
 }
 
-base::result<dmabuf_registrar::registration> dmabuf_registrar::obtain(device::device& on,
-                                                                      std::uint64_t address,
-                                                                      std::uint64_t access) {
+dmabuf_registrar::~dmabuf_registrar() {
+  for (const known_device& d : devices_) d.on->unwatch(*this);
+}
+
+base::result<registration> dmabuf_registrar::obtain(device::device& on,
+                                                    const device::location& where,
+                                                    std::uint64_t access) {
   if (choice_ == base::dmabuf_choice::off) return registration();
-  if (!core_.over_rdma()) {
+  if (!over_rdma_) {
     if (choice_ == base::dmabuf_choice::automatic) return registration();
     GAUDI_WARN(MR, "FI_GAUDI_DMABUF=on, but only an RDMA NIC (core verbs) can do that\n");
     return base::error{-FI_EOPNOTSUPP};
   }
-  if (const auto known = refused_for_good_.find(&on); known != refused_for_good_.end())
-    return without(known->second);
+  known_device& owner = known(on);
+  if (owner.refused != 0) return without(owner.refused);
 
-  const auto where = on.find(address, 1);
-  if (!where) return where.failure();
-  const name wanted{where->generation, access & remote_access};
-  if (const auto found = known_.find(wanted); found != known_.end()) {
-    if (auto same = found->second.lock()) return same;
-  }
-  std::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });
-  auto tried = try_to_register(core_, on, *where, wanted.second);
-  if (tried.code != 0) return refused(on, tried.code, tried.why);
-  auto made = std::make_shared<const core::inner_mr>(std::move(tried.mr));
-  known_[wanted] = made;
-  return registration(std::move(made));
+  const registration_name wanted{where.generation, access & remote_access};
+  if (auto same = cache_.find(wanted)) return same;
+  auto tried = try_with_room(on, where, wanted.access);
+  if (tried.code != 0) return refused(owner, tried.code, tried.why);
+  return cache_.add(wanted, where.len, std::move(tried.mr));
 }
 
-base::result<dmabuf_registrar::registration> dmabuf_registrar::refused(device::device& on, int code,
-                                                                       const dmabuf_refusal& why) {
-  if (why.final) refused_for_good_.emplace(&on, code);
+dmabuf_registrar::known_device& dmabuf_registrar::known(device::device& on) {
+  const auto found = std::find_if(devices_.begin(), devices_.end(),
+                                  [&](const known_device& d) { return d.on.get() == &on; });
+  if (found != devices_.end()) return *found;
+  devices_.reserve(devices_.size() + 1);
+  on.watch(*this);
+  return devices_.emplace_back(known_device{on.shared_from_this()});
+}
+
+// What is kept for later must not be what makes the present fail.
+dmabuf_attempt dmabuf_registrar::try_with_room(device::device& on, const device::location& where,
+                                               std::uint64_t access) {
+  for (;;) {
+    auto tried = try_to_register(core_, on, where, access);
+    const bool scarce = tried.code == -FI_ENOMEM || tried.code == -EMFILE || tried.code == -ENFILE;
+    if (!scarce || !cache_.evict_oldest()) return tried;
+  }
+}
+
+base::result<registration> dmabuf_registrar::refused(known_device& by, int code,
+                                                     const dmabuf_refusal& why) {
+  if (why.final) by.refused = code;
   static std::atomic_flag warned;
   if (!warned.test_and_set()) {
     GAUDI_WARN(
         MR, "NIC %s cannot read and write the memory of %s %s: %s (%s). %s. To change that: %s.\n",
-        core_.info().domain_attr->name, on.attributes().name.c_str(),
-        on.attributes().bus_id.c_str(), why.reason, fi_strerror(-code),
+        core_.info().domain_attr->name, by.on->attributes().name.c_str(),
+        by.on->attributes().bus_id.c_str(), why.reason, fi_strerror(-code),
         choice_ == base::dmabuf_choice::on ? "FI_GAUDI_DMABUF=on forbids to stage it"
                                            : "Its data goes through host memory instead",
         why.remedy);
@@ -77,7 +94,7 @@ base::result<dmabuf_registrar::registration> dmabuf_registrar::refused(device::d
   return without(code);
 }
 
-base::result<dmabuf_registrar::registration> dmabuf_registrar::without(int code) noexcept {
+base::result<registration> dmabuf_registrar::without(int code) noexcept {
   ++refusals_;
   if (choice_ == base::dmabuf_choice::on) return base::error{code};
   return registration();

@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
-#include <utility>
+#include <vector>
 
 #include "base/params.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
+#include "device/free_watchers.hpp"
 #include "reg/dmabuf_refusal.hpp"
+#include "reg/registration_cache.hpp"
 
 namespace gaudi::reg {
 
@@ -30,39 +30,58 @@ dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
 
 /// Makes device memory known to the NIC of one domain, so that it reads and writes it without a
 /// copy: one registration for an allocation and for what peers may do to it, shared by all who
-/// want it. The first one for a device is the probe: where it fails for good, the domain stages
-/// that device's memory from then on, after one warning that says why.
+/// want it, and kept for the next who does as far as the limits go. The first one for a device is
+/// the probe: where it fails for good, the domain stages that device's memory from then on, after
+/// one warning that says why.
 ///
-/// A registration ends with the last pointer to it. Not thread safe: the caller holds the domain
-/// lock, also when it drops one.
-class dmabuf_registrar {
+/// The caller holds the domain lock, also when it drops a registration. Only frees come from other
+/// threads and without that lock, which might be held by who waits for them: what they end here is
+/// ended under the cache's own. The core is opened for FI_THREAD_DOMAIN nevertheless: what verbs
+/// does to end a dma-buf's registration touches nothing of its domain but the kernel's.
+class dmabuf_registrar final : private device::free_watcher {
  public:
-  using registration = std::shared_ptr<const core::inner_mr>;
+  dmabuf_registrar(core::inner_domain& core, base::dmabuf_choice choice,
+                   const cache_limits& limits) noexcept
+      : core_(core), choice_(choice), over_rdma_(core.over_rdma()), cache_(limits) {}
+  /// All registrations have been dropped.
+  ~dmabuf_registrar() override;
+  dmabuf_registrar(const dmabuf_registrar&) = delete;
+  dmabuf_registrar& operator=(const dmabuf_registrar&) = delete;
 
-  dmabuf_registrar(core::inner_domain& core, base::dmabuf_choice choice) noexcept
-      : core_(core), choice_(choice) {}
-
-  /// Registers the whole allocation that holds `address`, for all local operations and for those
-  /// of FI_REMOTE_READ | FI_REMOTE_WRITE that are set in `access`. The caller keeps the allocation
-  /// pinned for as long as it keeps the registration. Null: the memory is staged. With
-  /// dmabuf_choice::on the reason instead, as an error.
-  base::result<registration> obtain(device::device& on, std::uint64_t address,
+  /// Registers the whole allocation that holds `where`, for all local operations and for those of
+  /// FI_REMOTE_READ | FI_REMOTE_WRITE that are set in `access`. The caller has it pinned, and keeps
+  /// the pin for longer than the registration. None: the memory is staged. With dmabuf_choice::on
+  /// the reason instead, as an error. Throws std::bad_alloc.
+  base::result<registration> obtain(device::device& on, const device::location& where,
                                     std::uint64_t access);
+
+  /// Ends all registrations without users, so that the core's domain may close.
+  void forget_idle() noexcept { cache_.forget_idle(); }
 
   /// Registrations that the NIC did not take, so that the memory is staged.
   [[nodiscard]] std::uint64_t refusals() const noexcept { return refusals_; }
+  /// Any thread, without the domain lock.
+  [[nodiscard]] cache_counters cached() const noexcept { return cache_.counters(); }
 
  private:
-  // An allocation by its number in the process, and what peers may do.
-  using name = std::pair<std::uint64_t, std::uint64_t>;
+  // A device whose memory was wanted. It stays open for as long as something of it may be kept.
+  struct known_device {
+    std::shared_ptr<device::device> on;
+    int refused = 0;  // for good, with this code
+  };
 
-  base::result<registration> refused(device::device& on, int code, const dmabuf_refusal& why);
+  void leaving(std::uint64_t generation) noexcept override { cache_.forget(generation); }
+  known_device& known(device::device& on);
+  dmabuf_attempt try_with_room(device::device& on, const device::location& where,
+                               std::uint64_t access);
+  base::result<registration> refused(known_device& by, int code, const dmabuf_refusal& why);
   base::result<registration> without(int code) noexcept;
 
   core::inner_domain& core_;
   const base::dmabuf_choice choice_;
-  std::map<name, std::weak_ptr<const core::inner_mr>> known_;
-  std::map<const device::device*, int> refused_for_good_;  // with the code
+  const bool over_rdma_;
+  std::vector<known_device> devices_;  // before what is kept of them: that ends first
+  registration_cache cache_;
   std::uint64_t refusals_ = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "base/counter.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
+#include "reg/registration_cache.hpp"
 
 namespace gaudi::reg {
 
@@ -31,11 +32,11 @@ struct region {
   // Device memory: kept open, and kept from being freed, for as long as the region exists.
   std::shared_ptr<device::device> owner;
   std::optional<device::allocation_pin> pin;
-  // Device memory that the NIC reaches: what `key` names, where peers may use it, and what our own
-  // transfers use, in which the peer may have to read what is sent or write what is received.
-  // Declared last: they end before the memory may go.
-  std::shared_ptr<const core::inner_mr> by_key;
-  std::shared_ptr<const core::inner_mr> transfers;
+  // Device memory that the NIC reaches: what our own transfers use, in which the peer may have to
+  // read what is sent or write what is received; and what `key` names, where peers may use it and
+  // that is not the same. Declared last: they end before the memory may go.
+  registration by_key;
+  registration transfers;
   std::uint64_t transfer_access = 0;  // what `transfers` lets a peer do
 
   /// The core's registration for local use that lets a peer do `remote` as well; null: none.
@@ -45,8 +46,8 @@ struct region {
   }
   /// What the core calls it towards peers; null: only this provider knows it.
   [[nodiscard]] const core::inner_mr* core_for_peers() const noexcept {
-    if (on_device()) return by_key.get();
-    return core ? &core : nullptr;
+    if (!on_device()) return core ? &core : nullptr;
+    return key_names_transfers() ? transfers.get() : by_key.get();
   }
   /// Ends what the core knows of it; under the domain lock, as the core wants.
   void leave_core() noexcept {
@@ -55,6 +56,14 @@ struct region {
     transfers.reset();
   }
 
+  /// What peers may do in RMA.
+  [[nodiscard]] std::uint64_t remote_access() const noexcept {
+    return access & (FI_REMOTE_READ | FI_REMOTE_WRITE);
+  }
+  /// Peers may do in RMA just what they may in our transfers: one registration serves both.
+  [[nodiscard]] bool key_names_transfers() const noexcept {
+    return remote_access() != 0 && remote_access() == transfer_access;
+  }
   [[nodiscard]] bool on_device() const noexcept { return owner != nullptr; }
   [[nodiscard]] bool holds(std::uint64_t first, std::size_t count) const noexcept {
     return first >= address && count <= length && first - address <= length - count;

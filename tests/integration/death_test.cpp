@@ -2,9 +2,11 @@
 // Peers that are killed at any moment: what was under way towards them ends, soon, and others go
 // on.
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -34,6 +36,7 @@ node_options options() {
 
 /// Lives until it is killed: takes what comes and lets its memory be written and read.
 [[noreturn]] void be_victim(int name_pipe) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // should the nursery end early
   node n(options());
   memory m(n, largest, false, 7);
   const std::string name = n.name();
@@ -151,7 +154,8 @@ void expect_no_more_than(const holdings& before, node& n) {
 
 // Rank 0 survives, rank 1 has the victims, rank 2 is a peer that is well all the time.
 void survive(int kills) {
-  run({.ranks = 3, .timeout = std::chrono::seconds(280)}, [&](rank& r) {
+  const std::chrono::seconds ample{std::max(280, kills)};
+  run({.ranks = 3, .timeout = ample}, [&](rank& r) {
     std::mt19937 random(4711);
     if (r.id() == 1) {
       nursery victims;

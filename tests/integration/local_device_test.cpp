@@ -115,6 +115,69 @@ TEST_P(local_device, comes_from_and_goes_to_host_memory) {
   });
 }
 
+// An endpoint that talks to itself stands for two of one process.
+TEST_P(local_device, is_copied_once_within_a_process_by_its_engine) {
+  run({.ranks = 1}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    node n({.device = true});
+    n.meet(r);
+    constexpr std::size_t size = 9 * mib + 5;
+    memory from(n, size, true);
+    memory to(n, size, true);
+    from.put(0, bytes_of(3, size));
+    n.post([&] { return fi_tsend(n.ep(), from.at(0), size, from.desc(), n.peer(0), 1, ctx(1)); });
+    n.post(
+        [&] { return fi_trecv(n.ep(), to.at(0), size, to.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(2)); });
+    EXPECT_EQ(0, n.wait(ctx(1)).err);
+    EXPECT_EQ(0, n.wait(ctx(2)).err);
+    expect_same(bytes_of(3, size), to.get(0, size), "message");
+    EXPECT_EQ(share ? size : 0, n.paths().engine_bytes);
+    EXPECT_EQ(share ? 0 : size, n.paths().staged_bytes);
+
+    from.put(0, bytes_of(4, size));
+    n.post([&] {
+      return fi_write(n.ep(), from.at(0), size, from.desc(), n.peer(0), to.remote(0), to.key(),
+                      ctx(3));
+    });
+    EXPECT_EQ(0, n.wait(ctx(3)).err);
+    expect_same(bytes_of(4, size), to.get(0, size), "write");
+    to.put(0, bytes_of(5, size));
+    n.post([&] {
+      return fi_read(n.ep(), from.at(0), size, from.desc(), n.peer(0), to.remote(0), to.key(),
+                     ctx(4));
+    });
+    EXPECT_EQ(0, n.wait(ctx(4)).err);
+    expect_same(bytes_of(5, size), from.get(0, size), "read");
+    EXPECT_EQ(share ? 3 * size : 0, n.paths().engine_bytes);
+  });
+}
+
+// What is not device memory at both ends goes the ways that it goes between processes.
+TEST_P(local_device, comes_to_host_memory_of_its_process) {
+  run({.ranks = 1}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    node n({.device = true});
+    n.meet(r);
+    constexpr std::size_t size = 3 * mib + 1;
+    memory device(n, size, true);
+    memory host(n, size, false);
+    device.put(0, bytes_of(6, size));
+    for (const bool to_host : {true, false}) {
+      memory& from = to_host ? device : host;
+      memory& to = to_host ? host : device;
+      n.post([&] {
+        return fi_trecv(n.ep(), to.at(0), size, to.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(2));
+      });
+      n.post([&] { return fi_tsend(n.ep(), from.at(0), size, from.desc(), n.peer(0), 1, ctx(1)); });
+      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+      expect_same(bytes_of(6, size), to.get(0, size), "message");
+      if (to_host) device.put(0, bytes_of(9, size));
+    }
+    EXPECT_EQ(0U, n.paths().engine_bytes);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(ipc, local_device, testing::Bool(),
                          [](const auto& which) { return which.param ? "on" : "off"; });
 

@@ -11,17 +11,21 @@
   local      two processes that share memory: tagged ping-pong, gaudi's time over that of libfabric's shm
              (goal: at most 1.2 at 8 B), and stream, gaudi's rate over shm's (goal: at least 0.8 at 64 B, 1.0 from 1 MiB)
   local-staged
-             device-device stream between two processes that share memory, over the slower of the two copy rates;
-             as "staged"                                                        (goal: at least 0.9 from 4 MiB)
+             device-device stream between two processes that share memory, two messages under way, over the slowest
+             of the copy rates of two processes that copy at the same time; else as "staged"
+                                                                                (goal: at least 0.9 from 4 MiB)
+  mpi        Open MPI's ping-pong between two ranks on this host: gaudi's time with shared memory over its time with
+             FI_GAUDI_IPC=off                                                   (goal: at most 0.33 at 8 B)
   idle       resident memory per connected peer that says nothing               (goal: below 64 KiB)
 
-All but the local ones are with FI_GAUDI_IPC=off, as between hosts.
+All but the local ones and mpi are with FI_GAUDI_IPC=off, as between hosts.
 Both processes of a pair run on a CPU of their own. Figures of the stand-in are this machine's, not a Gaudi's.
 """
 import argparse
 import json
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -29,7 +33,7 @@ import time
 
 RXM = "tcp;ofi_rxm"
 PORT = 18600
-SECTIONS = ["latency", "bandwidth", "local", "staged", "local-staged", "unexpected", "idle"]
+SECTIONS = ["latency", "bandwidth", "local", "staged", "local-staged", "unexpected", "mpi", "idle"]
 
 
 class Bench:
@@ -78,17 +82,25 @@ class Bench:
                              env=self.environment(provider, extra or {}), capture_output=True, timeout=180)
         return [float(word) for word in out.stdout.split()]
 
+    def copies_of_both(self, command, extra):
+        """Each on the CPU, and with the device, that its process of a pair has."""
+        both = [subprocess.Popen(self.pinned(cpu, self.build / "tests/perf" / command[0], *command[1:]), text=True,
+                                 env=self.environment("gaudi", extra | {"FI_GAUDI_DEVICE": str(device)}),
+                                 stdout=subprocess.PIPE) for device, cpu in enumerate(self.cpus)]
+        outputs = [one.communicate(timeout=180)[0] for one in both]
+        return min(float(word) for out in outputs for word in out.split())
+
     def report(self, what, ours, theirs, unit, ratios, note=""):
         print(f"{what:34} {statistics.median(ours):10.2f} {statistics.median(theirs):10.2f} {unit:5} "
               f"ratio median {statistics.median(ratios):5.2f}  min {min(ratios):5.2f}  max {max(ratios):5.2f}{note}",
               flush=True)
 
-    def in_turn(self, what, unit, one_of, against=RXM):
-        """one_of(provider) measures one side once."""
+    def in_turn(self, what, unit, one_of, sides=("gaudi", RXM)):
+        """one_of(side) measures one side once."""
         ours, theirs = [], []
         for _ in range(self.pairs):
-            ours.append(one_of("gaudi"))
-            theirs.append(one_of(against))
+            ours.append(one_of(sides[0]))
+            theirs.append(one_of(sides[1]))
         self.report(what, ours, theirs, unit, [a / b for a, b in zip(ours, theirs)])
 
     def latency(self):
@@ -108,11 +120,11 @@ class Bench:
         for size, iterations in [("8", 200)] if self.smoke else [("8", 50000), ("4K", 50000), ("64K", 5000)]:
             options = ["--op", "tagged", "--iters", iterations, "--size", size]
             self.in_turn(f"local latency {size}, gaudi / shm", "us",
-                         lambda provider: self.measure(provider, options, shared)["latency_us"]["median"], "shm")
+                         lambda provider: self.measure(provider, options, shared)["latency_us"]["median"], ("gaudi", "shm"))
         for size, iterations in [("1M", 8)] if self.smoke else [("64", 500000), ("64K", 20000), ("1M", 2000), ("4M", 500)]:
             options = ["--op", "tagged", "--window", 16, "--iters", iterations, "--size", size]
             self.in_turn(f"local bandwidth {size}, gaudi / shm", "MB/s",
-                         lambda provider: self.measure(provider, options, shared)["megabytes_per_second"], "shm")
+                         lambda provider: self.measure(provider, options, shared)["megabytes_per_second"], ("gaudi", "shm"))
 
     def staged(self):
         self.at_rates("staged", {"FI_GAUDI_IPC": "off"})
@@ -130,13 +142,15 @@ class Bench:
 
     def staged_one(self, name, size, iterations, extra):
         """All rates belong to one round, so that the machine's moods meet them alike."""
-        options = ["--op", "tagged", "--window", 1, "--iters", iterations, "--size", size]
+        local = extra["FI_GAUDI_IPC"] != "off"
+        options = ["--op", "tagged", "--window", 2 if local else 1, "--iters", iterations, "--size", size]
         bounds, got = [], []
         for _ in range(self.pairs):
-            copy = min(self.program("perf_copy_rate", int(size[:-1]) << 20, iterations, extra=extra))
-            bound = copy
-            if extra["FI_GAUDI_IPC"] == "off":
-                bound = min(copy, self.measure("gaudi", options)["megabytes_per_second"])
+            copy = ["perf_copy_rate", int(size[:-1]) << 20, iterations]
+            if local:
+                bound = self.copies_of_both(copy, extra)
+            else:
+                bound = min(*self.program(*copy, extra=extra), self.measure("gaudi", options)["megabytes_per_second"])
             got.append(self.measure("gaudi", options, extra, devices=True)["megabytes_per_second"])
             bounds.append(bound)
         self.report(name, got, bounds, "MB/s", [a / b for a, b in zip(got, bounds)], "  (simulated Gaudi2)")
@@ -150,6 +164,23 @@ class Bench:
             at = {depth: statistics.median(self.program("perf_unexpected", "gaudi", depth)[0] for _ in range(self.pairs))
                   for depth in [64, 4096, 65536]}
             print(f"unexpected, cost a message {at[64]:.0f} / {at[4096]:.0f} / {at[65536]:.0f} ns at 64 / 4,096 / 65,536 deep")
+
+    def mpi(self):
+        program = self.build / "tests/perf/mpi_ping_pong"
+        if not program.exists() or not shutil.which("mpirun.openmpi"):
+            print("skipped: mpi (packages libopenmpi-dev and openmpi-bin)")
+            return
+        for size, rounds in [(8, 100)] if self.smoke else [(8, 50000), (65536, 5000)]:
+            self.in_turn(f"MPI latency {size} B, shared / off", "us",
+                         lambda ipc: self.mpi_ping_pong(program, size, rounds, ipc), ("auto", "off"))
+
+    def mpi_ping_pong(self, program, size, rounds, ipc):
+        env = self.environment("gaudi", {"FI_GAUDI_IPC": ipc, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                                         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+        command = ["mpirun.openmpi", "--oversubscribe", "--bind-to", "core", "-n", 2, "--mca", "pml", "cm",
+                   "--mca", "mtl", "ofi", "--mca", "btl", "^ofi,openib", program, size, rounds]
+        out = subprocess.run([*map(str, command)], check=True, text=True, env=env, capture_output=True, timeout=180)
+        return float(out.stdout)
 
     def idle(self):
         peers = 8 if self.smoke else 64

@@ -308,7 +308,14 @@ TEST(zero_copy, needs_no_progress_at_the_target) {
   });
 }
 
-// All regions of an allocation share a registration; the last one takes it along.
+fi_gaudi_cache_stats cached(const node& n) {
+  fi_gaudi_cache_stats stats{};
+  must(n.ops().cache_stats(n.domain(), &stats), "cache_stats");
+  return stats;
+}
+
+// All regions of an allocation share a registration, which is kept for others until the memory
+// goes.
 TEST(zero_copy, regions_share_an_allocation_and_leave_in_any_order) {
   run({.ranks = 1}, [](rank& r) {
     take_device(r);
@@ -339,7 +346,16 @@ TEST(zero_copy, regions_share_an_allocation_and_leave_in_any_order) {
       regions[2].reset();
       EXPECT_EQ(-FI_EBUSY, n.ops().free(n.domain(), base));
       regions[1].reset();
+      const fi_gaudi_cache_stats kept = cached(n);
+      EXPECT_GT(kept.idle, 0U);
+      must(register_range(n.domain(), reinterpret_cast<void*>(base), mib, FI_HMEM_SYNAPSEAI, 0,
+                          regions[1]),
+           "fi_mr_regattr");
+      EXPECT_EQ(kept.registrations, cached(n).registrations);
+      EXPECT_LT(kept.hits, cached(n).hits);
+      regions[1].reset();
       EXPECT_EQ(0, n.ops().free(n.domain(), base));
+      EXPECT_EQ(0U, cached(n).idle);
     }
   });
 }

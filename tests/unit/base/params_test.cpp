@@ -34,6 +34,8 @@ TEST(params, defaults_are_those_of_the_table) {
   EXPECT_EQ(p->rx_buffers, 256U);
   EXPECT_EQ(p->unexpected_limit, 64U << 20);
   EXPECT_EQ(p->device_timeout, std::chrono::seconds(15));
+  EXPECT_EQ(p->mr_cache_max_count, 1024U);
+  EXPECT_EQ(p->mr_cache_max_size, 256ULL << 30);
 }
 
 TEST(params, every_entry_of_the_table_is_complete) {

@@ -3,6 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include <functional>
 #include <map>
 #include <random>
 #include <thread>
@@ -109,7 +110,8 @@ TEST_F(a_device, keeps_a_pinned_allocation) {
   auto pin = gaudi->pin(a + 5000);
   auto second = gaudi->pin(a);
   ASSERT_TRUE(pin && second);
-  EXPECT_EQ(pin->base(), a);
+  EXPECT_EQ(pin->where().base, a);
+  EXPECT_EQ(pin->where().offset, 5000U);
   EXPECT_EQ(gaudi->free(a).code(), -FI_EBUSY);
   { const auto gone = *std::move(pin); }
   EXPECT_EQ(gaudi->free(a).code(), -FI_EBUSY);
@@ -117,6 +119,53 @@ TEST_F(a_device, keeps_a_pinned_allocation) {
   EXPECT_TRUE(gaudi->free(a));
   EXPECT_EQ(gaudi->pin(a).code(), -FI_ENOENT);
   EXPECT_EQ(gaudi->pin(0).code(), -FI_ENOENT);
+}
+
+struct recorder : free_watcher {
+  void leaving(std::uint64_t generation) noexcept override {
+    told.push_back(generation);
+    if (also) also();
+  }
+  std::vector<std::uint64_t> told;
+  std::function<void()> also;
+};
+
+TEST_F(a_device, tells_its_watchers_before_memory_is_given_back) {
+  recorder first, second;
+  gaudi->watch(first);
+  gaudi->watch(second);
+  const auto a = allocate(page), b = allocate(page), c = allocate(page);
+  const auto generation = gaudi->find(b, 1)->generation;
+  first.also = [&] {
+    EXPECT_EQ(driver.mappings(), 3U);
+    EXPECT_EQ(gaudi->pin(b).code(), -FI_ENOENT) << "nobody may come between";
+    EXPECT_EQ(gaudi->free(b).code(), -FI_EINVAL);
+    EXPECT_NE(allocate(page), b);
+  };
+  EXPECT_TRUE(gaudi->free(b));
+  EXPECT_EQ(first.told, std::vector{generation});
+  EXPECT_EQ(second.told, std::vector{generation});
+  gaudi->unwatch(first);
+  EXPECT_TRUE(gaudi->free(a));
+  EXPECT_EQ(first.told.size(), 1U);
+  EXPECT_EQ(second.told.size(), 2U);
+  gaudi->unwatch(second);
+  EXPECT_TRUE(gaudi->free(c));
+}
+
+TEST_F(a_device, tells_its_watchers_nothing_of_what_stays) {
+  recorder one;
+  gaudi->watch(one);
+  const auto a = allocate(8192);
+  {
+    const auto pin = gaudi->pin(a);
+    EXPECT_EQ(gaudi->free(a).code(), -FI_EBUSY);
+  }
+  EXPECT_EQ(gaudi->free(a + 4096).code(), -FI_EINVAL);
+  EXPECT_EQ(gaudi->release_range(a).code(), -FI_EINVAL);
+  EXPECT_TRUE(one.told.empty());
+  EXPECT_TRUE(gaudi->pin(a)) << "it can be used as before";
+  gaudi->unwatch(one);
 }
 
 TEST_F(a_device, numbers_allocations_so_that_a_reused_address_shows) {
@@ -213,6 +262,8 @@ TEST_F(ranges, are_refused_outside_their_mapping) {
 TEST_F(ranges, are_refused_when_they_overlap) {
   ASSERT_TRUE(gaudi->adopt_range(map_base, 100, map_base, map_len));
   EXPECT_EQ(gaudi->adopt_range(map_base + 99, 1, map_base, map_len).code(), -EEXIST);
+  EXPECT_EQ(gaudi->adopt_range(map_base, 1, map_base, map_len).code(), -EEXIST);
+  EXPECT_TRUE(gaudi->pin(map_base)) << "the first one is as it was";
   const auto a = allocate(4096);
   EXPECT_EQ(gaudi->adopt_range(a, 1, a, 4096).code(), -EEXIST);
   EXPECT_EQ(gaudi->adopt_range(a + granule, 1, a + granule, granule).code(), -EEXIST);

@@ -28,6 +28,7 @@ class fake_driver {
   testing::NiceMock<mock_library> library;
   std::string bus_id = "0000:19:00.0";
   std::uint32_t pci_id = 0x1020;
+  std::uint64_t dram_base = first_va;
   bool someone_holds_exports = false;  ///< as an importer would: unmap is refused
 
   std::shared_ptr<const hl::thunk> thunk() const {
@@ -125,6 +126,7 @@ inline void fake_driver::serve_facts() {
     const auto put = [&](int offset, auto value) {
       std::memcpy(static_cast<char*>(info) + offset, &value, sizeof value);
     };
+    put(8, dram_base);
     put(16, pages_ * page);
     put(32, pci_id);
     put(188, std::uint32_t{5});
@@ -150,6 +152,8 @@ inline void fake_driver::serve_memory() {
   ON_CALL(library, memory_unmap(_, _)).WillByDefault([this](int, std::uint64_t va) {
     return unmap(va);
   });
+  ON_CALL(library, export_physical(_, _, _, _))
+      .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t) { return new_fd(); });
   ON_CALL(library, export_dmabuf(_, _, _, _, _))
       .WillByDefault(
           [](int, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t) { return new_fd(); });

@@ -87,7 +87,7 @@ TEST_F(opening, a_broken_device_is_eperm) {
 }
 
 TEST_F(opening, refuses_other_generations_and_closes_them) {
-  for (const std::uint32_t id : {0x1000U, 0x1010U, 0x1060U, 0x1062U}) {
+  for (const std::uint32_t id : {0x1060U, 0x1061U, 0x1062U}) {
     driver.pci_id = id;
     EXPECT_EQ(open("").code(), -FI_EOPNOTSUPP);
   }

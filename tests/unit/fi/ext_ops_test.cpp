@@ -130,11 +130,21 @@ TEST_F(extension, adopts_nothing_over_what_it_has) {
 }
 
 TEST_F(extension, counts_paths_from_nothing) {
-  fi_gaudi_path_stats stats{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  fi_gaudi_path_stats stats{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   ASSERT_EQ(ops().path_stats(domain(), &stats), 0);
-  EXPECT_EQ(
-      stats.eager_ops + stats.direct_ops + stats.staged_ops + stats.one_copy_ops + stats.shared_ops,
-      0U);
+  EXPECT_EQ(stats.eager_ops + stats.direct_ops + stats.staged_ops + stats.one_copy_ops +
+                stats.shared_ops + stats.engine_ops,
+            0U);
+}
+
+TEST_F(extension, counts_no_cached_registrations_where_no_nic_makes_any) {
+  const std::uint64_t a = allocate(4096);
+  fi_gaudi_cache_stats stats{1, 1, 1, 1, 1, 1};
+  ASSERT_EQ(ops().cache_stats(domain(), &stats), 0);
+  EXPECT_EQ(stats.hits + stats.misses + stats.registrations + stats.evictions + stats.idle +
+                stats.idle_bytes,
+            0U);
+  EXPECT_EQ(ops().free(domain(), a), 0);
 }
 
 }  // namespace

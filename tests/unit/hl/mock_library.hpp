@@ -34,6 +34,9 @@ class mock_library {
   MOCK_METHOD(int, memory_unmap, (int, std::uint64_t));
   MOCK_METHOD(int, export_dmabuf,
               (int, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t));
+  MOCK_METHOD(int, export_physical, (int, std::uint64_t, std::uint64_t, std::uint32_t));
+  MOCK_METHOD(int, request_command_buffer, (int, std::uint32_t, std::uint64_t*));
+  MOCK_METHOD(int, destroy_command_buffer, (int, std::uint64_t));
   MOCK_METHOD(int, command_submission, (int, hl::cs_in*, hl::cs_out*));
   MOCK_METHOD(int, wait_for_cs, (int, std::uint64_t, std::uint64_t, std::uint32_t*));
   MOCK_METHOD(int, cs_flush_pci_hbw_writes, (int));
@@ -58,6 +61,9 @@ class mock_library {
         .host_memory_map = route<&mock_library::host_memory_map>,
         .memory_unmap = route<&mock_library::memory_unmap>,
         .device_mapped_memory_export_dmabuf_fd = route<&mock_library::export_dmabuf>,
+        .device_memory_export_dmabuf_fd = route<&mock_library::export_physical>,
+        .request_command_buffer = route<&mock_library::request_command_buffer>,
+        .destroy_command_buffer = route<&mock_library::destroy_command_buffer>,
         .command_submission = route<&mock_library::command_submission>,
         .wait_for_cs = route<&mock_library::wait_for_cs>,
         .cs_flush_pci_hbw_writes = route<&mock_library::cs_flush_pci_hbw_writes>};

@@ -164,12 +164,36 @@ TEST_F(thunk, export_asks_for_the_only_flags_the_library_takes) {
   EXPECT_EQ(*call.export_dmabuf(5, 0x1000, 0x2000, 0), 8);
 }
 
+TEST_F(thunk, exports_a_physical_address_by_the_plain_function) {
+  EXPECT_CALL(library, export_physical(5, 0x20001000, 0x2000, O_RDWR | O_CLOEXEC))
+      .WillOnce(Return(8))
+      .WillOnce(Return(-EINVAL));
+  EXPECT_EQ(*call.export_physical(5, 0x20001000, 0x2000), 8);
+  EXPECT_EQ(call.export_physical(5, 0x20001000, 0x2000).code(), -FI_EINVAL);
+}
+
+TEST_F(thunk, gives_the_handle_of_a_command_buffer) {
+  EXPECT_CALL(library, request_command_buffer(5, 4096, _))
+      .WillOnce(DoAll(SetArgPointee<2>(0x7000), Return(0)))
+      .WillOnce(Return(-ENOMEM));
+  EXPECT_CALL(library, destroy_command_buffer(5, 0x7000)).WillOnce(Return(0));
+  EXPECT_EQ(*call.request_commands(5, 4096), 0x7000U);
+  EXPECT_EQ(call.request_commands(5, 4096).code(), -FI_ENOMEM);
+  EXPECT_TRUE(call.destroy_commands(5, 0x7000));
+}
+
 TEST_F(thunk, missing_optional_functions_are_said_to_be_missing) {
   table.device_mapped_memory_export_dmabuf_fd = nullptr;
   table.open_control_by_module_id = nullptr;
+  table.device_memory_export_dmabuf_fd = nullptr;
+  table.request_command_buffer = nullptr;
+  table.destroy_command_buffer = nullptr;
   const hl::thunk old{table};
   EXPECT_EQ(old.export_dmabuf(5, 0x1000, 0x2000, 0).code(), -FI_EOPNOTSUPP);
   EXPECT_EQ(old.open_control_by_module_id(1).code(), -FI_ENOSYS);
+  EXPECT_EQ(old.export_physical(5, 0x20001000, 0x2000).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(old.request_commands(5, 4096).code(), -FI_ENOSYS);
+  EXPECT_EQ(old.destroy_commands(5, 0x7000).code(), -FI_ENOSYS);
 }
 
 TEST_F(thunk, an_owned_descriptor_is_closed_once_and_a_borrowed_one_never) {

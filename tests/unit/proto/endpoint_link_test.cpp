@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Endpoints that share memory, as those of two processes on one host do. That they behave as all
 // others do is what the other tests say when GAUDI_TEST_IPC is set; these are about the way itself.
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 
+#include "base/scoped_fd.hpp"
 #include "endpoint_node.hpp"
 
 namespace gaudi::proto {
@@ -200,6 +203,68 @@ TEST(endpoint_link, gives_up_its_last_messages_when_the_peer_closes) {
   }
 }
 
+/// While it lives, the process gets no further descriptor.
+struct no_descriptors {
+  no_descriptors() {
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const base::scoped_fd next(::fcntl(0, F_DUPFD_CLOEXEC, 0));
+    const rlimit none{static_cast<rlim_t>(next.get()), before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~no_descriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
+  rlimit before{};
+};
+
+std::vector<pollfd> wait_fds_of(const test::node& n) {
+  std::vector<pollfd> fds;
+  for (const int fd : n.ep->wait_fds()) fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  return fds;
+}
+
+/// Progress as of a thread that sleeps whenever it may.
+struct sleeper : test::node {
+  sleeper() : node(sharing()) { EXPECT_TRUE(ep->enable({.waitable = true})); }
+  void turn() {
+    if (asleep) {
+      auto fds = wait_fds_of(*this);
+      if (::poll(fds.data(), fds.size(), 0) == 0) return;
+    }
+    ep->progress();
+    asleep = ep->try_wait() == 0;
+  }
+  bool asleep = false;
+};
+
+TEST(endpoint_link, is_done_without_by_those_who_cannot_take_the_memory) {
+  live_node a(sharing());
+  sleeper b;
+  const auto to = a.meet(b);
+  const auto back = b.meet(a);
+  char got[3] = {};
+  for (std::uint64_t tag : {1U, 2U}) ASSERT_EQ(b.receive(memory_of(&got[tag], 1), tag, nullptr), 0);
+  ASSERT_EQ(a.receive(memory_of(&got[0], 1), 0, nullptr), 0);
+  // The request leaves before descriptors run out, the answer arrives after. Nobody says anything,
+  // so only the refusal itself wakes b.
+  char said = 'x';
+  EXPECT_EQ(a.send(to, memory_of(&said, 1), 1, nullptr), -FI_EAGAIN);
+  const auto turn = [&] {
+    b.turn();
+    const no_descriptors left;
+    a.ep->progress();
+  };
+  for (int i = 0; i < 2000; ++i) turn();
+  EXPECT_TRUE(progress_until({}, [&] {
+    turn();
+    return b.send(back, memory_of(&said, 1), 0, nullptr) == 0;
+  })) << "nothing woke the peer";
+  for (std::uint64_t tag : {1U, 2U})
+    ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said, 1), tag, nullptr); }), 0);
+  EXPECT_TRUE(progress_until({&a, &b},
+                             [&] { return std::count(std::begin(got), std::end(got), 'x') == 3; }));
+  EXPECT_EQ(a.paths.eager_ops + b.paths.eager_ops, 3U);
+  EXPECT_EQ(a.paths.shared_ops + b.paths.shared_ops, 0U);
+}
+
 TEST(endpoint_link, wakes_a_peer_that_sleeps) {
   live_node a(sharing());
   test::node b(sharing());
@@ -215,9 +280,7 @@ TEST(endpoint_link, wakes_a_peer_that_sleeps) {
     }
     ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said, 1), tag, nullptr); }), 0);
     if (tag > 1) {
-      std::vector<pollfd> fds;
-      for (const int fd : b.ep->wait_fds())
-        fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+      auto fds = wait_fds_of(b);
       EXPECT_GT(::poll(fds.data(), fds.size(), 30'000), 0) << "nothing woke it";
     }
     EXPECT_TRUE(progress_until({&a, &b}, [&] { return got == 'x'; }));

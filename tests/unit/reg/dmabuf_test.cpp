@@ -46,6 +46,8 @@ class registrar_over_tcp : public testing::Test {
     address_ = *device_->allocate(8192);
   }
 
+  device::location where() { return *device_->find(address_, 1); }
+
   test::fake_driver driver_;
   std::unique_ptr<core::inner_domain> core_;
   std::shared_ptr<device::device> device_;
@@ -57,22 +59,23 @@ TEST_F(registrar_over_tcp, stages_without_exporting_anything) {
               export_dmabuf(testing::_, testing::_, testing::_, testing::_, testing::_))
       .Times(0);
   for (const auto choice : {dmabuf_choice::automatic, dmabuf_choice::off}) {
-    dmabuf_registrar registrar(*core_, choice);
-    const auto got = registrar.obtain(*device_, address_, FI_REMOTE_READ);
+    dmabuf_registrar registrar(*core_, choice, {});
+    const auto got = registrar.obtain(*device_, where(), FI_REMOTE_READ);
     ASSERT_TRUE(got);
-    EXPECT_EQ(*got, nullptr);
+    EXPECT_FALSE(*got);
   }
 }
 
 TEST_F(registrar_over_tcp, fails_where_staging_is_forbidden) {
-  dmabuf_registrar registrar(*core_, dmabuf_choice::on);
-  EXPECT_EQ(registrar.obtain(*device_, address_, 0).code(), -FI_EOPNOTSUPP);
+  dmabuf_registrar registrar(*core_, dmabuf_choice::on, {});
+  EXPECT_EQ(registrar.obtain(*device_, where(), 0).code(), -FI_EOPNOTSUPP);
 }
 
 TEST_F(registrar_over_tcp, refuses_nothing_where_no_nic_was_asked) {
-  dmabuf_registrar registrar(*core_, dmabuf_choice::automatic);
-  ASSERT_TRUE(registrar.obtain(*device_, address_, 0));
+  dmabuf_registrar registrar(*core_, dmabuf_choice::automatic, {});
+  ASSERT_TRUE(registrar.obtain(*device_, where(), 0));
   EXPECT_EQ(registrar.refusals(), 0U);
+  EXPECT_EQ(registrar.cached().misses, 0U);
 }
 
 }  // namespace

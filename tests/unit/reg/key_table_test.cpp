@@ -94,7 +94,9 @@ struct fake_mr : fid_mr {
 
 TEST(key_table, ranges_of_an_allocation_share_the_core_s_key) {
   fake_mr mr(77);
-  const auto shared = std::make_shared<const core::inner_mr>(core::unique_fid<fid_mr>(&mr));
+  registration_cache cache({});
+  registration shared =
+      cache.add({1, FI_REMOTE_READ}, 0x2000, core::inner_mr(core::unique_fid<fid_mr>(&mr)));
   // Only what is on a device shares; nothing of the device itself is asked for.
   const std::shared_ptr<device::device> somewhere(std::shared_ptr<void>(),
                                                   reinterpret_cast<device::device*>(&mr));
@@ -103,7 +105,7 @@ TEST(key_table, ranges_of_an_allocation_share_the_core_s_key) {
   region b = range(0x2000, 100, FI_REMOTE_READ, true);
   for (region* r : {&a, &b}) {
     r->owner = somewhere;
-    r->by_key = shared;
+    r->by_key = cache.find({1, FI_REMOTE_READ});
     table.add_chosen_here(*r);
     EXPECT_EQ(r->key, 77U);
   }
@@ -121,11 +123,17 @@ TEST(region, on_a_device_is_reached_only_as_far_as_its_registration_goes) {
   r.owner = std::shared_ptr<device::device>(std::shared_ptr<void>(),
                                             reinterpret_cast<device::device*>(&mr));
   EXPECT_EQ(r.core_for(0), nullptr);
-  r.transfers = std::make_shared<const core::inner_mr>(core::unique_fid<fid_mr>(&mr));
+  registration_cache cache({});
+  r.transfers =
+      cache.add({1, FI_REMOTE_READ}, 0x1000, core::inner_mr(core::unique_fid<fid_mr>(&mr)));
   r.transfer_access = FI_REMOTE_READ;
   EXPECT_EQ(r.core_for(0), r.transfers.get());
   EXPECT_EQ(r.core_for(FI_REMOTE_READ), r.transfers.get());
   EXPECT_EQ(r.core_for(FI_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(r.core_for_peers(), nullptr);
+  r.access |= FI_REMOTE_READ;  // no more than what transfers need
+  EXPECT_EQ(r.core_for_peers(), r.transfers.get());
+  r.access |= FI_REMOTE_WRITE;
   EXPECT_EQ(r.core_for_peers(), nullptr);
   r.leave_core();
   EXPECT_EQ(r.core_for(0), nullptr);

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "reg/registration_cache.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace gaudi::reg {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::vector<std::uint64_t> ended;  // keys, in this order
+
+/// A core registration that tells its end.
+core::inner_mr registered(std::uint64_t key) {
+  static fi_ops ops{.size = sizeof(fi_ops),
+                    .close =
+                        [](fid_t f) {
+                          const std::unique_ptr<fid_mr> mr(reinterpret_cast<fid_mr*>(f));
+                          ended.push_back(mr->key);
+                          return 0;
+                        },
+                    .bind = nullptr,
+                    .control = nullptr,
+                    .ops_open = nullptr,
+                    .tostr = nullptr,
+                    .ops_set = nullptr};
+  auto mr = std::make_unique<fid_mr>();
+  mr->fid.ops = &ops;
+  mr->key = key;
+  return core::inner_mr(core::unique_fid<fid_mr>(mr.release()));
+}
+
+class caching : public testing::Test {
+ protected:
+  caching() { ended.clear(); }
+
+  /// Uses a registration of `bytes` for a moment; its key is its generation.
+  static void use(registration_cache& cache, std::uint64_t generation, std::uint64_t bytes = 1) {
+    if (!cache.find({generation, 0})) cache.add({generation, 0}, bytes, registered(generation));
+  }
+};
+
+TEST_F(caching, serves_the_next_user_with_what_the_last_one_left) {
+  registration_cache cache({.count = 8, .bytes = 100});
+  EXPECT_FALSE(cache.find({1, 0}));
+  auto first = cache.add({1, 0}, 40, registered(1));
+  auto second = cache.find({1, 0});
+  EXPECT_EQ(first.get(), second.get());
+  first.reset();
+  EXPECT_EQ(cache.counters().idle, 0U);
+  second.reset();
+  EXPECT_EQ(cache.counters().idle, 1U);
+  EXPECT_EQ(cache.counters().idle_bytes, 40U);
+  auto third = cache.find({1, 0});
+  EXPECT_EQ(third->key(), 1U);
+  EXPECT_EQ(cache.counters().idle_bytes, 0U);
+  EXPECT_THAT(ended, IsEmpty());
+  EXPECT_EQ(cache.counters().hits, 2U);
+  EXPECT_EQ(cache.counters().misses, 1U);
+  EXPECT_EQ(cache.counters().made, 1U);
+}
+
+TEST_F(caching, tells_accesses_apart) {
+  registration_cache cache({.count = 8, .bytes = 100});
+  use(cache, 1);
+  EXPECT_FALSE(cache.find({1, FI_REMOTE_READ}));
+  EXPECT_FALSE(cache.find({1, FI_REMOTE_WRITE}));
+  EXPECT_FALSE(cache.find({2, 0}));
+}
+
+TEST_F(caching, keeps_as_many_as_it_may) {
+  for (const std::size_t limit : {0U, 1U, 2U, 3U}) {
+    ended.clear();
+    registration_cache cache({.count = limit, .bytes = 100});
+    for (std::uint64_t g = 1; g <= 5; ++g) use(cache, g);
+    EXPECT_EQ(cache.counters().idle, limit);
+    EXPECT_EQ(ended.size(), 5 - limit);
+    for (std::size_t i = 0; i < ended.size(); ++i) EXPECT_EQ(ended[i], i + 1) << limit;
+    EXPECT_EQ(cache.counters().evictions, limit == 0 ? 0 : 5 - limit) << "with 0 nothing is kept";
+    for (std::uint64_t g = 5; g > 5 - limit; --g) EXPECT_TRUE(cache.find({g, 0})) << limit;
+  }
+}
+
+TEST_F(caching, keeps_as_many_bytes_as_it_may) {
+  for (const std::uint64_t limit : {0U, 1U, 2U, 3U}) {
+    ended.clear();
+    registration_cache cache({.count = 100, .bytes = limit});
+    for (std::uint64_t g = 1; g <= 5; ++g) use(cache, g);
+    EXPECT_EQ(cache.counters().idle_bytes, limit);
+    EXPECT_EQ(ended.size(), 5 - limit);
+  }
+}
+
+TEST_F(caching, makes_room_for_a_large_one) {
+  registration_cache cache({.count = 100, .bytes = 10});
+  for (std::uint64_t g = 1; g <= 5; ++g) use(cache, g, 2);
+  use(cache, 6, 7);
+  EXPECT_THAT(ended, ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(cache.counters().idle_bytes, 9U);
+}
+
+TEST_F(caching, drives_nobody_out_for_one_that_is_too_large) {
+  registration_cache cache({.count = 100, .bytes = 10});
+  use(cache, 1, 5);
+  use(cache, 2, 11);
+  EXPECT_THAT(ended, ElementsAre(2));
+  use(cache, 3, UINT64_MAX);
+  EXPECT_THAT(ended, ElementsAre(2, 3));
+  EXPECT_EQ(cache.counters().evictions, 0U);
+}
+
+TEST_F(caching, ends_the_least_recently_used_first) {
+  registration_cache cache({.count = 3, .bytes = 100});
+  for (const std::uint64_t g : {1, 2, 3, 1, 4, 2, 5}) use(cache, g);
+  EXPECT_THAT(ended, ElementsAre(2, 3, 1));
+  EXPECT_TRUE(cache.evict_oldest());
+  EXPECT_TRUE(cache.evict_oldest());
+  EXPECT_TRUE(cache.evict_oldest());
+  EXPECT_THAT(ended, ElementsAre(2, 3, 1, 4, 2, 5));
+  EXPECT_FALSE(cache.evict_oldest());
+  EXPECT_EQ(cache.counters().evictions, 6U);
+  EXPECT_EQ(cache.counters().idle, 0U);
+}
+
+TEST_F(caching, ends_nothing_that_has_a_user) {
+  registration_cache cache({.count = 1, .bytes = 1});
+  const auto a = cache.add({1, 0}, 50, registered(1));
+  const auto b = cache.add({2, 0}, 50, registered(2));
+  use(cache, 3);
+  EXPECT_TRUE(cache.evict_oldest());
+  EXPECT_FALSE(cache.evict_oldest());
+  cache.forget_idle();
+  EXPECT_THAT(ended, ElementsAre(3));
+}
+
+TEST_F(caching, forgets_all_of_one_allocation) {
+  registration_cache cache({.count = 100, .bytes = 100});
+  std::uint64_t key = 1;
+  for (const std::uint64_t generation : {7, 8})
+    for (const std::uint64_t access : {0ULL, FI_REMOTE_READ, FI_REMOTE_WRITE})
+      cache.add({generation, access}, 1, registered(key++));
+  cache.add({7, FI_REMOTE_READ | FI_REMOTE_WRITE}, 1, registered(key));
+  cache.forget(7);
+  EXPECT_THAT(ended, testing::UnorderedElementsAre(1, 2, 3, 7));
+  EXPECT_EQ(cache.counters().idle, 3U);
+  EXPECT_EQ(cache.counters().evictions, 0U);
+  EXPECT_FALSE(cache.find({7, 0}));
+  EXPECT_TRUE(cache.find({8, 0}));
+  cache.forget(7);
+  cache.forget(99);
+  EXPECT_EQ(ended.size(), 4U);
+}
+
+TEST_F(caching, ends_what_it_keeps_with_itself) {
+  {
+    registration_cache cache({.count = 100, .bytes = 100});
+    use(cache, 1);
+    use(cache, 2);
+    cache.forget_idle();
+    EXPECT_THAT(ended, ElementsAre(1, 2));
+    use(cache, 3);
+  }
+  EXPECT_THAT(ended, ElementsAre(1, 2, 3));
+}
+
+TEST_F(caching, users_may_be_moved) {
+  registration_cache cache({});
+  auto a = cache.add({1, 0}, 1, registered(1));
+  registration b = std::move(a);
+  EXPECT_EQ(b->key(), 1U);
+  registration c;
+  EXPECT_FALSE(c);
+  EXPECT_EQ(c.get(), nullptr);
+  c = std::move(b);
+  EXPECT_EQ(c->key(), 1U);
+  c = {};
+  EXPECT_THAT(ended, ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace gaudi::reg
