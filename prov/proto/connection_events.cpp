@@ -55,7 +55,9 @@ void connection_manager::end_shut() {
 }
 
 bool connection_manager::came_alive(connection& c) {
+  taking_packet_ = true;
   read_events();
+  taking_packet_ = false;
   // The peer is sending, so it has our answer: only the core's report of that is late.
   if (c.now == connection::state::accepting) handle_connected(c, nullptr);
   return c.usable();
@@ -123,8 +125,15 @@ void connection_manager::handle_request(fi_info& info, const hello* said) {
   }
   // It has closed that one and asks for another; only the end here is late.
   if (const auto shut = std::find(shut_.begin(), shut_.end(), c->id); shut != shut_.end()) {
+    const std::uint32_t id = *shut;
     shut_.erase(shut);
-    fail(*c, FI_ECONNRESET);
+    // Its last words first, but not while a packet of somebody's is being taken.
+    if (!taking_packet_) {
+      settle_links();
+      observer_.connections_ending();
+    }
+    if (connection* old = find(id)) fail(*old, FI_ECONNRESET);
+    if (p.current) return reject(info, wire::reject_reason::simultaneous);
     return accept(p, info, *said);
   }
   // The peer asked before it took our request: it will find the connection made.

@@ -148,6 +148,7 @@ class connection_manager {
       dropped_;  // until the next poll: callers may still look at them
   /// Closed by the peer; they end at the next poll.
   std::vector<std::uint32_t> shut_;
+  bool taking_packet_ = false;  // events are read in the middle of that
   /// Up in the core, and without the peer's word on the link.
   std::vector<std::uint32_t> undecided_;
   unsigned being_made_ = 0;
