@@ -43,7 +43,10 @@ void connection_manager::poll_now() {
   dropped_.clear();
   read_events();
   if (!undecided_.empty()) settle_links();
-  if (!shut_.empty()) end_shut();
+  while (!shut_.empty()) {
+    end_shut();
+    for (request& asked : std::exchange(late_, {})) handle_request(std::move(asked));
+  }
 }
 
 // The core tells of the end by another way than of messages, and it can be the faster one: a peer
@@ -55,9 +58,7 @@ void connection_manager::end_shut() {
 }
 
 bool connection_manager::came_alive(connection& c) {
-  taking_packet_ = true;
   read_events();
-  taking_packet_ = false;
   // The peer is sending, so it has our answer: only the core's report of that is late.
   if (c.now == connection::state::accepting) handle_connected(c, nullptr);
   return c.usable();
@@ -79,10 +80,10 @@ void connection_manager::read_events() {
     hello h{};
     switch (event) {
       case FI_CONNREQ: {
-        const core::unique_info info(entry.info);
+        core::unique_info info(entry.info);
         const auto verdict = check_hello(entry.data, said, h);
         if (verdict == wire::reject_reason::none) {
-          handle_request(*info, &h);
+          handle_request({std::move(info), h});
         } else {
           GAUDI_WARN(EP_CTRL,
                      "refused a connection request: %s (ours is version %u, the peer's %u)\n",
@@ -107,40 +108,32 @@ void connection_manager::read_events() {
   }
 }
 
-void connection_manager::handle_request(fi_info& info, const hello* said) {
-  const net_address from = address_of(*said);
+void connection_manager::handle_request(request&& asked) {
+  fi_info& info = *asked.info;
+  const hello& said = asked.said;
+  const net_address from = address_of(said);
   if (from.empty()) return reject(info, wire::reject_reason::malformed);
   peer& p = peer_named(from);
   connection* c = p.current;
-  if (!c) return accept(p, info, *said);
+  if (!c) return accept(p, info, said);
 
-  const bool self = said->instance == instance_;
-  if (self) return accept(p, info, *said);
+  const bool self = said.instance == instance_;
+  if (self) return accept(p, info, said);
 
   if (c->now == connection::state::connecting) {
     // Both decide by the same rule, so exactly one request goes on.
     if (precedes(from, name_)) return reject(info, wire::reject_reason::simultaneous);
     drop(*c);
-    return accept(p, info, *said);
+    return accept(p, info, said);
   }
-  // It has closed that one and asks for another; only the end here is late.
-  if (const auto shut = std::find(shut_.begin(), shut_.end(), c->id); shut != shut_.end()) {
-    const std::uint32_t id = *shut;
-    shut_.erase(shut);
-    // Its last words first, but not while a packet of somebody's is being taken.
-    if (!taking_packet_) {
-      settle_links();
-      observer_.connections_ending();
-    }
-    if (connection* old = find(id)) fail(*old, FI_ECONNRESET);
-    if (p.current) return reject(info, wire::reject_reason::simultaneous);
-    return accept(p, info, *said);
-  }
+  const bool closed = std::find(shut_.begin(), shut_.end(), c->id) != shut_.end();
   // The peer asked before it took our request: it will find the connection made.
-  if (c->remote_instance == said->instance) return reject(info, wire::reject_reason::simultaneous);
-  // Another process has that address now.
-  fail(*c, FI_ECONNRESET);
-  accept(p, info, *said);
+  if (!closed && c->remote_instance == said.instance)
+    return reject(info, wire::reject_reason::simultaneous);
+  // It has closed that one, or another process has its address now: only the end here is late. Its
+  // last words come first, and this may be called in the middle of some.
+  if (!closed) shut_.push_back(c->id);
+  late_.push_back(std::move(asked));
 }
 
 void connection_manager::handle_connected(connection& c, const hello* said) {

@@ -38,6 +38,7 @@ connection_manager::connection_manager(core::inner_domain& core, terms t,
     : core_(core), terms_(t), observer_(observer), instance_(random_instance()) {}
 
 connection_manager::~connection_manager() {
+  for (const request& asked : late_) reject(*asked.info, wire::reject_reason::resources);
   for (auto& c : connections_) close_endpoint(*c);
 }
 

@@ -98,6 +98,12 @@ class connection_manager {
  private:
   using clock = std::chrono::steady_clock;
 
+  /// A peer's, that wants a connection.
+  struct request {
+    core::unique_info info;
+    hello said;
+  };
+
   base::result<connection*> add(peer& p, connection::state s);
   base::result<void> open_endpoint(connection& c, fi_info& info);
   base::result<void> connect(peer& p);
@@ -106,7 +112,7 @@ class connection_manager {
 
   void read_events();
   void end_shut();
-  void handle_request(fi_info& info, const hello* said);
+  void handle_request(request&& asked);
   void accept(peer& p, fi_info& info, const hello& said);
   void reject(fi_info& info, wire::reject_reason why);
   void handle_connected(connection& c, const hello* said);
@@ -148,7 +154,8 @@ class connection_manager {
       dropped_;  // until the next poll: callers may still look at them
   /// Closed by the peer; they end at the next poll.
   std::vector<std::uint32_t> shut_;
-  bool taking_packet_ = false;  // events are read in the middle of that
+  /// Answered after these ends.
+  std::vector<request> late_;
   /// Up in the core, and without the peer's word on the link.
   std::vector<std::uint32_t> undecided_;
   unsigned being_made_ = 0;

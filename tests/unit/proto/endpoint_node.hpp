@@ -127,7 +127,8 @@ struct node {
 
 /// An enabled one.
 struct live_node : node {
-  explicit live_node(endpoint::settings how = small_settings()) : node(how) {
+  explicit live_node(endpoint::settings how = small_settings(), std::uint16_t port = 0)
+      : node(how, port) {
     EXPECT_TRUE(ep->enable());
   }
 };
