@@ -108,6 +108,8 @@ struct fi_gaudi_path_stats {
 	uint64_t shared_ops;		/* of the eager and staged ones: through memory shared with a peer on this host */
 	uint64_t engine_ops;		/* between endpoints of one process: within a device, by its engine */
 	uint64_t engine_bytes;
+	uint64_t passed_ops;		/* of the direct ones: from device memory whose dma-buf a process on this host passed */
+	uint64_t passed_bytes;
 };
 
 /*

@@ -117,7 +117,13 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       counts_targets_(info.caps & FI_RMA_EVENT),
       dmabufs_(*core_, base::params::get().dmabuf, cache_limits()),
       loop_(*core_),
-      flush_(loop_, base::params::get().flush) {}
+      flush_(loop_, base::params::get().flush),
+      imports_(*core_, cache_limits()) {}
+
+reg::import_cache* domain::imports() noexcept {
+  const bool wanted = base::params::get().dmabuf != base::dmabuf_choice::off;
+  return wanted && core_->takes_dmabufs() ? &imports_ : nullptr;
+}
 
 int domain::add(proto::endpoint& e) {
   if (!e.wait_fds().empty()) {

@@ -18,6 +18,7 @@
 #include "fi/progress_thread.hpp"
 #include "proto/path_counters.hpp"
 #include "reg/dmabuf_registrar.hpp"
+#include "reg/import_cache.hpp"
 #include "reg/key_table.hpp"
 #include "reg/nic_loop.hpp"
 #include "reg/write_flush.hpp"
@@ -57,6 +58,8 @@ class domain final : public any_domain {
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
   reg::nic_loop& loop() noexcept { return loop_; }
   reg::write_flush& flush() noexcept { return flush_; }
+  /// What peers on this host passed; null: the NIC reads no dma-bufs, or shall not.
+  reg::import_cache* imports() noexcept;
   proto::path_counters& paths() noexcept { return paths_; }
   /// An endpoint was enabled, or is about to close.
   int add(proto::endpoint& e);
@@ -110,6 +113,7 @@ class domain final : public any_domain {
   reg::dmabuf_registrar dmabufs_;
   reg::nic_loop loop_;
   reg::write_flush flush_;
+  reg::import_cache imports_;
   proto::path_counters paths_;
   std::vector<proto::endpoint*> endpoints_;
   std::unique_ptr<progress_thread> thread_;

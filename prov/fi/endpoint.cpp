@@ -82,7 +82,9 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .rendezvous = p.rndv,
           .loop = &d.loop(),
           .flush = &d.flush(),
-          .ipc = p.ipc != base::ipc_choice::off};
+          .ipc = p.ipc != base::ipc_choice::off,
+          .passes_dmabufs = p.dmabuf != base::dmabuf_choice::off,
+          .imports = d.imports()};
 }
 
 }  // namespace

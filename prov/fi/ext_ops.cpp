@@ -174,7 +174,9 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
             .one_copy_bytes = c.one_copy_bytes,
             .shared_ops = c.shared_ops,
             .engine_ops = c.engine_ops,
-            .engine_bytes = c.engine_bytes};
+            .engine_bytes = c.engine_bytes,
+            .passed_ops = c.passed_ops,
+            .passed_bytes = c.passed_bytes};
   return 0;
 }
 

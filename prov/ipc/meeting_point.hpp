@@ -12,12 +12,13 @@
 
 namespace gaudi::ipc {
 
-/// Names one connection, so that a segment comes to the one it is meant for.
+/// Names one connection, and what of it, so that a descriptor comes to where it is meant for.
 struct invitation {
   std::uint64_t to_instance;      ///< of the endpoint that takes the segment
   std::uint64_t from_instance;    ///< of the endpoint that made it
   std::uint32_t to_connection;    ///< as the taker calls it
   std::uint32_t from_connection;  ///< as the maker calls it
+  std::uint64_t matter = 0;       ///< 0: the segment; else the allocation whose dma-buf this is
 
   friend bool operator==(const invitation&, const invitation&) = default;
 };
@@ -28,9 +29,9 @@ struct conversation {
   pid_t pid = 0;  ///< as this process's PID namespace has it; 0: not in it
 };
 
-/// Where an endpoint takes segments from endpoints on its host: an abstract socket (unix(7)), which
-/// is in no file system and only in its own network namespace. Only processes of this user are
-/// listened to. Not thread safe. Nothing here blocks.
+/// Where an endpoint takes segments, and dma-bufs, from endpoints on its host: an abstract socket
+/// (unix(7)), which is in no file system and only in its own network namespace. Only processes of
+/// this user are listened to. Not thread safe. Nothing here blocks.
 class meeting_point {
  public:
   /// `instance` is the endpoint's random number. Errors are socket's and bind's, negative.
@@ -57,7 +58,7 @@ class meeting_point {
   std::deque<visitor> waiting_;
 };
 
-/// Sends a segment's descriptor to the endpoint that `says` names. -FI_ECONNREFUSED: no such
+/// Sends a descriptor to the endpoint that `says` names. -FI_ECONNREFUSED: no such
 /// endpoint in this network namespace. -FI_EACCES: another user's.
 base::result<conversation> invite(const invitation& says, int memory);
 

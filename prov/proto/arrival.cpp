@@ -95,6 +95,11 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
     case kind::flush:
       arrived_flush(c, b, length);
       return true;
+    case kind::ask_dmabuf:
+    case kind::dmabuf:
+    case kind::freed:
+      arrived_for_passing(c, b, length);
+      return true;
     case kind::credit:
       return true;
   }
@@ -125,7 +130,7 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
   m.operation = start == sizeof fields ? fields.operation : 0;
   m.rendezvous = rendezvous;
   if (rendezvous) {
-    if (!parse_rts(b.bytes + start, length - start, rts, flags & wire::staged)) {
+    if (!parse_rts(b.bytes + start, length - start, rts, flags)) {
       malformed(c, "rendezvous");
       return true;
     }
@@ -158,8 +163,7 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   wire::rts_fields rts{};
   const auto flags = reinterpret_cast<const wire::header*>(b.bytes)->flags;
   if (!parse(b, length, fields) ||
-      (rendezvous ? !parse_rts(b.bytes + sizeof fields, length - sizeof fields, rts,
-                               flags & wire::staged) ||
+      (rendezvous ? !parse_rts(b.bytes + sizeof fields, length - sizeof fields, rts, flags) ||
                         rts.length != fields.length
                   : length - sizeof fields != fields.length)) {
     malformed(c, "RMA write");
@@ -224,12 +228,11 @@ bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, 
     return drain(*t, &b, payload);
   }
   wire::rts_fields rts;
-  const bool staged = fields.head.flags & wire::staged;
-  if (!parse_rts(payload, left, rts, staged) || rts.length != t->length) {
+  if (!parse_rts(payload, left, rts, fields.head.flags) || rts.length != t->length) {
     malformed(c, "RMA read reply");
     return true;
   }
-  start_sink(c, rts, staged, *t);
+  start_sink(c, rts, fields.head.flags, *t);
   return true;
 }
 
@@ -312,6 +315,22 @@ void endpoint::arrived_flush(connection& c, buffer& b, std::size_t length) {
   wire::event_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "request to flush");
   answer_flush(c, fields);
+}
+
+void endpoint::arrived_for_passing(connection& c, buffer& b, std::size_t length) {
+  wire::dmabuf_ask_fields asked;
+  wire::dmabuf_fields sent;
+  wire::allocation_fields freed;
+  switch (reinterpret_cast<const wire::header*>(b.bytes)->what) {
+    case wire::kind::ask_dmabuf:
+      return parse(b, length, asked) ? give_dmabuf(c, asked)
+                                     : malformed(c, "request for a dma-buf");
+    case wire::kind::dmabuf:
+      if (!parse(b, length, sent) || sent.status < 0) return malformed(c, "dma-buf");
+      return take_dmabuf(c, sent);
+    default:
+      return parse(b, length, freed) ? forget_freed(c, freed) : malformed(c, "end of a dma-buf");
+  }
 }
 
 // Gives a receive buffer back, to the core if it is the core's.

@@ -73,7 +73,9 @@ class connection {
   std::unique_ptr<shared_slots> slots_out;
   bool up_in_core = false;    // accepting: only the peer's word on the link is missing
   bool refused_link = false;  // ours is the word that the peer waits for, and it was no
-  bool doorbell_due = false;  // listed among those whose peer has to be woken
+  bool peer_takes_dmabufs = false;
+  bool takes_nothing = false;  // of the peer's dma-bufs: our NIC does not read them
+  bool doorbell_due = false;   // listed among those whose peer has to be woken
 
   // Posted to the core and not yet completed.
   work_list posted;

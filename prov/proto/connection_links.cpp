@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Shared memory with peers on this host. Who accepts a connection makes the segment and sends it
-// before the answer to the request; who asked for the connection takes it before anything else, and
-// says so. So a connection has its one way for packets before the first of them.
+// Shared memory with peers on this host, and dma-bufs for them. Who accepts a connection makes the
+// segment and sends it before the answer to the request; who asked for the connection takes it
+// before anything else, and says so. So a connection has its one way for packets before the first
+// of them.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -103,6 +104,26 @@ bool connection_manager::link_is_settled(connection& c) {
     c.link.reset();
   }
   return true;
+}
+
+int connection_manager::send_dmabuf(const connection& c, std::uint64_t allocation, int fd) {
+  const ipc::invitation to{.to_instance = c.remote_instance,
+                           .from_instance = instance_,
+                           .to_connection = c.remote_id,
+                           .from_connection = c.id,
+                           .matter = allocation};
+  return ipc::invite(to, fd).code();
+}
+
+base::scoped_fd connection_manager::take_dmabuf(const connection& c, std::uint64_t allocation) {
+  if (!meeting_point_) return {};
+  const ipc::invitation to{.to_instance = instance_,
+                           .from_instance = c.remote_instance,
+                           .to_connection = c.id,
+                           .from_connection = c.remote_id,
+                           .matter = allocation};
+  auto brought = meeting_point_->take(to);
+  return brought ? std::move(brought->memory) : base::scoped_fd();
 }
 
 void connection_manager::stop_sharing() {

@@ -141,6 +141,7 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
   h.data_window = data_window();
   h.control_window = wire::control_window;
   h.host = host_;
+  if (terms_.takes_dmabufs) h.flags |= wire::takes_dmabufs;
   set_address(h, name_);
   return h;
 }
@@ -262,6 +263,7 @@ void connection_manager::take_terms(connection& c, const hello& said) {
   c.remote_id = said.connection;
   c.remote_instance = said.instance;
   c.eager_limit = std::min(said.eager_limit, terms_.eager_limit);
+  c.peer_takes_dmabufs = said.flags & wire::takes_dmabufs;
 }
 
 }  // namespace gaudi::proto

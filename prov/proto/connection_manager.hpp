@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "base/scoped_fd.hpp"
 #include "core/inner_domain.hpp"
 #include "ipc/meeting_point.hpp"
 #include "proto/connection.hpp"
@@ -47,6 +48,7 @@ class connection_manager {
     std::uint32_t eager_limit;
     std::size_t rx_buffers;     // shared by all peers
     bool ipc;                   // share memory with peers on this host
+    bool takes_dmabufs;         // of these
     std::size_t slots = 0;      // that data for devices passes through there, each way
     std::size_t slot_size = 0;  // bytes
   };
@@ -82,6 +84,12 @@ class connection_manager {
   /// A message came on a connection whose own event was not read yet. False: it is not up after
   /// all.
   bool came_alive(connection& c);
+
+  /// Sends the dma-buf of one of our allocations to a peer that we share memory with; `fd` stays
+  /// the caller's. Errors of ipc::invite.
+  int send_dmabuf(const connection& c, std::uint64_t allocation, int fd);
+  /// What the peer says it has sent. None: it did not come.
+  base::scoped_fd take_dmabuf(const connection& c, std::uint64_t allocation);
 
   /// Closes a connection that is of no use any more; its observer is told.
   void fail(connection& c, int error);

@@ -51,6 +51,7 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       connection_manager::terms{.eager_limit = static_cast<std::uint32_t>(message_limit_),
                                 .rx_buffers = how_.rx_buffers,
                                 .ipc = how_.ipc,
+                                .takes_dmabufs = how_.ipc && how_.imports,
                                 .slots = shared_at_once * how_.staging_depth,
                                 .slot_size = how_.staging_chunk},
       static_cast<connection_observer&>(*this));

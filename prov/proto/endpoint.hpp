@@ -13,11 +13,13 @@
 #include "proto/address_vector.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
+#include "proto/given_dmabufs.hpp"
 #include "proto/operations.hpp"
 #include "proto/path_counters.hpp"
 #include "proto/receive.hpp"
 #include "proto/receive_context.hpp"
 #include "proto/transfer.hpp"
+#include "reg/import_cache.hpp"
 #include "reg/key_table.hpp"
 #include "reg/nic_loop.hpp"
 #include "reg/write_flush.hpp"
@@ -49,6 +51,10 @@ class endpoint final : private connection_observer, private address_vector::list
         nullptr;  // of the domain; null: devices get short messages by their engines
     reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
     bool ipc = false;                   // share memory with peers on this host
+    // With ipc: peers get the dma-bufs of device memory that our NIC does not reach, and theirs
+    // may.
+    bool passes_dmabufs = false;
+    reg::import_cache* imports = nullptr;  // of the domain; null: we take none of theirs
   };
 
   endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
@@ -189,6 +195,24 @@ class endpoint final : private connection_observer, private address_vector::list
   static void release_staging(buffer& b, buffer_pool& pool) noexcept;
   [[nodiscard]] bool links_may_sleep() const noexcept;
 
+  // passing.cpp
+  bool name_for_peer(const connection& c, const local_memory& memory, wire::rts_fields& rts) const;
+  [[nodiscard]] bool may_import(const connection& c, const local_memory& memory) const noexcept;
+  void start_import(connection& c, const wire::rts_fields& rts, transfer& t);
+  void go_on_importing(connection& c, transfer& t);
+  void ask_for_dmabuf(connection& c, const transfer& t);
+  void give_dmabuf(connection& c, const wire::dmabuf_ask_fields& asked);
+  int send_dmabuf(connection& c, const transfer& t, std::uint32_t segment,
+                  wire::dmabuf_fields& fields);
+  void take_dmabuf(connection& c, const wire::dmabuf_fields& sent);
+  base::result<reg::import_cache::user> import(const connection& c, const wire::dmabuf_fields& sent,
+                                               int fd);
+  void do_without_import(connection& c, transfer& t, int why);
+  int read_by_nic(transfer& t, work& w, void* bytes, void* descriptor, std::size_t length,
+                  const wire::segment& from);
+  void tell_of_freed();
+  void forget_freed(const connection& c, const wire::allocation_fields& told);
+
   // control.cpp
   template <class Fields>
   void send_control(connection& c, wire::kind what, std::uint8_t flags, Fields& fields,
@@ -219,6 +243,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void arrived_done(connection& c, buffer& b, std::size_t length);
   void arrived_event(connection& c, buffer& b, std::size_t length);
   void arrived_flush(connection& c, buffer& b, std::size_t length);
+  void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
   void repost(buffer& b);
   void consumed_data(connection& c);
@@ -248,13 +273,14 @@ class endpoint final : private connection_observer, private address_vector::list
   [[nodiscard]] bool wants_grant(const local_memory& memory) const noexcept;
   int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags);
   int expose(transfer& t, wire::rts_fields& rts, std::uint64_t access);
-  void start_sink(connection& c, const wire::rts_fields& rts, bool staged, transfer& t);
+  void start_sink(connection& c, const wire::rts_fields& rts, std::uint8_t flags, transfer& t);
+  void ask_to_write(connection& c, transfer& t);
   void grant_slots(transfer& t);
   void send_grant(connection& c, const transfer& t, wire::grant_fields& g, std::uint8_t flags);
   static std::size_t rts_size(const wire::rts_fields& rts) noexcept;
   void start_waiting_grants();
   static bool parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out,
-                        bool staged);
+                        std::uint8_t flags);
 
   // mover.cpp
   enum class issue_result {
@@ -267,6 +293,7 @@ class endpoint final : private connection_observer, private address_vector::list
                                 std::size_t length) const noexcept;
   void note_remainder(transfer& t) noexcept;
   issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
+  void count_piece(transfer& t, const local_memory::place& place, bool local, std::size_t length);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
   [[nodiscard]] std::size_t chunk_length(const transfer& t) const noexcept;
@@ -398,6 +425,7 @@ class endpoint final : private connection_observer, private address_vector::list
     int error;  // positive FI_E*
   };
   std::vector<local_copy> local_copies_;  // made, and not told yet
+  given_dmabufs given_;
 
   std::unique_ptr<connection_manager> connections_;
 };

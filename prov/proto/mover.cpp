@@ -95,8 +95,8 @@ bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
 
 endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
                                               std::size_t limit) {
-  const bool local = reaches(t, place.address(), remote_at(t, t.issued).address);
-  if (local) {
+  const bool local = !t.by_nic && reaches(t, place.address(), remote_at(t, t.issued).address);
+  if (local || t.by_nic) {
     // Each is copied at once: no more of them than is good for those who wait.
     if (t.in_flight != 0) return issue_result::waiting;
     limit = std::min(limit, local_copy_limit);
@@ -125,14 +125,22 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   }
   ++t.in_flight;
   t.issued += limit;
-  ++(local ? paths_.one_copy_ops : paths_.direct_ops);
-  (local ? paths_.one_copy_bytes : paths_.direct_bytes) += limit;
-  if (place.segment->on) {
-    ++paths_.zero_copy_ops;
-    paths_.zero_copy_bytes += limit;
-    if (t.moves == transfer::motion::pull) t.nic_wrote = true;
-  }
+  count_piece(t, place, local, limit);
   return issue_result::issued;
+}
+
+void endpoint::count_piece(transfer& t, const local_memory::place& place, bool local,
+                           std::size_t length) {
+  ++(local ? paths_.one_copy_ops : paths_.direct_ops);
+  (local ? paths_.one_copy_bytes : paths_.direct_bytes) += length;
+  if (t.by_nic) {
+    ++paths_.passed_ops;
+    paths_.passed_bytes += length;
+  }
+  if (!place.segment->on) return;
+  ++paths_.zero_copy_ops;
+  paths_.zero_copy_bytes += length;
+  if (t.moves == transfer::motion::pull) t.nic_wrote = true;
 }
 
 // A chunk stands for the copy, with none of the bytes.
@@ -204,6 +212,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
 int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                        std::size_t offset, std::uint32_t slot) {
   const wire::segment target = t.slots ? t.remote[slot] : remote_at(t, offset);
+  if (t.by_nic) return read_by_nic(t, w, bytes, descriptor, length, target);
   if (reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
     return copy_by_link(t, w, bytes, length, target.address);
   t.by_core = true;

@@ -22,6 +22,8 @@ struct path_counters {
   std::uint64_t shared_ops = 0;  // of the eager and staged ones: through memory shared with a peer
   std::uint64_t engine_ops = 0;  // within a device, by its engine: between endpoints of one process
   std::uint64_t engine_bytes = 0;
+  std::uint64_t passed_ops = 0;  // of the direct ones: by a dma-buf that a peer on this host passed
+  std::uint64_t passed_bytes = 0;
 };
 
 }  // namespace gaudi::proto

@@ -21,6 +21,7 @@ void endpoint::progress() {
   if (!stalled_.empty() || !unwritten_.empty() || !unposted_.empty()) retry_stalled();
   if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
   if (!doorbells_.empty()) ring_doorbells();
+  if (given_.any_freed()) tell_of_freed();
   connections_->poll();
 }
 
@@ -177,6 +178,8 @@ void endpoint::connections_ending() {
 
 void endpoint::connection_down(connection& c, int error) {
   std::erase(linked_, &c);
+  given_.forget_connection(c.id);
+  if (how_.imports) how_.imports->forget_peer(c.remote_instance);
   fail_posted(c, error);
   fail_queued(c, error);
   fail_transfers(c, error);

@@ -145,7 +145,7 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
   t->tell_peer = tell && c;
   t->memory.truncate(length);
   if (!m.rendezvous) return drain(*t, holder, payload);
-  start_sink(*c, *m.rts, m.flags & wire::staged, *t);
+  start_sink(*c, *m.rts, m.flags, *t);
   return true;
 }
 

@@ -7,9 +7,10 @@
 // with every kind of memory at either end: what the core reaches it moves itself, device memory
 // that it does not reach goes through chunks and slots, which are emptied to the sink's device and
 // given back. Between endpoints of one process the device itself copies. Of peers on one host that
-// one copies whom the kernel lets; if it lets neither, host memory goes through slots, too. In the
-// end the sink sends `done`, which ends the source's operation; before that, a source that wrote to
-// final memory sends `done` to the sink, which cannot know otherwise.
+// one copies whom the kernel lets; if it lets neither, host memory goes through slots, too; and
+// what only the sink's NIC reaches is pulled by that (passing.cpp). In the end the sink sends
+// `done`, which ends the source's operation; before that, a source that wrote to final memory sends
+// `done` to the sink, which cannot know otherwise.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -135,7 +136,7 @@ int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) {
   if (t.zero_copy && is_here(*t.on) && t.memory.only_on_device()) {
     name_for_engine(t.memory, rts);
   } else {
-    flags |= wire::staged;
+    flags |= t.zero_copy && name_for_peer(*t.on, t.memory, rts) ? wire::passed : wire::staged;
   }
   return 0;
 }
@@ -171,11 +172,11 @@ int endpoint::expose(transfer& t, wire::rts_fields& rts, std::uint64_t access) {
 }
 
 bool endpoint::parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out,
-                         bool staged) {
+                         std::uint8_t flags) {
   constexpr std::size_t fixed = offsetof(wire::rts_fields, segments);
   if (length < fixed) return false;
   std::memcpy(&out, bytes, std::min(length, sizeof out));
-  if (staged) return out.segment_count == 0;
+  if (flags & wire::staged) return out.segment_count == 0;
   if (out.segment_count > wire::max_segments ||
       length < fixed + out.segment_count * sizeof(wire::segment))
     return false;
@@ -188,17 +189,25 @@ bool endpoint::parse_rts(const std::byte* bytes, std::size_t length, wire::rts_f
 }
 
 // The transfer's memory is where the data goes, and its length what is wanted of it.
-void endpoint::start_sink(connection& c, const wire::rts_fields& rts, bool staged, transfer& t) {
+void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8_t flags,
+                          transfer& t) {
   t.peer_operation = rts.operation;
   t.tell_peer = true;
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
   if (t.length == 0) return finish(t, 0);
+  const bool staged = flags & wire::staged;
+  if (!staged && (flags & wire::passed)) return start_import(c, rts, t);
   t.by_engine = !staged && is_copied_by_engine(c, rts, t.memory);
   if (t.by_engine || (!staged && !is_kept_from_us(c, rts))) {
     t.moves = transfer::motion::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
     return move(t);
   }
+  ask_to_write(c, t);
+}
+
+// The source has to bring it.
+void endpoint::ask_to_write(connection& c, transfer& t) {
   const bool reached = t.zero_copy && t.memory.core_reaches(FI_REMOTE_WRITE);
   if (t.memory.on_device() ? !reached : is_kept_from_peer(c)) return grant_slots(t);
 

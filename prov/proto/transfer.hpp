@@ -12,6 +12,7 @@
 #include "proto/request.hpp"
 #include "proto/wire.hpp"
 #include "proto/work.hpp"
+#include "reg/import_cache.hpp"
 
 namespace gaudi::proto {
 
@@ -61,6 +62,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool tell_peer = false;  // send `done` to peer_operation at the end
   bool delivery = false;   // writes of the core itself end when they are in the peer's memory
   bool by_engine = false;  // pull: the device copies from memory of its own to its own
+  bool by_nic = false;     // pull: our NIC reads the peer's device memory by its dma-buf
   bool zero_copy = true;   // the core may have what it reaches of our device memory
   bool nic_wrote = false;  // to our device memory: flush before that is reported
   bool for_peer = false;   // an RMA operation of the peer on a region of ours
@@ -80,7 +82,8 @@ struct transfer : boost::intrusive::list_base_hook<> {
 
   std::vector<wire::segment> remote;  // the peer's memory, or its slots
   std::vector<std::uint32_t> free_slots;
-  std::vector<buffer*> own_slots;       // fill: ours, by slot number
+  std::vector<buffer*> own_slots;                 // fill: ours, by slot number
+  std::vector<reg::import_cache::user> imported;  // by_nic: of each segment in `remote`
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
   std::uint64_t event_data = 0;         // direct RMA write with remote CQ data
   bool has_event = false;

@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 6;
+inline constexpr std::uint16_t version = 7;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -32,6 +32,9 @@ enum class kind : std::uint8_t {
   done = 21,        // done_fields: an operation of the receiver of this message ended
   event = 22,       // event_fields: remote CQ data of a direct RMA write
   flush = 23,       // event_fields: make a direct RMA write visible to the device, then say done
+  ask_dmabuf = 24,  // dmabuf_ask_fields: a sink on the same host wants the dma-buf of a source
+  dmabuf = 25,      // dmabuf_fields: it was sent to the sink's ipc::meeting_point, or cannot be had
+  freed = 26,       // allocation_fields: one whose dma-buf the receiver of this message has
   // Neither: only the header, always accepted.
   credit = 32,
 };
@@ -48,6 +51,7 @@ enum header_flags : std::uint8_t {
   direct = 1 << 4,     // grant: the segments are final memory, not staging slots
   by_core = 1 << 5,    // on the core connection although the peers share memory: behind RMA there
   shared = 1 << 6,     // grant: the segments' addresses are numbers of slots in shared memory
+  passed = 1 << 7,     // rts: the segments' keys are numbers of allocations, to ask for as dma-bufs
 };
 
 struct header {
@@ -134,6 +138,32 @@ struct grant_fields {
   segment segments[max_slots];  // segment_count of them travel
 };
 
+struct dmabuf_ask_fields {
+  header head;
+  std::uint64_t source_operation;  // with wire::passed in its rts
+  std::uint64_t sink_operation;
+  std::uint32_t segment;  // of the rts
+  std::uint32_t reserved;
+};
+static_assert(sizeof(dmabuf_ask_fields) == 32);
+
+struct dmabuf_fields {
+  header head;
+  std::uint64_t sink_operation;
+  std::uint64_t allocation;
+  std::uint64_t offset;   // of its first byte in the dma-buf
+  std::uint64_t length;   // of it
+  std::uint64_t address;  // the source's, of the dma-buf's first byte
+  std::int32_t status;    // 0 or a positive FI_E* code: nothing was sent
+  std::uint32_t reserved;
+};
+static_assert(sizeof(dmabuf_fields) == 56);
+
+struct allocation_fields {
+  header head;
+  std::uint64_t allocation;
+};
+
 struct chunk_fields {
   header head;
   std::uint64_t operation;  // at the receiver of this message
@@ -172,6 +202,7 @@ static_assert(sizeof(hello) == 52);
 
 enum hello_flags : std::uint8_t {
   shares_memory = 1 << 0,  // an answer: a segment is on its way, the connection's packets go there
+  takes_dmabufs = 1 << 1,  // of device memory of peers that it shares memory with
 };
 
 /// Control messages that an endpoint takes from each peer at once.

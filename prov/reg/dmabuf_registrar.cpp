@@ -18,20 +18,27 @@ constexpr std::uint64_t remote_access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 }  // namespace
 
-dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
-                               const device::location& where, std::uint64_t access) {
-  if (!core.takes_dmabufs()) return {{}, -FI_EOPNOTSUPP, explain_old_libfabric()};
-  const auto dmabuf = on.export_dmabuf(where.base, where.len);
-  if (!dmabuf) return {{}, dmabuf.code(), explain_no_export(dmabuf.code())};
+base::result<exported_allocation> export_allocation(device::device& on,
+                                                    const device::location& where) {
+  auto dmabuf = on.export_dmabuf(where.base, where.len);
+  if (!dmabuf) return dmabuf.failure();
   // Whole pages, as the exporter hands them out; allocations begin on one, adopted ranges may not.
   const std::uint64_t before = dmabuf->offset % page_size;
   const std::uint64_t first = dmabuf->offset - before;
   const std::uint64_t whole = (before + where.len + page_size - 1) & ~(page_size - 1);
-  auto mr = core.register_dmabuf({.fd = dmabuf->fd.get(),
-                                  .offset = first,
-                                  .length = std::min(whole, where.map_len - first),
-                                  .base_addr = dmabuf->base_addr},
-                                 local_access | (access & remote_access));
+  const core::dmabuf_range range{.fd = dmabuf->fd.get(),
+                                 .offset = first,
+                                 .length = std::min(whole, where.map_len - first),
+                                 .base_addr = dmabuf->base_addr};
+  return exported_allocation{std::move(dmabuf->fd), range};
+}
+
+dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
+                               const device::location& where, std::uint64_t access) {
+  if (!core.takes_dmabufs()) return {{}, -FI_EOPNOTSUPP, explain_old_libfabric()};
+  const auto exported = export_allocation(on, where);
+  if (!exported) return {{}, exported.code(), explain_no_export(exported.code())};
+  auto mr = core.register_dmabuf(exported->range, local_access | (access & remote_access));
   if (!mr) return {{}, mr.code(), explain_refusal(mr.code())};
   return {*std::move(mr), 0};
 }

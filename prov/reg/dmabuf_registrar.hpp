@@ -7,6 +7,7 @@
 
 #include "base/params.hpp"
 #include "base/result.hpp"
+#include "base/scoped_fd.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
 #include "device/free_watchers.hpp"
@@ -21,6 +22,17 @@ struct dmabuf_attempt {
   int code;              ///< 0, or -FI_E*
   dmabuf_refusal why{};  ///< where it failed
 };
+
+/// A dma-buf with the part of it that a NIC is to know.
+struct exported_allocation {
+  base::scoped_fd fd;
+  core::dmabuf_range range;  ///< of `fd`
+};
+
+/// Exports the allocation at `where`, for the NIC of whichever process. Errors are
+/// device::export_dmabuf's.
+base::result<exported_allocation> export_allocation(device::device& on,
+                                                    const device::location& where);
 
 /// Exports the allocation at `where` and registers it with the NIC of `core` for all local
 /// operations and for those of FI_REMOTE_READ | FI_REMOTE_WRITE that are set in `access`. The

@@ -20,11 +20,18 @@ class nic_loop {
  public:
   explicit nic_loop(core::inner_domain& core) noexcept : core_(core) {}
 
-  /// As core::loopback::read. After an error each further call fails with the same.
-  base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
-                          std::uint64_t key) {
+  /// Whether there is such a connection; the first call makes it (core::loopback::open). After an
+  /// error each further call of either function fails with the same.
+  base::result<void> connect() {
     if (failure_ == 0 && !connected_) open();
     if (failure_ != 0) return base::error{failure_};
+    return {};
+  }
+
+  /// As core::loopback::read.
+  base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
+                          std::uint64_t key) {
+    if (const auto there = connect(); !there) return there;
     const auto done = connected_->read(to, descriptor, length, address, key);
     if (!done) {
       failure_ = done.code();

@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "ipc/host_identity.hpp"
 
@@ -195,6 +197,34 @@ TEST(meeting_point, gives_each_connection_what_came_for_it) {
   EXPECT_EQ(next_packet(**taken), "the second");
   EXPECT_FALSE(point->take(to(instance, 2)).has_value()) << "only once";
   EXPECT_TRUE(point->take(to(instance, 1)).has_value());
+}
+
+// Segment and dma-bufs of one connection do not stand for each other, and keep when the sender has
+// hung up.
+TEST(meeting_point, gives_each_matter_of_a_connection_its_own) {
+  const auto instance = new_instance();
+  auto point = meeting_point::open(instance);
+  ASSERT_TRUE(point);
+  const auto about = [&](std::uint64_t matter) {
+    auto says = to(instance);
+    says.matter = matter;
+    return says;
+  };
+  std::vector<base::scoped_fd> files;
+  for (const std::uint64_t matter : {7, 8}) {
+    files.emplace_back(::memfd_create("a dma-buf", MFD_CLOEXEC));
+    ASSERT_TRUE(invite(about(matter), files.back().get()));
+  }
+  EXPECT_FALSE(point->take(about(0)).has_value());
+  for (const std::uint64_t matter : {8, 7}) {
+    const auto came = point->take(about(matter));
+    ASSERT_TRUE(came.has_value());
+    struct stat sent {};
+    struct stat got {};
+    ::fstat(files[matter - 7].get(), &sent);
+    ::fstat(came->memory.get(), &got);
+    EXPECT_EQ(sent.st_ino, got.st_ino);
+  }
 }
 
 // connect(2) and sendmsg(2) are two calls: another's invitation may be looked for between them.

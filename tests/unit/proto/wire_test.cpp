@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_6_has_it) {
-  ASSERT_EQ(version, 6);
+TEST(wire, every_field_is_where_version_7_has_it) {
+  ASSERT_EQ(version, 7);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -33,6 +33,11 @@ TEST(wire, every_field_is_where_version_6_has_it) {
   EXPECT_EQ(offsetof(chunk_fields, length), 24U);
   EXPECT_EQ(sizeof(chunk_fields), 32U);
   EXPECT_EQ(sizeof(event_fields), 32U);
+  EXPECT_EQ(offsetof(dmabuf_ask_fields, segment), 24U);
+  EXPECT_EQ(offsetof(dmabuf_fields, allocation), 16U);
+  EXPECT_EQ(offsetof(dmabuf_fields, address), 40U);
+  EXPECT_EQ(offsetof(dmabuf_fields, status), 48U);
+  EXPECT_EQ(sizeof(allocation_fields), 16U);
   EXPECT_EQ(offsetof(hello, version), 4U);
   EXPECT_EQ(offsetof(hello, reason), 6U);
   EXPECT_EQ(offsetof(hello, instance), 16U);
@@ -55,8 +60,9 @@ TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
 TEST(wire, what_answers_is_control_and_what_asks_is_data) {
   for (const kind k : {kind::eager, kind::rts, kind::write, kind::write_rts, kind::read})
     EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
-  for (const kind k : {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free,
-                       kind::done, kind::event, kind::flush, kind::credit})
+  for (const kind k :
+       {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free, kind::done,
+        kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf, kind::freed, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
 }
 

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device/device.hpp"
+#include "device/free_watchers.hpp"
+
+namespace gaudi::proto {
+
+/// The allocations whose dma-bufs peers got from us: they want to know when one is freed, as their
+/// NIC keeps it mapped until then. The caller holds the domain lock; frees come from any thread.
+class given_dmabufs final : private device::free_watcher {
+ public:
+  struct gift {
+    std::uint64_t allocation;  ///< device::location::generation
+    std::uint32_t connection;  ///< that it went by
+    bool freed = false;
+  };
+
+  given_dmabufs() = default;
+  ~given_dmabufs() override;
+  given_dmabufs(const given_dmabufs&) = delete;
+  given_dmabufs& operator=(const given_dmabufs&) = delete;
+
+  /// Notes that an allocation of `on`, which is not being freed, went by a connection. Throws
+  /// std::bad_alloc.
+  void add(device::device& on, std::uint64_t allocation, std::uint32_t connection);
+  [[nodiscard]] bool has(std::uint64_t allocation, std::uint32_t connection) const;
+  void forget_connection(std::uint32_t connection) noexcept;
+
+  [[nodiscard]] bool any_freed() const noexcept {
+    return any_freed_.load(std::memory_order_relaxed);
+  }
+  /// Those that have been freed since; they are not known here any more.
+  std::vector<gift> take_freed();
+
+ private:
+  void leaving(std::uint64_t generation) noexcept override;
+
+  std::vector<std::shared_ptr<device::device>> watched_;
+  mutable std::mutex mutex_;
+  std::vector<gift> gifts_;
+  std::atomic<bool> any_freed_{false};
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Device memory that its own process's NIC does not reach, and that of a peer on this host may: a
+// source names its allocations, the sink asks for their dma-bufs, registers them with its own NIC
+// and lets that read. It keeps them for the next transfer, until the source tells that they are
+// freed. What comes to nothing is staged.
+#include <rdma/fi_errno.h>
+
+#include <utility>
+
+#include "base/log.hpp"
+#include "proto/endpoint.hpp"
+#include "reg/dmabuf_registrar.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+// Shorter ones are staged sooner than the NIC learns of their memory.
+constexpr std::size_t least_to_pass = std::size_t{128} * 1024;
+
+}  // namespace
+
+// At the source: names the allocations of memory that is all on devices. False: it is not passed.
+bool endpoint::name_for_peer(const connection& c, const local_memory& memory,
+                             wire::rts_fields& rts) const {
+  using base::rendezvous_choice;
+  const bool pulled =
+      how_.rendezvous == rendezvous_choice::automatic || how_.rendezvous == rendezvous_choice::read;
+  if (!how_.passes_dmabufs || !c.link || !c.peer_takes_dmabufs || !pulled ||
+      !memory.only_on_device())
+    return false;
+  bool known = memory.length() >= least_to_pass;
+  for (std::size_t i = 0; i < memory.count(); ++i) {
+    const local_segment& s = memory[i];
+    if (s.length == 0) continue;
+    const auto where = s.on->find(s.address, s.length);
+    if (!where) return false;
+    known = known || given_.has(where->generation, c.id);
+    rts.segments[rts.segment_count++] = {s.address, where->generation, s.length};
+  }
+  if (!known) rts.segment_count = 0;
+  return known;
+}
+
+// At the sink. Whether our NIC may be tried.
+bool endpoint::may_import(const connection& c, const local_memory& memory) const noexcept {
+  return how_.imports && c.link && !c.takes_nothing && memory.core_reaches(0) &&
+         how_.rendezvous != base::rendezvous_choice::staged;
+}
+
+void endpoint::start_import(connection& c, const wire::rts_fields& rts, transfer& t) {
+  if (!may_import(c, t.memory)) return ask_to_write(c, t);
+  t.by_nic = true;
+  t.remote.assign(rts.segments, rts.segments + rts.segment_count);
+  go_on_importing(c, t);
+}
+
+void endpoint::go_on_importing(connection& c, transfer& t) {
+  while (t.imported.size() < t.remote.size()) {
+    const wire::segment& s = t.remote[t.imported.size()];
+    auto known = how_.imports->find({c.remote_instance, s.key});
+    if (!known) return ask_for_dmabuf(c, t);
+    if (!known->holds(s.address, s.length)) return malformed(c, "rendezvous (allocation)");
+    t.imported.push_back(std::move(known));
+  }
+  for (std::size_t i = 0; i < t.remote.size(); ++i) t.remote[i].key = t.imported[i]->mr.key();
+  t.moves = transfer::motion::pull;
+  move(t);
+}
+
+void endpoint::ask_for_dmabuf(connection& c, const transfer& t) {
+  wire::dmabuf_ask_fields fields{};
+  fields.source_operation = t.peer_operation;
+  fields.sink_operation = t.id;
+  fields.segment = static_cast<std::uint32_t>(t.imported.size());
+  send_control(c, wire::kind::ask_dmabuf, 0, fields, sizeof fields);
+}
+
+// Only what the source's own operation sends is given away.
+void endpoint::give_dmabuf(connection& c, const wire::dmabuf_ask_fields& asked) {
+  wire::dmabuf_fields fields{};
+  fields.sink_operation = asked.sink_operation;
+  const transfer* const t = transfers_.find(asked.source_operation);
+  const bool named = c.link && t && t->on == &c && !t->ending && t->is == transfer::role::source &&
+                     t->moves == transfer::motion::none;
+  fields.status = named ? -send_dmabuf(c, *t, asked.segment, fields) : FI_ENOENT;
+  send_control(c, wire::kind::dmabuf, 0, fields, sizeof fields);
+}
+
+int endpoint::send_dmabuf(connection& c, const transfer& t, std::uint32_t segment,
+                          wire::dmabuf_fields& fields) {
+  for (std::size_t i = 0; i < t.memory.count(); ++i) {
+    const local_segment& s = t.memory[i];
+    if (s.length == 0) continue;
+    if (segment-- != 0) continue;
+    const auto where = s.on ? s.on->find(s.address, s.length)
+                            : base::result<device::location>(base::error{-FI_EACCES});
+    if (!where) return where.code();
+    const auto exported = reg::export_allocation(*s.on, *where);
+    if (!exported) return exported.code();
+    fields.allocation = where->generation;
+    fields.offset = exported->range.offset;
+    fields.length = exported->range.length;
+    fields.address = exported->range.base_addr;
+    given_.add(*s.on, where->generation, c.id);
+    return connections_->send_dmabuf(c, where->generation, exported->range.fd);
+  }
+  return -FI_EINVAL;
+}
+
+void endpoint::take_dmabuf(connection& c, const wire::dmabuf_fields& sent) {
+  // Taken by whoever asked, also where nobody wants it any more.
+  const base::scoped_fd fd =
+      sent.status == 0 ? connections_->take_dmabuf(c, sent.allocation) : base::scoped_fd();
+  transfer* const t = transfers_.find(sent.sink_operation);
+  if (!t || t->on != &c || t->ending || !t->by_nic || t->moves != transfer::motion::none) return;
+  if (!fd) return do_without_import(c, *t, sent.status ? -sent.status : -FI_ENODATA);
+  const wire::segment& wanted = t->remote[t->imported.size()];
+  auto got = import(c, sent, fd.get());
+  if (!got) return do_without_import(c, *t, got.code());
+  if (sent.allocation != wanted.key || !(*got)->holds(wanted.address, wanted.length))
+    return malformed(c, "dma-buf (allocation)");
+  t->imported.push_back(*std::move(got));
+  go_on_importing(c, *t);
+}
+
+base::result<reg::import_cache::user> endpoint::import(const connection& c,
+                                                       const wire::dmabuf_fields& sent, int fd) {
+  if (const auto loop = how_.loop->connect(); !loop) return loop.failure();
+  return how_.imports->add(
+      {c.remote_instance, sent.allocation},
+      {.fd = fd, .offset = sent.offset, .length = sent.length, .base_addr = sent.address});
+}
+
+void endpoint::do_without_import(connection& c, transfer& t, int why) {
+  if (!std::exchange(c.takes_nothing, true))
+    GAUDI_INFO(MR,
+               "this NIC does not read the device memory of %s by its dma-buf: %s; it goes through "
+               "host memory\n",
+               c.remote->name.to_string().c_str(), fi_strerror(-why));
+  t.by_nic = false;
+  t.remote.clear();
+  t.imported.clear();
+  ask_to_write(c, t);
+}
+
+int endpoint::read_by_nic(transfer& t, work& w, void* bytes, void* descriptor, std::size_t length,
+                          const wire::segment& from) {
+  const auto done = how_.loop->read(bytes, descriptor, length, from.address, from.key);
+  list_posted(*t.on, w);
+  local_copies_.push_back({&w, length, -done.code()});
+  return 0;
+}
+
+void endpoint::tell_of_freed() {
+  for (const given_dmabufs::gift& g : given_.take_freed()) {
+    connection* const c = connections_->find(g.connection);
+    if (!c) continue;
+    wire::allocation_fields fields{};
+    fields.allocation = g.allocation;
+    send_control(*c, wire::kind::freed, 0, fields, sizeof fields);
+  }
+}
+
+void endpoint::forget_freed(const connection& c, const wire::allocation_fields& told) {
+  if (how_.imports) how_.imports->forget({c.remote_instance, told.allocation});
+}
+
+}  // namespace gaudi::proto
