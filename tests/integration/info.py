@@ -36,6 +36,8 @@ code, facts = document()
 expect(code == 0 and "verdict" not in facts, "a plain listing")
 expect([d["name"] for d in facts["devices"]] == ["simulated Gaudi2"] * 2, "two simulated devices")
 expect([d["state"] for d in facts["devices"]] == ["free"] * 2, "both free: the listing opens none")
+expect([d["owner_mode"] for d in facts["devices"]] == ["owner"] * 2, "the provider would own both")
+expect([d["holders"] for d in facts["devices"]] == [[], []], "nobody holds them")
 expect(facts["devices"][1]["hbm_free"] == facts["devices"][1]["hbm_total"] > 0, "memory")
 expect(facts["software"]["provider_found"], "libfabric finds the provider")
 given = {p["name"] for p in facts["parameters"] if p["given"]}
@@ -44,6 +46,18 @@ expect(given == {"FI_GAUDI_HLTHUNK"}, f"parameters that were given: {given}")
 code, facts = document(FI_GAUDI_CORE="tcp", FI_GAUDI_RNDV="write")
 expect(facts["software"]["core"] == "tcp", "the core that was chosen")
 expect([p["value"] for p in facts["parameters"] if p["name"] == "FI_GAUDI_RNDV"] == ["write"], "a value given")
+
+# Another process opens the second one, and closes it when its standard input ends.
+HOLD = f"import ctypes; ctypes.CDLL('{LIBRARY}').hlthunk_open_by_module_id(1); print('open', flush=True); input()"
+with subprocess.Popen([sys.executable, "-c", HOLD], env={**os.environ, "HLSIM_DIR": DEVICES.name, "HLSIM_DEVICES": "2"},
+                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+    expect(holder.stdout.readline() == "open\n", "another process opens a device")
+    code, facts = document()
+    text = run()
+    holder.communicate("\n")
+expect([d["owner_mode"] for d in facts["devices"]] == ["owner", "other process"], "one is taken")
+expect([h["pid"] for h in facts["devices"][1]["holders"]] == [holder.pid], "by whom")
+expect(f"process {holder.pid} ({facts['devices'][1]['holders'][0]['command']})\n" in text.stdout, "by whom, as text")
 
 doctor = [("a bad parameter", 30, {"FI_GAUDI_RNDV": "x"}),
           ("a provider that is hidden", 31, {"FI_PROVIDER": "^gaudi"}),

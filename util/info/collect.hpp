@@ -11,9 +11,9 @@
 namespace gaudi::info {
 
 /// Looks at control nodes only: no device is opened for computing. Real devices' places come from
-/// `sysfs`; the stand-in's are on no bus.
-std::vector<device_fact> collect_devices(const hl::thunk& thunk,
-                                         const std::filesystem::path& sysfs);
+/// `sysfs`, the processes that use a device from `proc`; the stand-in's are on no bus.
+std::vector<device_fact> collect_devices(const hl::thunk& thunk, const std::filesystem::path& sysfs,
+                                         const std::filesystem::path& proc);
 
 /// The RDMA devices below `sysfs`, in the order of their names.
 std::vector<nic_fact> collect_nics(const std::filesystem::path& sysfs);

@@ -2,11 +2,13 @@
 #include <rdma/fi_errno.h>
 
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "collect.hpp"
 #include "device/generation.hpp"
 #include "device/sysfs.hpp"
+#include "holders.hpp"
 
 namespace gaudi::info {
 namespace {
@@ -44,12 +46,19 @@ const char* text_of(hl::device_status status) {
   return "unknown state";
 }
 
-std::string state_of(const hl::thunk& thunk, int fd) {
+void look_at_state(const hl::thunk& thunk, int fd, device_fact& fact) {
   const auto status = thunk.status(fd);
-  if (!status) return fi_strerror(-status.code());
+  fact.state = status ? text_of(*status) : fi_strerror(-status.code());
+  if (!status || *status != hl::device_status::operational) return;
   const auto used = thunk.in_use(fd);
-  if (*status == hl::device_status::operational && used && *used) return "in use";
-  return text_of(*status);
+  fact.mode = used && *used ? owner_mode::other_process : owner_mode::owner;
+  if (fact.mode == owner_mode::other_process) fact.state = "in use";
+}
+
+/// The path by which this process opened it.
+std::filesystem::path path_of(int fd) {
+  std::error_code failure;
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), failure);
 }
 
 std::string name_of(const hl::thunk& thunk, int fd) {
@@ -60,11 +69,9 @@ std::string name_of(const hl::thunk& thunk, int fd) {
 }
 
 device_fact look_at(const hl::thunk& thunk, int fd, int index, const std::filesystem::path& sysfs) {
-  device_fact fact{.index = index,
-                   .name = name_of(thunk, fd),
-                   .bus_id = {},
-                   .place = {},
-                   .state = state_of(thunk, fd)};
+  device_fact fact{
+      .index = index, .name = name_of(thunk, fd), .bus_id = {}, .place = {}, .state = {}};
+  look_at_state(thunk, fd, fact);
   if (thunk.simulated().empty()) {
     // Before the library, which takes an odd-numbered card for its neighbour on newer kernels.
     if (auto id = device::sysfs(sysfs.string()).bus_id_of_index(index)) fact.bus_id = *id;
@@ -84,8 +91,8 @@ device_fact look_at(const hl::thunk& thunk, int fd, int index, const std::filesy
 
 }  // namespace
 
-std::vector<device_fact> collect_devices(const hl::thunk& thunk,
-                                         const std::filesystem::path& sysfs) {
+std::vector<device_fact> collect_devices(const hl::thunk& thunk, const std::filesystem::path& sysfs,
+                                         const std::filesystem::path& proc) {
   std::vector<device_fact> found;
   const auto count = thunk.device_count();
   if (!count) return found;
@@ -93,7 +100,10 @@ std::vector<device_fact> collect_devices(const hl::thunk& thunk,
     const auto fd = thunk.open_control(index);
     if (!fd) continue;  // indices may have gaps
     const control_node node(thunk, *fd);
-    found.push_back(look_at(thunk, node.fd(), index, sysfs));
+    device_fact fact = look_at(thunk, node.fd(), index, sysfs);
+    if (fact.mode == owner_mode::other_process)
+      fact.holders = holders_of(compute_node_of(path_of(node.fd())), proc);
+    found.push_back(std::move(fact));
   }
   return found;
 }

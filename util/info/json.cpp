@@ -13,6 +13,24 @@ namespace {
 
 using nlohmann::json;
 
+const char* text_of(owner_mode mode) {
+  switch (mode) {
+    case owner_mode::owner:
+      return "owner";
+    case owner_mode::other_process:
+      return "other process";
+    case owner_mode::none:
+      break;
+  }
+  return "none";
+}
+
+json holders(const device_fact& d) {
+  json list = json::array();
+  for (const auto& h : d.holders) list.push_back({{"pid", h.pid}, {"command", h.command}});
+  return list;
+}
+
 json devices(const report& r) {
   json list = json::array();
   for (const auto& d : r.devices)
@@ -24,7 +42,9 @@ json devices(const report& r) {
                     {"module_id", d.module_id},
                     {"hbm_total", d.hbm_total},
                     {"hbm_free", d.hbm_free},
-                    {"state", d.state}});
+                    {"state", d.state},
+                    {"owner_mode", text_of(d.mode)},
+                    {"holders", holders(d)}});
   return list;
 }
 

@@ -29,7 +29,7 @@ report collect(const options& chosen) {
   r.parameters = collect_parameters();
   const auto loaded = hl::thunk::load(base::params::get().hlthunk);
   const std::shared_ptr<const hl::thunk> thunk = loaded ? *loaded : nullptr;
-  if (thunk) r.devices = collect_devices(*thunk, chosen.sysfs);
+  if (thunk) r.devices = collect_devices(*thunk, chosen.sysfs, "/proc");
   r.nics = collect_nics(chosen.sysfs);
   r.software = collect_software(thunk.get());
   if (chosen.doctor) probe(thunk, r);

@@ -12,6 +12,19 @@
 
 namespace gaudi::info {
 
+/// A process that has a device open for computing.
+struct holder {
+  int pid = 0;
+  std::string command;  ///< its short name, as ps shows it, in printable ASCII
+};
+
+/// Whose a device is: it can be opened by one process at a time.
+enum class owner_mode {
+  owner,          ///< nobody's: the provider would open it and be its owner
+  other_process,  ///< open in another process, and not to be had by the provider
+  none,           ///< nobody can open it, or not now
+};
+
 /// A Gaudi as its control node shows it.
 struct device_fact {
   int index = 0;
@@ -22,6 +35,8 @@ struct device_fact {
   std::uint64_t hbm_total = 0;  ///< bytes
   std::uint64_t hbm_free = 0;   ///< bytes
   std::string state;            ///< "free", "in use", "in reset", ..., or why it is not known
+  owner_mode mode = owner_mode::none;
+  std::vector<holder> holders{};  ///< of other_process, as far as this user may see them
 };
 
 /// An RDMA device as sysfs shows it.

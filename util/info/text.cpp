@@ -37,20 +37,33 @@ void print_wrapped(const std::string& text) {
   fmt::print(" {}\n", line);
 }
 
+/// "process 4711 (python3) and 1 more"
+std::string owner_text(const device_fact& d) {
+  if (d.mode == owner_mode::owner) return "none; the provider would open it (owner mode)";
+  if (d.mode == owner_mode::none) return "-";
+  if (d.holders.empty()) return "a process that cannot be seen from here";
+  const holder& first = d.holders.front();
+  const std::string others =
+      d.holders.size() > 1 ? fmt::format(" and {} more", d.holders.size() - 1) : "";
+  return fmt::format("process {} ({}){}", first.pid, first.command, others);
+}
+
 void print_devices(const report& r) {
   fmt::print("Gaudis\n");
   if (r.devices.empty()) {
     fmt::print("  none\n\n");
     return;
   }
-  fmt::print("  {:<5} {:<16} {:<12} {:>4} {:>6} {:>18}  {}\n", "index", "name", "PCI", "NUMA",
-             "module", "HBM free/total GiB", "state");
+  fmt::print("  {:<5} {:<16} {:<12} {:>4} {:>6} {:>18}\n", "index", "name", "PCI", "NUMA", "module",
+             "HBM free/total GiB");
   for (const auto& d : r.devices)
-    fmt::print("  {:<5} {:<16} {:<12} {:>4} {:>6} {:>18}  {}\n", d.index, d.name, or_dash(d.bus_id),
+    fmt::print("  {:<5} {:<16} {:<12} {:>4} {:>6} {:>18}\n", d.index, d.name, or_dash(d.bus_id),
                node_text(d.place.numa_node), d.module_id,
                fmt::format("{:.1f} / {:.1f}", static_cast<double>(d.hbm_free) / gib,
-                           static_cast<double>(d.hbm_total) / gib),
-               d.state);
+                           static_cast<double>(d.hbm_total) / gib));
+  fmt::print("\n  {:<5} {:<16} {}\n", "index", "state", "owner");
+  for (const auto& d : r.devices)
+    fmt::print("  {:<5} {:<16} {}\n", d.index, d.state, owner_text(d));
   fmt::print("\n");
 }
 

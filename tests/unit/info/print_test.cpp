@@ -38,7 +38,9 @@ report server() {
                          .module_id = 3,
                          .hbm_total = std::uint64_t{96} << 30,
                          .hbm_free = std::uint64_t{95} << 30,
-                         .state = "in use"});
+                         .state = "in use",
+                         .mode = owner_mode::other_process,
+                         .holders = {{.pid = 4194304, .command = "fifteen_letters"}}});
   r.probed = true;
   for (std::size_t nic = 0; nic < r.nics.size(); ++nic)
     r.probes.push_back({.device = 0,
@@ -70,6 +72,24 @@ TEST(text, shows_distance_and_path_of_each_pair) {
               testing::ContainsRegex("gaudi7 +SYS +SYS +SYS +SYS +SYS +NODE +NODE +PIX +PIX"));
 }
 
+TEST(text, tells_whose_each_device_is) {
+  report r = server();
+  r.devices.resize(4);
+  r.devices[0].holders.push_back({.pid = 4194305, .command = "another"});
+  r.devices[1].holders.clear();
+  r.devices[2].state = "free";
+  r.devices[2].mode = owner_mode::owner;
+  r.devices[2].holders.clear();
+  r.devices[3].state = "needs a reset";
+  r.devices[3].mode = owner_mode::none;
+  EXPECT_THAT(
+      text_of(r),
+      testing::HasSubstr("  0     in use           process 4194304 (fifteen_letters) and 1 more\n"
+                         "  1     in use           a process that cannot be seen from here\n"
+                         "  2     free             none; the provider would open it (owner mode)\n"
+                         "  3     needs a reset    -\n"));
+}
+
 TEST(text, says_so_where_there_is_nothing) {
   const std::string text = text_of(report{});
   EXPECT_THAT(text, testing::HasSubstr("Gaudis\n  none\n"));
@@ -85,6 +105,9 @@ TEST(json, is_a_document_with_all_pairs) {
   std::fflush(stdout);
   const auto document = nlohmann::json::parse(testing::internal::GetCapturedStdout());
   EXPECT_EQ(document["devices"].size(), 8U);
+  EXPECT_EQ(document["devices"][0]["owner_mode"], "other process");
+  EXPECT_EQ(document["devices"][0]["holders"],
+            nlohmann::json::parse(R"([{"pid": 4194304, "command": "fifteen_letters"}])"));
   EXPECT_EQ(document["nics"].size(), 9U);
   EXPECT_EQ(document["ways"].size(), 72U);
   EXPECT_EQ(document["ways"][0]["distance"], "PIX");
