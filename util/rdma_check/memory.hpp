@@ -33,6 +33,7 @@ class memory {
   /// who refused it and what to do.
   memory(ibv_pd* pd, const gaudi_device* gaudi, std::size_t size);
 
+  bool on_device() const { return gaudi_ != nullptr; }
   std::uint64_t address() const { return address_; }
   std::size_t length() const { return length_; }
   std::uint32_t lkey() const { return mr_->lkey; }

@@ -17,7 +17,8 @@ constexpr const char* description =
     "Checks RDMA between two machines with libibverbs and librdmacm alone, from and to host or\n"
     "Gaudi memory, and verifies every byte. Start it without an address on one side (the server),\n"
     "with the server's address on the other. The client's options decide what runs; each side\n"
-    "chooses its own --memory.\n";
+    "chooses its own --memory. What a NIC wrote to a Gaudi is flushed before it is verified: the\n"
+    "NIC reads the last byte back.\n";
 constexpr const char* exit_status =
     "\nExit status: 0 all verified, 1 contents differ, 2 bad option, 3 no RDMA device or no\n"
     "connection, 4 dma-bufs refused, 5 no Gaudi, 6 an RDMA operation failed";

@@ -46,7 +46,8 @@ void to_json(nlohmann::json& j, const row& r) {
          {"max", r.latency.max}}},
        {"megabytes_per_second", r.megabytes_per_second},
        {"verified", r.difference.empty()},
-       {"difference", r.difference}};
+       {"difference", r.difference},
+       {"flushes", r.flushes}};
 }
 
 void from_json(const nlohmann::json& j, row& r) {
@@ -62,6 +63,7 @@ void from_json(const nlohmann::json& j, row& r) {
   latency.at("max").get_to(r.latency.max);
   j.at("megabytes_per_second").get_to(r.megabytes_per_second);
   j.at("difference").get_to(r.difference);
+  j.at("flushes").get_to(r.flushes);
 }
 
 bool outcome::contents_right() const {

@@ -29,6 +29,7 @@ struct row {
   perf::latency_summary latency;
   double megabytes_per_second = 0;  ///< 10^6 bytes
   std::string difference;           ///< empty: verified
+  std::uint64_t flushes = 0;        ///< reads that had a NIC's writes arrive in device memory
 };
 
 void to_json(nlohmann::json& j, const row& r);

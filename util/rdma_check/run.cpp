@@ -18,7 +18,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Of the conversation between the two programs.
-constexpr int protocol_version = 1;
+constexpr int protocol_version = 2;
 
 /// The connections to the peer.
 struct meeting {
@@ -36,7 +36,8 @@ void to_json(nlohmann::json& j, const introduction& i) {
   j = {{"side", i.shown},
        {"address", i.place.address},
        {"length", i.place.length},
-       {"rkey", i.place.rkey}};
+       {"rkey", i.place.rkey},
+       {"on_device", i.place.on_device}};
 }
 
 void from_json(const nlohmann::json& j, introduction& i) {
@@ -44,6 +45,7 @@ void from_json(const nlohmann::json& j, introduction& i) {
   j.at("address").get_to(i.place.address);
   j.at("length").get_to(i.place.length);
   j.at("rkey").get_to(i.place.rkey);
+  j.at("on_device").get_to(i.place.on_device);
 }
 
 // Over and over for the whole time-out, because the server may not have started yet.
@@ -107,10 +109,12 @@ row row_of(const step& s, const measured& m, const outcome& o) {
           .latency = perf::summarise(m.latencies),
           .megabytes_per_second =
               m.stream > 0 ? static_cast<double>(s.size * s.iterations) / m.stream : 0,
-          .difference = m.difference};
+          .difference = m.difference,
+          .flushes = m.flushes};
 }
 
-// The figures are of the side that drove, a difference is of either. Both get the same row.
+// The figures are of the side that drove, a difference is of either, flushes are of both. Both get
+// the same row.
 row settle(control& words, const step& s, const row& own, bool client) {
   if (!client) {
     words.send(own);
@@ -119,6 +123,7 @@ row settle(control& words, const step& s, const row& own, bool client) {
   const row others = words.receive_as<row>("the server's row");
   row settled = s.client_drives ? own : others;
   settled.difference = own.difference.empty() ? others.difference : own.difference;
+  settled.flushes = own.flushes + others.flushes;
   words.send(settled);
   return settled;
 }
@@ -138,7 +143,7 @@ outcome work(meeting& with, const options& chosen, const gaudi_device* gaudi) {
   const plan wanted = agree(words, chosen);
   memory own(with.data.pd(), gaudi, 2 * capacity_of(wanted));
   const side shown = own_side(with, gaudi);
-  words.send(introduction{shown, {own.address(), own.length(), own.rkey()}});
+  words.send(introduction{shown, {own.address(), own.length(), own.rkey(), own.on_device()}});
   const auto peer = words.receive_as<introduction>("the peer's memory");
   outcome o;
   o.client = client ? shown : peer.shown;

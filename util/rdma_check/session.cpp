@@ -19,7 +19,13 @@ constexpr std::uint64_t window = 16;
 
 session::session(control& words, connection& data, memory& own, const peer_memory& peer,
                  bool client, std::chrono::seconds limit)
-    : words_(words), data_(data), own_(own), peer_(peer), client_(client), limit_(limit) {}
+    : words_(words),
+      data_(data),
+      own_(own),
+      peer_(peer),
+      landing_(data.pd(), nullptr, 1),
+      client_(client),
+      limit_(limit) {}
 
 measured session::run(const step& s) {
   measured own;
@@ -45,12 +51,27 @@ void session::run_round(const round& r, measured& into) {
   else
     drive_stream(r, into);
   words_.barrier(name_of(r.of.op));
+  if (own_.on_device() || peer_.on_device) {
+    if (sends_data(r) && peer_.on_device) {
+      flush_peer(r);
+      ++into.flushes;
+    }
+    words_.barrier("the flush");
+  }
   verify(r, into);
+}
+
+bool session::sends_data(const round& r) const {
+  return r.both_ways() || r.of.data_from_client() == client_;
+}
+
+bool session::gets_data(const round& r) const {
+  return r.both_ways() || r.of.data_from_client() != client_;
 }
 
 void session::prepare(const round& r, bool drives) {
   const std::size_t half = own_.length() / 2;
-  if (r.both_ways() || r.of.data_from_client() == client_)
+  if (sends_data(r))
     for (std::uint64_t i = 0; i < r.count; ++i)
       own_.fill(contents(r, i, client_), i * r.of.size, r.of.size);
   if (!r.both_ways() && (drives || !r.of.takes_receives())) return;
@@ -94,8 +115,20 @@ void session::follow(const round& r) {
   wait_until(r, [&] { return sent_ == r.count; });
 }
 
+// A completion promises that the peer's NIC has sent the bytes on their way, not that the Gaudi's
+// engines, which are to fetch them for the comparison, see them. A read by that NIC, which only
+// this side can ask it for, follows its writes on the whole way and comes back when they are there.
+void session::flush_peer(const round& r) {
+  const std::uint64_t last_byte = peer_.length / 2 + r.count * r.of.size - 1;
+  data_.post(operation::read, {landing_.address(), 1, landing_.lkey()},
+             {peer_.address + last_byte, peer_.rkey}, 0);
+  const ibv_wc done = wait_for_only_one("the flush");
+  if (done.status != IBV_WC_SUCCESS)
+    fail(fmt::format("reading back what {} wrote to a Gaudi", name_of(r.of.op)), done);
+}
+
 void session::verify(const round& r, measured& into) {
-  if (!r.both_ways() && r.of.data_from_client() == client_) return;
+  if (!gets_data(r)) return;
   const std::size_t half = own_.length() / 2;
   for (std::uint64_t i = 0; i < r.count && into.difference.empty(); ++i) {
     const auto where =
@@ -144,7 +177,8 @@ bool session::take_completions(const round& r) {
   const std::size_t count = data_.poll(done);
   for (std::size_t i = 0; i < count; ++i) {
     const ibv_wc& one = done.at(i);
-    if (one.status != IBV_WC_SUCCESS) fail(r, one);
+    if (one.status != IBV_WC_SUCCESS)
+      fail(fmt::format("{} of {} bytes", name_of(r.of.op), r.of.size), one);
     if ((one.opcode & IBV_WC_RECV) != 0)
       take_receive(r, one);
     else
@@ -163,23 +197,29 @@ void session::take_receive(const round& r, const ibv_wc& done) {
       fmt::format("{} of operation {}", numbered ? "length" : "immediate data", r.first + index);
 }
 
-void session::fail(const round& r, const ibv_wc& done) {
+void session::fail(const std::string& what, const ibv_wc& done) {
   // Flushed: the cause is with the peer, or with an operation that failed before.
   if (done.status == IBV_WC_WR_FLUSH_ERR) words_.look_for_a_moment();
-  throw failure(exit_code::operation_failed,
-                fmt::format("{} of {} bytes failed: {} (status {}, vendor's code {:#x})",
-                            name_of(r.of.op), r.of.size, ibv_wc_status_str(done.status),
-                            static_cast<int>(done.status), done.vendor_err));
+  throw failure(
+      exit_code::operation_failed,
+      fmt::format("{} failed: {} (status {}, vendor's code {:#x})", what,
+                  ibv_wc_status_str(done.status), static_cast<int>(done.status), done.vendor_err));
+}
+
+// For an operation that is alone in flight.
+ibv_wc session::wait_for_only_one(const char* what) {
+  patience waited(limit_);
+  ibv_wc done{};
+  while (data_.poll({&done, 1}) == 0)
+    if (waited.spend(what)) words_.look();
+  return done;
 }
 
 std::string session::write_out_of_range() {
   constexpr std::uint32_t size = 8;
   data_.post(operation::write, {own_.address(), size, own_.lkey()},
              {peer_.address + peer_.length, peer_.rkey}, 0);
-  patience waited(limit_);
-  ibv_wc done{};
-  while (data_.poll({&done, 1}) == 0)
-    if (waited.spend("the write out of range")) words_.look();
+  const ibv_wc done = wait_for_only_one("the write out of range");
   if (done.status == IBV_WC_REM_ACCESS_ERR) return {};
   return fmt::format("expected a remote access error, but it ended with: {}",
                      ibv_wc_status_str(done.status));

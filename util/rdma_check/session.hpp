@@ -20,6 +20,7 @@ struct peer_memory {
   std::uint64_t address = 0;
   std::uint64_t length = 0;  ///< bytes; the first that the peer may not touch is behind them
   std::uint32_t rkey = 0;
+  bool on_device = false;
 };
 
 /// What one side learnt from a step. The figures are of the side that drove it.
@@ -27,6 +28,7 @@ struct measured {
   std::vector<double> latencies;  ///< microseconds
   double stream = 0;              ///< microseconds that all operations took, several in flight
   std::string difference;         ///< where contents differ first; empty: they are right
+  std::uint64_t flushes = 0;      ///< of the peer's device memory, by this side
 };
 
 /// Carries out steps on a pair of connections: the one moves data, on the other the two sides keep
@@ -38,8 +40,9 @@ class session {
           std::chrono::seconds limit);
 
   /// All operations of a step, one at a time and then several in flight, in rounds of as many as
-  /// have a place of their own; every byte of every operation is compared after its round. A
-  /// failure (operation_failed) names the operation and its status.
+  /// have a place of their own; every byte of every operation is compared after its round, and
+  /// what arrived in device memory is flushed before. A failure (operation_failed) names the
+  /// operation and its status.
   measured run(const step& s);
 
   /// For the client: writes where the peer's memory has ended. Empty if that failed as it must,
@@ -63,6 +66,9 @@ class session {
   void drive_one_by_one(const round& r, measured& into);
   void drive_stream(const round& r, measured& into);
   void follow(const round& r);
+  bool sends_data(const round& r) const;
+  bool gets_data(const round& r) const;
+  void flush_peer(const round& r);
   void verify(const round& r, measured& into);
   perf::pattern contents(const round& r, std::uint64_t index, bool from_client) const;
   std::uint32_t immediate(const round& r, std::uint64_t index) const;
@@ -72,12 +78,14 @@ class session {
   void wait_until(const round& r, Done done);
   bool take_completions(const round& r);
   void take_receive(const round& r, const ibv_wc& done);
-  [[noreturn]] void fail(const round& r, const ibv_wc& done);
+  ibv_wc wait_for_only_one(const char* what);
+  [[noreturn]] void fail(const std::string& what, const ibv_wc& done);
 
   control& words_;
   connection& data_;
   memory& own_;
   peer_memory peer_;
+  memory landing_;  // for what a flush reads
   bool client_;
   std::chrono::seconds limit_;
 

@@ -46,6 +46,14 @@ sed -n '/^operation/,$p' "$work/client"
 run_pair "--bind 10.0.0.1 --port 4711" "--size 4096,256K --iters 4 --out-of-range --json --bind 10.0.0.1 --port 4711"
 expect 0 '"out_of_range": "passed"' '"verified": true'
 
+# What goes to host memory needs no flush (the run above); what goes to a Gaudi has one after each round of each phase, of
+# each direction where both have one: 3 for a ping-pong and a stream, else 2, with 4 operations in one round.
+grep -c '"flushes": 0' "$work/client" | grep -qx 10
+run_pair "--memory device:1" "--memory device:0 --size 4096 --iters 4 --json"
+expect 0 '"verified": true'
+[[ $(grep -o '"flushes": [0-9]*' "$work/client" | tr '\n' ' ') == \
+  '"flushes": 3 "flushes": 3 "flushes": 2 "flushes": 2 "flushes": 2 ' ]]
+
 # A copy engine that moves no byte: neither side has what it should.
 HLSIM_DRY=1 run_pair "--memory device:1" "--op write --size 64 --iters 1"
 expect 1 '^write .* NO: byte .* at the server' 'DIFFER'
