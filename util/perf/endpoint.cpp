@@ -3,17 +3,11 @@
 
 #include <array>
 #include <cstring>
-#include <thread>
 
 #include "failure.hpp"
 
 namespace gaudi::perf {
 namespace {
-
-// Polls that find nothing before the processor is offered to others, and before the peer is looked
-// at.
-constexpr std::uint32_t polls_before_yield = 64;
-constexpr std::uint32_t polls_per_look = 4096;
 
 info_ptr get_info(const endpoint_request& request) {
   const info_ptr hints(fi_allocinfo());
@@ -192,19 +186,11 @@ void endpoint::report_error() {
                             reason != nullptr ? reason : "no more is known"));
 }
 
-void endpoint::wait_step(wait_clock& waited, std::string_view what) {
-  if (progress()) {
-    waited = {};
-    return;
-  }
-  if (++waited.idle < polls_before_yield) return;
-  std::this_thread::yield();
-  if (waited.idle % polls_per_look != 0) return;
-  const auto now = clock::now();
-  if (waited.end == clock::time_point{}) waited.end = now + timeout_;
-  if (now > waited.end)
-    throw failure(fmt::format("no progress for {} s in {}", timeout_.count(), what));
-  if (peer_gone_ && peer_gone_()) throw failure(fmt::format("the peer is gone, in {}", what));
+void endpoint::wait_step(common::patience& waited, std::string_view what) {
+  if (progress())
+    waited.reward();
+  else if (waited.spend(what) && peer_gone_ && peer_gone_())
+    throw failure(fmt::format("the peer is gone, in {}", what));
 }
 
 }  // namespace gaudi::perf

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/patience.hpp"
+
 namespace gaudi::perf {
 
 template <class T>
@@ -42,7 +44,8 @@ class ticket {
 
  private:
   friend class endpoint;
-  fi_context2 context_{};  // first: the provider's scratch space where it asks for FI_CONTEXT
+  // First: the provider's scratch space where it asks for FI_CONTEXT.
+  [[maybe_unused]] fi_context2 context_{};
   bool busy_ = false;
   std::size_t length_ = 0;
 };
@@ -100,7 +103,7 @@ class endpoint {
 
   template <class Predicate>
   void wait_until(Predicate done, std::string_view what) {
-    wait_clock waited;
+    common::patience waited(timeout_);
     while (!done()) wait_step(waited, what);
   }
   void wait(const ticket& t, std::string_view what) {
@@ -108,14 +111,8 @@ class endpoint {
   }
 
  private:
-  using clock = std::chrono::steady_clock;
-  struct wait_clock {
-    clock::time_point end{};
-    std::uint32_t idle = 0;
-  };
-
   void open(const endpoint_request& request);
-  void wait_step(wait_clock& waited, std::string_view what);
+  void wait_step(common::patience& waited, std::string_view what);
   [[noreturn]] void report_error();
   template <class Post>
   void start(ticket& done, std::string_view call, Post post);

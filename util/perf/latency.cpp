@@ -23,7 +23,7 @@ std::vector<double> session::message_latency(const step& s, std::uint64_t count)
       oob_.barrier();
     }
     if (client_) {
-      const stopwatch watch;
+      const common::stopwatch watch;
       post_send(s, 0, sent);
       finish_receive(s, received[slot]);
       times.push_back(watch.microseconds() / 2);
@@ -54,7 +54,7 @@ std::vector<double> session::rma_latency(const step& s, std::uint64_t count) {
       oob_.barrier();
     }
     if (client_) {
-      const stopwatch watch;
+      const common::stopwatch watch;
       post_rma(s, 0, done);
       ep_.wait(done, name_of(s.op));
       times.push_back(watch.microseconds());

@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <array>
 
+#include "common/pieces.hpp"
 #include "failure.hpp"
 
 namespace gaudi::perf {
 namespace {
-
-// Bytes that are generated and copied at a time: inside the processor's cache, and a multiple of
-// the pattern's word.
-constexpr std::size_t scratch_size = 1 << 20;
 
 constexpr std::uint64_t all_access =
     FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
@@ -41,7 +38,7 @@ buffer::buffer(endpoint& ep, memory_kind kind, std::size_t size) : ep_(ep) {
   if (kind == memory_kind::device) {
     device_ = std::make_unique<device_memory>(ep, size);
     base_ = device_->address();
-    scratch_.resize(std::min(size, scratch_size));
+    scratch_.resize(std::min(size, common::piece_size));
     for (std::size_t done = 0; done < size; done += scratch_.size())
       copy_to_device(done, std::span(scratch_).first(std::min(scratch_.size(), size - done)));
   } else {
@@ -78,27 +75,22 @@ remote_memory buffer::remote() const {
   return {by_address ? base_ : 0, fi_mr_key(mr_.get())};
 }
 
-void buffer::fill(const pattern& bytes, std::size_t offset, std::size_t size) {
+void buffer::fill(const common::pattern& bytes, std::size_t offset, std::size_t size) {
   if (!device_) {
     bytes.fill(std::span(host_).subspan(offset, size), 0);
     return;
   }
-  for (std::size_t done = 0; done < size; done += scratch_.size()) {
-    const auto part = std::span(scratch_).first(std::min(scratch_.size(), size - done));
-    bytes.fill(part, done);
-    copy_to_device(offset + done, part);
-  }
+  common::fill_in_pieces(bytes, size, scratch_, [&](std::size_t done, auto piece) {
+    copy_to_device(offset + done, piece);
+  });
 }
 
-std::optional<std::size_t> buffer::find_difference(const pattern& bytes, std::size_t offset,
+std::optional<std::size_t> buffer::find_difference(const common::pattern& bytes, std::size_t offset,
                                                    std::size_t size) const {
   if (!device_) return bytes.find_difference(std::span(host_).subspan(offset, size), 0);
-  for (std::size_t done = 0; done < size; done += scratch_.size()) {
-    const auto part = std::span(scratch_).first(std::min(scratch_.size(), size - done));
-    copy_from_device(offset + done, part);
-    if (const auto where = bytes.find_difference(part, done)) return where;
-  }
-  return std::nullopt;
+  return common::find_difference_in_pieces(
+      bytes, size, scratch_,
+      [&](std::size_t done, auto piece) { copy_from_device(offset + done, piece); });
 }
 
 void buffer::copy_to_device(std::size_t offset, std::span<const std::byte> from) const {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
+#include "common/pattern.hpp"
 #include "endpoint.hpp"
 #include "options.hpp"
-#include "pattern.hpp"
 
 namespace gaudi::perf {
 
@@ -37,10 +37,10 @@ class buffer {
   /// What the peer needs for RMA to this buffer.
   remote_memory remote() const;
 
-  void fill(const pattern& bytes, std::size_t offset, std::size_t size);
+  void fill(const common::pattern& bytes, std::size_t offset, std::size_t size);
 
   /// Offset in the message of the first byte that is not the pattern's.
-  std::optional<std::size_t> find_difference(const pattern& bytes, std::size_t offset,
+  std::optional<std::size_t> find_difference(const common::pattern& bytes, std::size_t offset,
                                              std::size_t size) const;
 
  private:

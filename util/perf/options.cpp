@@ -6,14 +6,14 @@
 #include <array>
 #include <map>
 
+#include "common/memory_option.hpp"
+#include "common/sizes.hpp"
 #include "failure.hpp"
 
 namespace gaudi::perf {
 namespace {
 
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
-constexpr std::size_t largest_of_all = 64 * mib;
+using common::mib;
 
 // Bytes that one measurement moves, and that the slots of one buffer may fill, unless told
 // otherwise.
@@ -25,20 +25,6 @@ const std::map<std::string, operation> operations{{"send", operation::send},
                                                   {"tagged", operation::tagged},
                                                   {"write", operation::write},
                                                   {"read", operation::read}};
-
-std::vector<std::size_t> all_sizes() {
-  std::vector<std::size_t> sizes;
-  for (std::size_t size = 1; size <= largest_of_all; size *= 2) sizes.push_back(size);
-  return sizes;
-}
-
-void parse_memory(const std::string& text, options& out) {
-  if (text == "host") return;
-  if (text.rfind("device", 0) != 0 || (text.size() > 6 && (text[6] != ':' || text.size() == 7)))
-    throw CLI::ValidationError("--memory", "expects host, device or device:N, not '" + text + "'");
-  out.memory = memory_kind::device;
-  if (text.size() > 7) out.device = text.substr(7);
-}
 
 }  // namespace
 
@@ -132,12 +118,14 @@ std::optional<int> parse(int argc, char** argv, options& out) {
 
   try {
     app.parse(argc, argv);
-    parse_memory(memory, out);
+    const auto chosen = common::parse_memory(memory);
+    if (chosen.device) out.memory = memory_kind::device;
+    out.device = chosen.gaudi;
   } catch (const CLI::Error& error) {
     return app.exit(error);
   }
   out.timeout = std::chrono::seconds(timeout);
-  out.work.sizes = all ? all_sizes() : std::vector<std::size_t>{size != 0 ? size : 64};
+  out.work.sizes = all ? common::all_sizes() : std::vector<std::size_t>{size != 0 ? size : 64};
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/sizes.hpp"
 #include "failure.hpp"
 
 namespace gaudi::perf {
@@ -45,14 +46,6 @@ side describe(endpoint& ep, memory_kind memory) {
   return s;
 }
 
-std::string size_text(std::size_t bytes) {
-  constexpr std::size_t kib = 1024;
-  if (bytes >= kib * kib && bytes % (kib * kib) == 0)
-    return fmt::format("{} MiB", bytes / (kib * kib));
-  if (bytes >= kib && bytes % kib == 0) return fmt::format("{} KiB", bytes / kib);
-  return fmt::format("{} B", bytes);
-}
-
 void print_table(const plan& p, const side& client, const side& server,
                  const std::vector<measurement>& results) {
   fmt::print("{} over {} ({}){}{}\n", name_of(p.op), client.provider, client.domain,
@@ -65,9 +58,9 @@ void print_table(const plan& p, const side& client, const side& server,
   fmt::print("{:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8}  {}\n", "size", "iterations", "min us",
              "median us", "p99 us", "MB/s", "ops/s", path_shown ? "path" : "");
   for (const auto& m : results)
-    fmt::print("{:>9} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>8.0f}  {}\n", size_text(m.size),
-               m.iterations, m.latency.min, m.latency.median, m.latency.p99, m.megabytes_per_second,
-               m.messages_per_second, m.path);
+    fmt::print("{:>9} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>8.0f}  {}\n",
+               common::size_text(m.size), m.iterations, m.latency.min, m.latency.median,
+               m.latency.p99, m.megabytes_per_second, m.messages_per_second, m.path);
 }
 
 void print_json(const plan& p, const side& client, const side& server,

@@ -23,8 +23,6 @@ void from_json(const nlohmann::json& j, side& s);
 
 side describe(endpoint& ep, memory_kind memory);
 
-std::string size_text(std::size_t bytes);
-
 void print_table(const plan& p, const side& client, const side& server,
                  const std::vector<measurement>& results);
 void print_json(const plan& p, const side& client, const side& server,

@@ -51,7 +51,8 @@ measurement session::run(const step& s) {
   const path_bytes before = count_paths(ep_);
   const bool rma = is_rma(s.op);
   rma ? rma_latency(s, s.warmup) : message_latency(s, s.warmup);
-  result.latency = summarise(rma ? rma_latency(s, s.iterations) : message_latency(s, s.iterations));
+  result.latency =
+      common::summarise(rma ? rma_latency(s, s.iterations) : message_latency(s, s.iterations));
   rma ? rma_stream(s, s.warmup) : message_stream(s, s.warmup);
   const double elapsed = rma ? rma_stream(s, s.iterations) : message_stream(s, s.iterations);
   const auto messages = static_cast<double>(s.iterations * (s.bidirectional ? 2 : 1));
@@ -63,11 +64,11 @@ measurement session::run(const step& s) {
   return result;
 }
 
-pattern session::outgoing(const step& s, phase p, std::uint64_t i) const {
+common::pattern session::outgoing(const step& s, phase p, std::uint64_t i) const {
   return {s.size, i, static_cast<unsigned>(p) + (client_ ? 0U : 1U)};
 }
 
-pattern session::incoming(const step& s, phase p, std::uint64_t i) const {
+common::pattern session::incoming(const step& s, phase p, std::uint64_t i) const {
   return {s.size, i, static_cast<unsigned>(p) + (client_ ? 1U : 0U)};
 }
 

@@ -48,8 +48,8 @@ class session {
   // Patterns differ by the direction of the bytes and by the side of the measurement they belong
   // to.
   enum class phase : unsigned { latency = 0, stream = 2 };
-  pattern outgoing(const step& s, phase p, std::uint64_t i) const;
-  pattern incoming(const step& s, phase p, std::uint64_t i) const;
+  common::pattern outgoing(const step& s, phase p, std::uint64_t i) const;
+  common::pattern incoming(const step& s, phase p, std::uint64_t i) const;
   void verify(const step& s, phase p, std::uint64_t i, const buffer& where, std::size_t slot) const;
 
   std::vector<double> message_latency(const step& s, std::uint64_t count);

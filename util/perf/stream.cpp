@@ -92,7 +92,7 @@ double session::message_burst(const step& s, std::uint64_t first, std::uint64_t 
   advance(receiving, post_receives, [](const ticket&) {});
   oob_.barrier();
 
-  const stopwatch watch;
+  const common::stopwatch watch;
   bool acknowledged = false;
   ep_.wait_until(
       [&] {
@@ -130,7 +130,7 @@ double session::rma_burst(const step& s, std::uint64_t first, std::uint64_t coun
 
   if (s.check && gives) fill_burst(s, first, count);
   oob_.barrier();
-  const stopwatch watch;
+  const common::stopwatch watch;
   ep_.wait_until(
       [&] {
         advance(

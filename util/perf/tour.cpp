@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/sizes.hpp"
 #include "failure.hpp"
 #include "report.hpp"
 #include "session.hpp"
@@ -20,8 +21,8 @@
 namespace gaudi::perf {
 namespace {
 
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
+using common::kib;
+using common::mib;
 
 // From a single byte over the eager sizes to what needs pipelining.
 constexpr std::array<std::size_t, 6> sizes{1, 512, 4 * kib, 64 * kib, mib, 64 * mib};
@@ -76,7 +77,7 @@ void print_row(operation op, const memory_pair& pair, const measurement& m) {
   const char* arrow = op == operation::read ? "<-" : "->";
   fmt::print("{:<10} {:<18} {:>8} {:>12.2f} {:>10.1f}  {}\n", name_of(op),
              fmt::format("{} {} {}", name_of(pair.client), arrow, name_of(pair.server)),
-             size_text(m.size), m.latency.median, m.megabytes_per_second,
+             common::size_text(m.size), m.latency.median, m.megabytes_per_second,
              m.path.empty() ? "not told" : m.path);
   std::fflush(stdout);
 }

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "patience.hpp"
+#include "common/patience.hpp"
 
 namespace gaudi::rdma_check {
 namespace {
@@ -51,7 +51,7 @@ void control::post_send(const std::string& text) {
 }
 
 void control::send(const nlohmann::json& document) {
-  patience waited(limit_);
+  common::patience waited(limit_);
   while (sending_) {
     progress();
     if (sending_ && waited.spend("a message to the peer")) look();
@@ -60,7 +60,7 @@ void control::send(const nlohmann::json& document) {
 }
 
 nlohmann::json control::receive(std::string_view what) {
-  patience waited(limit_);
+  common::patience waited(limit_);
   for (;;) {
     progress();
     if (!arrived_.empty()) break;

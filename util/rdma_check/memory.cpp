@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <span>
 
+#include "common/pieces.hpp"
 #include "failure.hpp"
 #include "reg/dmabuf_refusal.hpp"
 
@@ -15,9 +15,6 @@ namespace gaudi::rdma_check {
 namespace {
 
 constexpr std::size_t page_size = 4096;
-// Bytes that are generated and copied at a time: inside the processor's cache, and a multiple of
-// the pattern's word.
-constexpr std::size_t passage = std::size_t{1} << 20;
 constexpr int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 std::size_t whole_pages(std::size_t size) {
@@ -63,7 +60,7 @@ mr_ptr register_host(ibv_pd* pd, const copy::host_pages& pages) {
 
 memory::memory(ibv_pd* pd, const gaudi_device* gaudi, std::size_t size)
     : gaudi_(gaudi),
-      pages_(allocate(gaudi != nullptr ? std::min(whole_pages(size), passage) : size)) {
+      pages_(allocate(gaudi != nullptr ? std::min(whole_pages(size), common::piece_size) : size)) {
   if (gaudi_ != nullptr) {
     register_device(pd, size);
     return;
@@ -84,27 +81,24 @@ void memory::register_device(ibv_pd* pd, std::size_t size) {
   if (!mr_) refuse(pd, *gaudi_, errno);
 }
 
-void memory::fill(const perf::pattern& bytes, std::size_t offset, std::size_t size) {
+void memory::fill(const common::pattern& bytes, std::size_t offset, std::size_t size) {
   if (gaudi_ == nullptr) {
     bytes.fill({pages_.data() + offset, size}, 0);
     return;
   }
-  for (std::size_t done = 0; done < size; done += pages_.len()) {
-    const std::span part(pages_.data(), std::min(pages_.len(), size - done));
-    bytes.fill(part, done);
-    gaudi_->copy_to_device(address_ + offset + done, part);
-  }
+  common::fill_in_pieces(bytes, size, {pages_.data(), pages_.len()},
+                         [&](std::size_t done, auto piece) {
+                           gaudi_->copy_to_device(address_ + offset + done, piece);
+                         });
 }
 
-std::optional<std::size_t> memory::find_difference(const perf::pattern& bytes, std::size_t offset,
+std::optional<std::size_t> memory::find_difference(const common::pattern& bytes, std::size_t offset,
                                                    std::size_t size) {
   if (gaudi_ == nullptr) return bytes.find_difference({pages_.data() + offset, size}, 0);
-  for (std::size_t done = 0; done < size; done += pages_.len()) {
-    const std::span part(pages_.data(), std::min(pages_.len(), size - done));
-    gaudi_->copy_from_device(part, address_ + offset + done);
-    if (const auto where = bytes.find_difference(part, done)) return where;
-  }
-  return std::nullopt;
+  return common::find_difference_in_pieces(
+      bytes, size, {pages_.data(), pages_.len()}, [&](std::size_t done, auto piece) {
+        gaudi_->copy_from_device(piece, address_ + offset + done);
+      });
 }
 
 }  // namespace gaudi::rdma_check

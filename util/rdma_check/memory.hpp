@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "base/scoped_fd.hpp"
+#include "common/pattern.hpp"
 #include "copy/host_pages.hpp"
 #include "gaudi.hpp"
-#include "perf/pattern.hpp"
 
 namespace gaudi::rdma_check {
 
@@ -39,9 +39,9 @@ class memory {
   std::uint32_t lkey() const { return mr_->lkey; }
   std::uint32_t rkey() const { return mr_->rkey; }
 
-  void fill(const perf::pattern& bytes, std::size_t offset, std::size_t size);
+  void fill(const common::pattern& bytes, std::size_t offset, std::size_t size);
   /// Offset in the message of the first byte that is not the pattern's.
-  std::optional<std::size_t> find_difference(const perf::pattern& bytes, std::size_t offset,
+  std::optional<std::size_t> find_difference(const common::pattern& bytes, std::size_t offset,
                                              std::size_t size);
 
  private:

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <map>
 
+#include "common/memory_option.hpp"
+#include "common/sizes.hpp"
 #include "failure.hpp"
 
 namespace gaudi::rdma_check {
 namespace {
 
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
+using common::kib;
+using common::mib;
 
 constexpr const char* description =
     "Checks RDMA between two machines with libibverbs and librdmacm alone, from and to host or\n"
@@ -24,20 +26,6 @@ constexpr const char* exit_status =
     "connection, 4 dma-bufs refused, 5 no Gaudi, 6 an RDMA operation failed";
 
 const std::vector<std::size_t> usual_sizes{64, 4 * kib, 64 * kib, mib};
-
-std::vector<std::size_t> all_sizes() {
-  std::vector<std::size_t> sizes;
-  for (std::size_t size = 1; size <= 64 * mib; size *= 2) sizes.push_back(size);
-  return sizes;
-}
-
-void parse_memory(const std::string& text, options& out) {
-  if (text == "host") return;
-  if (text.rfind("device", 0) != 0 || (text.size() > 6 && (text[6] != ':' || text.size() == 7)))
-    throw CLI::ValidationError("--memory", "expects host, device or device:N, not '" + text + "'");
-  out.device = true;
-  if (text.size() > 7) out.gaudi = text.substr(7);
-}
 
 void parse_operation(const std::string& text, options& out) {
   for (const operation op : all_operations())
@@ -99,14 +87,16 @@ std::optional<int> parse(int argc, char** argv, options& out) {
   add_work(app, out, raw);
   try {
     app.parse(argc, argv);
-    parse_memory(raw.memory, out);
+    const auto memory = common::parse_memory(raw.memory);
+    out.device = memory.device;
+    out.gaudi = memory.gaudi.value_or("");
     parse_operation(raw.op, out);
   } catch (const CLI::Error& error) {
     // Not the parser's own codes, of which there are many.
     return app.exit(error) == 0 ? 0 : static_cast<int>(exit_code::bad_option);
   }
   out.timeout = std::chrono::seconds(raw.timeout);
-  if (out.work.sizes.empty()) out.work.sizes = raw.all ? all_sizes() : usual_sizes;
+  if (out.work.sizes.empty()) out.work.sizes = raw.all ? common::all_sizes() : usual_sizes;
   return std::nullopt;
 }
 

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <array>
 
+#include "common/sizes.hpp"
 #include "failure.hpp"
 
 namespace gaudi::rdma_check {
 namespace {
 
-constexpr std::size_t mib = std::size_t{1} << 20;
+using common::mib;
 constexpr std::size_t largest = std::size_t{1} << 30;  // that every NIC sends as one message
 
 // Bytes that one measurement moves, and that the slots of one buffer may fill, unless a single

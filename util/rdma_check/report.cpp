@@ -6,19 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "common/sizes.hpp"
+
 namespace gaudi::rdma_check {
 namespace {
 
 std::string memory_text(const side& s) {
   return fmt::format("{}, {}{}", s.memory, s.device.empty() ? "" : s.device + ", ", s.nic);
-}
-
-std::string size_text(std::size_t bytes) {
-  constexpr std::size_t kib = 1024;
-  if (bytes >= kib * kib && bytes % (kib * kib) == 0)
-    return fmt::format("{} MiB", bytes / (kib * kib));
-  if (bytes >= kib && bytes % kib == 0) return fmt::format("{} KiB", bytes / kib);
-  return fmt::format("{} B", bytes);
 }
 
 }  // namespace
@@ -38,12 +32,7 @@ void to_json(nlohmann::json& j, const row& r) {
        {"pair", r.pair},
        {"size", r.size},
        {"iterations", r.iterations},
-       {"latency_us",
-        {{"min", r.latency.min},
-         {"median", r.latency.median},
-         {"mean", r.latency.mean},
-         {"p99", r.latency.p99},
-         {"max", r.latency.max}}},
+       {"latency_us", r.latency},
        {"megabytes_per_second", r.megabytes_per_second},
        {"verified", r.difference.empty()},
        {"difference", r.difference},
@@ -55,12 +44,7 @@ void from_json(const nlohmann::json& j, row& r) {
   j.at("pair").get_to(r.pair);
   j.at("size").get_to(r.size);
   j.at("iterations").get_to(r.iterations);
-  const auto& latency = j.at("latency_us");
-  latency.at("min").get_to(r.latency.min);
-  latency.at("median").get_to(r.latency.median);
-  latency.at("mean").get_to(r.latency.mean);
-  latency.at("p99").get_to(r.latency.p99);
-  latency.at("max").get_to(r.latency.max);
+  j.at("latency_us").get_to(r.latency);
   j.at("megabytes_per_second").get_to(r.megabytes_per_second);
   j.at("difference").get_to(r.difference);
   j.at("flushes").get_to(r.flushes);
@@ -82,7 +66,7 @@ void print_head(const outcome& o) {
 
 void print_row(const row& r) {
   fmt::print("{:<10} {:<18} {:>8} {:>12.2f} {:>10.1f}  {}\n", r.operation, r.pair,
-             size_text(r.size), r.latency.median, r.megabytes_per_second,
+             common::size_text(r.size), r.latency.median, r.megabytes_per_second,
              r.difference.empty() ? "yes" : "NO: " + r.difference);
   std::fflush(stdout);
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "perf/measure.hpp"
+#include "common/latency.hpp"
 #include "plan.hpp"
 
 namespace gaudi::rdma_check {
@@ -26,7 +26,7 @@ struct row {
   std::string pair;  ///< "device -> host": client's memory, the way of the data, server's memory
   std::size_t size = 0;
   std::uint64_t iterations = 0;
-  perf::latency_summary latency;
+  common::latency_summary latency;
   double megabytes_per_second = 0;  ///< 10^6 bytes
   std::string difference;           ///< empty: verified
   std::uint64_t flushes = 0;        ///< reads that had a NIC's writes arrive in device memory

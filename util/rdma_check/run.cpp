@@ -106,7 +106,7 @@ row row_of(const step& s, const measured& m, const outcome& o) {
           .pair = fmt::format("{} {} {}", o.client.memory, way, o.server.memory),
           .size = s.size,
           .iterations = s.iterations,
-          .latency = perf::summarise(m.latencies),
+          .latency = common::summarise(m.latencies),
           .megabytes_per_second =
               m.stream > 0 ? static_cast<double>(s.size * s.iterations) / m.stream : 0,
           .difference = m.difference,

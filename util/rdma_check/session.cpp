@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <array>
 
-#include "patience.hpp"
+#include "common/latency.hpp"
+#include "common/patience.hpp"
 
 namespace gaudi::rdma_check {
 namespace {
@@ -84,7 +85,7 @@ void session::prepare(const round& r, bool drives) {
 
 void session::drive_one_by_one(const round& r, measured& into) {
   for (std::uint64_t i = 0; i < r.count; ++i) {
-    const perf::stopwatch watch;
+    const common::stopwatch watch;
     post(r, i);
     wait_until(r, [&] { return sent_ > i && (!r.both_ways() || received_ > i); });
     into.latencies.push_back(watch.microseconds() / (r.both_ways() ? 2 : 1));
@@ -93,7 +94,7 @@ void session::drive_one_by_one(const round& r, measured& into) {
 
 // The last completion says that the peer's NIC has acknowledged everything.
 void session::drive_stream(const round& r, measured& into) {
-  const perf::stopwatch watch;
+  const common::stopwatch watch;
   std::uint64_t posted = 0;
   wait_until(r, [&] {
     while (posted < r.count && posted - sent_ < window) post(r, posted++);
@@ -140,7 +141,7 @@ void session::verify(const round& r, measured& into) {
 }
 
 // A number for each operation of a run, so that no message has the bytes of another.
-perf::pattern session::contents(const round& r, std::uint64_t index, bool from_client) const {
+common::pattern session::contents(const round& r, std::uint64_t index, bool from_client) const {
   const std::uint64_t number =
       (r.of.number * 2 + (r.what == phase::stream ? 1 : 0)) << 32 | (r.first + index);
   return {r.of.size, number, from_client ? 0U : 1U};
@@ -163,7 +164,7 @@ void session::post(const round& r, std::uint64_t index) {
 
 template <class Done>
 void session::wait_until(const round& r, Done done) {
-  patience waited(limit_);
+  common::patience waited(limit_);
   while (!done()) {
     if (take_completions(r))
       waited.reward();
@@ -208,7 +209,7 @@ void session::fail(const std::string& what, const ibv_wc& done) {
 
 // For an operation that is alone in flight.
 ibv_wc session::wait_for_only_one(const char* what) {
-  patience waited(limit_);
+  common::patience waited(limit_);
   ibv_wc done{};
   while (data_.poll({&done, 1}) == 0)
     if (waited.spend(what)) words_.look();

@@ -10,7 +10,6 @@
 #include "connection.hpp"
 #include "control.hpp"
 #include "memory.hpp"
-#include "perf/measure.hpp"
 #include "plan.hpp"
 
 namespace gaudi::rdma_check {
@@ -70,7 +69,7 @@ class session {
   bool gets_data(const round& r) const;
   void flush_peer(const round& r);
   void verify(const round& r, measured& into);
-  perf::pattern contents(const round& r, std::uint64_t index, bool from_client) const;
+  common::pattern contents(const round& r, std::uint64_t index, bool from_client) const;
   std::uint32_t immediate(const round& r, std::uint64_t index) const;
 
   void post(const round& r, std::uint64_t index);

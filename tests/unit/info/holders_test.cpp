@@ -25,16 +25,16 @@ class holders : public testing::Test {
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "gaudi-proc-XXXXXX").string();
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root = name;
-    for (const char* file : {"device0", "device1", "other/device0"}) write(root / file, "");
+    root_ = name;
+    for (const char* file : {"device0", "device1", "other/device0"}) write(root_ / file, "");
   }
-  void TearDown() override { fs::remove_all(root); }
+  void TearDown() override { fs::remove_all(root_); }
 
   static void write(const fs::path& file, const std::string& text) {
     fs::create_directories(file.parent_path());
     std::ofstream(file) << text;
   }
-  [[nodiscard]] fs::path proc() const { return root / "proc"; }
+  [[nodiscard]] fs::path proc() const { return root_ / "proc"; }
   void add_process(const std::string& pid, const std::string& command) const {
     write(proc() / pid / "comm", command + "\n");
     fs::create_directories(proc() / pid / "fd");
@@ -43,28 +43,28 @@ class holders : public testing::Test {
     fs::create_symlink(to, proc() / pid / "fd" / number);
   }
 
-  fs::path root;
+  fs::path root_;
 };
 
 TEST_F(holders, are_the_processes_that_have_the_file_open) {
   add_process("200", "python3");
   add_descriptor("200", "0", "/dev/null");
-  add_descriptor("200", "7", root / "device0");
+  add_descriptor("200", "7", root_ / "device0");
   add_process("31", "hccl_demo");
-  add_descriptor("31", "3", root / "device0");
-  add_descriptor("31", "4", root / "device0");
+  add_descriptor("31", "3", root_ / "device0");
+  add_descriptor("31", "4", root_ / "device0");
   add_process("5", "sh");
   add_descriptor("5", "3", "socket:[4711]");
-  EXPECT_THAT(holders_of(root / "device0", proc()),
+  EXPECT_THAT(holders_of(root_ / "device0", proc()),
               testing::ElementsAre(is_process(31, "hccl_demo"), is_process(200, "python3")));
 }
 
 TEST_F(holders, are_not_those_of_other_files) {
   add_process("31", "neighbour");
-  add_descriptor("31", "3", root / "device1");
-  add_descriptor("31", "4", root / "other/device0");
-  add_descriptor("31", "5", root / "device0 (deleted)");
-  EXPECT_TRUE(holders_of(root / "device0", proc()).empty());
+  add_descriptor("31", "3", root_ / "device1");
+  add_descriptor("31", "4", root_ / "other/device0");
+  add_descriptor("31", "5", root_ / "device0 (deleted)");
+  EXPECT_TRUE(holders_of(root_ / "device0", proc()).empty());
 }
 
 TEST_F(holders, of_a_character_device_are_found_by_its_number) {
@@ -80,21 +80,21 @@ TEST_F(holders, that_may_not_be_looked_at_are_left_out) {
   fs::remove_all(proc() / "31/fd");
   write(proc() / "cpuinfo", "");
   add_process("12ab", "no number");
-  add_descriptor("12ab", "3", root / "device0");
-  EXPECT_TRUE(holders_of(root / "device0", proc()).empty());
-  EXPECT_TRUE(holders_of(root / "device0", root / "missing").empty());
-  EXPECT_TRUE(holders_of(root / "missing", proc()).empty());
+  add_descriptor("12ab", "3", root_ / "device0");
+  EXPECT_TRUE(holders_of(root_ / "device0", proc()).empty());
+  EXPECT_TRUE(holders_of(root_ / "device0", root_ / "missing").empty());
+  EXPECT_TRUE(holders_of(root_ / "missing", proc()).empty());
 }
 
 TEST_F(holders, have_names_that_can_be_printed) {
   add_process("31", "\x1b[2J\xff");
-  add_descriptor("31", "3", root / "device0");
-  EXPECT_THAT(holders_of(root / "device0", proc()), testing::ElementsAre(is_process(31, "?[2J?")));
+  add_descriptor("31", "3", root_ / "device0");
+  EXPECT_THAT(holders_of(root_ / "device0", proc()), testing::ElementsAre(is_process(31, "?[2J?")));
 }
 
 TEST_F(holders, include_this_process) {
-  const std::ifstream open(root / "device0");
-  EXPECT_THAT(holders_of(root / "device0", "/proc"),
+  const std::ifstream open(root_ / "device0");
+  EXPECT_THAT(holders_of(root_ / "device0", "/proc"),
               testing::Contains(testing::Field(&holder::pid, ::getpid())));
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "pattern.hpp"
+#include "common/pattern.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace gaudi::perf {
+namespace gaudi::common {
 namespace {
 
 constexpr std::size_t word_size = sizeof(std::uint64_t);
@@ -48,4 +48,4 @@ std::optional<std::size_t> pattern::find_difference(std::span<const std::byte> i
   return std::nullopt;
 }
 
-}  // namespace gaudi::perf
+}  // namespace gaudi::common

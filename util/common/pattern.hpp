@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-namespace gaudi::perf {
+namespace gaudi::common {
 
 /// The bytes of one message. They depend on its size, its iteration, its direction and the offset
 /// of the byte, so that bytes of another message, lost, doubled or moved ones all differ.
@@ -26,4 +26,4 @@ class pattern {
   std::uint64_t seed_;
 };
 
-}  // namespace gaudi::perf
+}  // namespace gaudi::common

@@ -5,12 +5,17 @@
 
 #include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string_view>
 #include <thread>
 
-#include "failure.hpp"
+namespace gaudi::common {
 
-namespace gaudi::rdma_check {
+/// Ends the run: nothing was done for as long as the user allows.
+class no_progress : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Polling that neither keeps the processor from a peer on the same machine nor lasts for ever.
 class patience {
@@ -21,7 +26,8 @@ class patience {
   void reward() { idle_ = 0; }
 
   /// After a poll that found nothing. True now and then: time for what need not be looked at each
-  /// time. A failure when nothing has been found for the limit; `what` names what was waited for.
+  /// time. A no_progress when nothing has been found for the limit; `what` names what was waited
+  /// for.
   bool spend(std::string_view what) {
     if (++idle_ == 1) end_ = {};
     if (idle_ < polls_before_yield) return false;
@@ -30,8 +36,7 @@ class patience {
     const auto now = clock::now();
     if (end_ == clock::time_point{}) end_ = now + limit_;
     if (now > end_)
-      throw failure(exit_code::operation_failed,
-                    fmt::format("no progress for {} s in {}", limit_.count(), what));
+      throw no_progress(fmt::format("no progress for {} s in {}", limit_.count(), what));
     return true;
   }
 
@@ -45,4 +50,4 @@ class patience {
   std::uint64_t idle_ = 0;
 };
 
-}  // namespace gaudi::rdma_check
+}  // namespace gaudi::common
