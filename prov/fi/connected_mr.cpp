@@ -10,50 +10,27 @@
 #include "fi/device_region.hpp"
 #include "fi/forward.hpp"
 #include "fi/guard.hpp"
-#include "fi/tables.hpp"
+#include "fi/region_fid.hpp"
 
 namespace gaudi::fi {
 namespace {
 
-struct device_mr final : fid_mr {
-  device_mr(connected_domain& d, void* user_context) noexcept;
-
-  connected_domain& parent;
-  children::ref hold;
-  reg::region region;
-};
+using device_mr = region_fid<connected_domain>;
 
 int close_region(fid_t f) noexcept {
   auto* const region = static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f));
   if (region->parent.belongs_to_parent()) return 0;
-  const std::unique_ptr<device_mr> self(static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f)));
+  const std::unique_ptr<device_mr> self(region);
   const std::lock_guard hold(self->parent.dmabufs_mutex());
   self->region.leave_core();
   return 0;
 }
 
-// Regions are usable at once, and endpoints need not know them.
+// Endpoints need not know regions.
 int bind_region(fid_t, fid_t other, std::uint64_t) noexcept {
   return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
 }
-int control_region(fid_t, int command, void*) noexcept {
-  return command == FI_ENABLE ? 0 : -FI_ENOSYS;
-}
-
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close(close_region);
-  ops.bind = bind_region;
-  ops.control = control_region;
-  return ops;
-}
-fi_ops fid_ops = make_fid_ops();
-
-device_mr::device_mr(connected_domain& d, void* user_context) noexcept
-    : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &fid_ops},
-             .mem_desc = nullptr,
-             .key = 0},
-      parent(d),
-      hold(d.open_children()) {}
+fi_ops fid_ops = region_ops(close_region, bind_region);
 
 int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   if (!d.hmem()) {
@@ -61,11 +38,9 @@ int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
     return -FI_EINVAL;
   }
   if (attr.iov_count != 1 || !attr.mr_iov || attr.mr_iov->iov_len == 0) return -FI_EINVAL;
-  auto mr = std::make_unique<device_mr>(d, attr.context);
+  auto mr = std::make_unique<device_mr>(d, attr.context, fid_ops);
   reg::region& r = mr->region;
-  r.address = reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base);
-  r.length = attr.mr_iov->iov_len;
-  r.access = attr.access;
+  mr->cover(*attr.mr_iov, attr.access);
   r.virtual_address = true;
   const std::lock_guard hold(d.dmabufs_mutex());
   if (const int ret = attach_device(d.dmabufs(), r)) {

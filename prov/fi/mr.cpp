@@ -12,18 +12,15 @@
 #include "fi/device_region.hpp"
 #include "fi/domain.hpp"
 #include "fi/guard.hpp"
-#include "fi/tables.hpp"
+#include "fi/region_fid.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::fi {
 namespace {
 
-struct memory_region final : fid_mr {
+struct memory_region final : region_fid<domain> {
   memory_region(domain& d, void* user_context) noexcept;
 
-  domain& parent;
-  children::ref hold;
-  reg::region region;
   std::vector<children::ref> counter_holds;
 };
 
@@ -55,7 +52,7 @@ int bind_counter(memory_region& self, cntr& counter, std::uint64_t flags) {
   return 0;
 }
 
-// Regions are usable at once, and endpoints need not know them.
+// Endpoints need not know regions.
 int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
   if (other->fclass != FI_CLASS_CNTR) return 0;
   return guarded_int([&] {
@@ -63,24 +60,10 @@ int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
     return bind_counter(self, cntr::of(other), flags);
   });
 }
-int control_region(fid_t, int command, void*) noexcept {
-  return command == FI_ENABLE ? 0 : -FI_ENOSYS;
-}
-
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close(close_region);
-  ops.bind = bind_region;
-  ops.control = control_region;
-  return ops;
-}
-fi_ops fid_ops = make_fid_ops();
+fi_ops fid_ops = region_ops(close_region, bind_region);
 
 memory_region::memory_region(domain& d, void* user_context) noexcept
-    : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &fid_ops},
-             .mem_desc = nullptr,
-             .key = 0},
-      parent(d),
-      hold(d.open_children()) {
+    : region_fid(d, user_context, fid_ops) {
   mem_desc = &region;
 }
 
@@ -117,9 +100,7 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
   if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
   auto mr = std::make_unique<memory_region>(d, context);
   reg::region& r = mr->region;
-  r.address = reinterpret_cast<std::uint64_t>(range.iov_base);
-  r.length = range.iov_len;
-  r.access = access;
+  mr->cover(range, access);
   r.virtual_address = d.virtual_address();
 
   const base::scoped_domain_lock hold(d.lock());

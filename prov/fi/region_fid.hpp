@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+#include <sys/uio.h>
+
+#include <cstdint>
+
+#include "fi/children.hpp"
+#include "fi/tables.hpp"
+#include "reg/region.hpp"
+
+namespace gaudi::fi {
+
+/// What the memory regions of both kinds of domain are: a fid_mr around a region, which holds its
+/// domain open. The domain must outlive it.
+template <class Domain>
+struct region_fid : fid_mr {
+  /// `ops` as region_ops makes them.
+  region_fid(Domain& d, void* user_context, fi_ops& ops) noexcept
+      : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &ops},
+               .mem_desc = nullptr,
+               .key = 0},
+        parent(d),
+        hold(d.open_children()) {}
+
+  void cover(const iovec& range, std::uint64_t access) noexcept {
+    region.address = reinterpret_cast<std::uint64_t>(range.iov_base);
+    region.length = range.iov_len;
+    region.access = access;
+  }
+
+  Domain& parent;
+  children::ref hold;
+  reg::region region;
+};
+
+/// fid.ops of a region. It is usable at once, so there is nothing for FI_ENABLE to do.
+inline fi_ops region_ops(int (*close)(fid*), int (*bind)(fid*, fid*, std::uint64_t)) noexcept {
+  fi_ops ops = only_close(close);
+  ops.bind = bind;
+  ops.control = [](fid*, int command, void*) { return command == FI_ENABLE ? 0 : -FI_ENOSYS; };
+  return ops;
+}
+
+}  // namespace gaudi::fi
