@@ -128,7 +128,10 @@ struct fi_gaudi_cache_stats {
 struct fi_gaudi_ops {
 	size_t size;			/* bytes of this structure that the provider filled in */
 
-	/* The device in use. -FI_ENODEV: none; the first call opens one (see FI_GAUDI_DEVICE). */
+	/*
+	 * The device that the domain's calls use: the default one, unless select_device or adopt_device says another.
+	 * -FI_ENODEV: none; the first call opens it (see FI_GAUDI_DEVICE).
+	 */
 	int (*query_device)(struct fid_domain *domain, struct fi_gaudi_device_attr *attr);
 
 	/*
@@ -176,9 +179,11 @@ struct fi_gaudi_ops {
 			     struct fi_gaudi_dmabuf *dmabuf);
 
 	/*
-	 * Uses the device that the application opened (an hl-thunk descriptor) in place of one the provider
-	 * would open. The descriptor stays the application's, must stay open while the domain is, and is
-	 * never closed here. -FI_EBUSY: a device is in use already; -FI_EINVAL: not a Gaudi's descriptor.
+	 * Uses the device that the application opened (an hl-thunk descriptor): in place of the one the provider
+	 * would open, where FI_GAUDI_DEVICE names one or none and it is not open yet, else as one more, with the next
+	 * number. The domain's calls use it from now on. The descriptor stays the application's, must stay open while
+	 * any domain is that used the device, and is never closed here. -FI_EBUSY: that device is in use here
+	 * already; -FI_EINVAL: not a Gaudi's descriptor; -FI_ENOSPC: 64 devices are listed.
 	 */
 	int (*adopt_device)(struct fid_domain *domain, int device_fd);
 
@@ -193,6 +198,30 @@ struct fi_gaudi_ops {
 
 	/* The domain's cache of registrations. There if size reaches to its end, as all that came after path_stats. */
 	int (*cache_stats)(struct fid_domain *domain, struct fi_gaudi_cache_stats *stats);
+
+	/*
+	 * Several devices in one process. A device has a number: its place in FI_GAUDI_DEVICE, from 0, the default
+	 * device; those that the application adopts follow. Different devices hand out the same addresses, so the
+	 * number is needed wherever an address is: each domain has one device that its calls here use
+	 * (select_device), and fi_mr_attr.device.synapseai is the number of the device that a region is on, whatever the
+	 * domain's is. The region's descriptor and key then stand for the device, and one endpoint can use regions of
+	 * all. A device is opened by the first call that uses it.
+	 */
+
+	/*
+	 * How many there are to number, whether they can be opened or not. -FI_EINVAL: FI_GAUDI_DEVICE does not parse;
+	 * -FI_ENOSYS: it says all, and there is no libhl-thunk.
+	 */
+	int (*device_count)(struct fid_domain *domain, int *count);
+
+	/*
+	 * The device that this domain's calls use from now on, of all its threads; first it is 0. Copies that were started
+	 * stay with theirs. Opens nothing. -FI_EINVAL: no such number; errors of device_count.
+	 */
+	int (*select_device)(struct fid_domain *domain, int device);
+
+	/* Its number. */
+	int (*selected_device)(struct fid_domain *domain, int *device);
 };
 
 #ifdef __cplusplus

@@ -90,8 +90,8 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "path of libhl-thunk.so; empty: the installed library, by its soname and then in the vendor's "
      "folder"},
     {"device", "", 0, 0,
-     "Gaudi to open: device index (0), module id (module:3) or PCI address (0000:19:00.0); "
-     "empty: the first free one"},
+     "Gaudis to open, the default one first: device index (0), module id (module:3) or PCI address "
+     "(0000:19:00.0), with commas between them, or all; empty: the first free one"},
     {"eager_size", "16384", 64, 1048576,
      "largest message in bytes that is sent at once; larger ones use a rendezvous"},
     {"staging_chunk", "524288", 4096, 67108864,

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "device/address_map.hpp"
@@ -63,6 +64,8 @@ class device : public std::enable_shared_from_this<device> {
   /// How many Gaudis the machine has, found by their control nodes, so that none is opened
   /// exclusively.
   static base::result<unsigned> count(const hl::thunk& thunk);
+  /// Their indices, as FI_GAUDI_DEVICE takes them, in ascending order, found in the same way.
+  static base::result<std::vector<int>> indices(const hl::thunk& thunk);
 
   device(const device&) = delete;
   device& operator=(const device&) = delete;

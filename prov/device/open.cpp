@@ -223,4 +223,21 @@ result<unsigned> device::count(const hl::thunk& thunk) {
   return thunk.device_count();
 }
 
+// They need not be dense: a container may have some of the nodes only.
+result<std::vector<int>> device::indices(const hl::thunk& thunk) {
+  constexpr int most_minors = 256;  // HLTHUNK_MAX_MINOR
+  const auto count = thunk.device_count();
+  if (!count) return count.failure();
+  return hl::or_no_memory([&]() -> result<std::vector<int>> {
+    std::vector<int> found;
+    for (int index = 0; index < most_minors && found.size() < *count; ++index) {
+      const auto control = thunk.open_control(index);
+      if (!control) continue;
+      thunk.close(*control);
+      found.push_back(index);
+    }
+    return found;
+  });
+}
+
 }  // namespace gaudi::device

@@ -52,7 +52,8 @@ base::result<selector> selector::parse(std::string_view text) {
   }
   GAUDI_WARN(CORE,
              "FI_GAUDI_DEVICE=\"%.*s\" is not a device: give an index (0), a module id (module:3), "
-             "a PCI address (0000:19:00.0), or nothing for the first free one.\n",
+             "a PCI address (0000:19:00.0), several of these with commas between them, all, or "
+             "nothing for the first free one.\n",
              static_cast<int>(text.size()), text.data());
   return base::error{-FI_EINVAL};
 }

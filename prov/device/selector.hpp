@@ -10,7 +10,7 @@
 
 namespace gaudi::device {
 
-/// Which device to open, as the parameter FI_GAUDI_DEVICE says it.
+/// Which device to open, as the parameter FI_GAUDI_DEVICE says it of each (see selection).
 struct selector {
   struct first_free {};
   struct by_index {

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/log.hpp"
 #include "device/host_page.hpp"
 
 namespace gaudi::device {
@@ -36,50 +37,128 @@ result<std::shared_ptr<const hl::thunk>> table::library(const std::string& path)
   return library_locked(path);
 }
 
-void table::use(std::shared_ptr<device> found) {
-  current_ = std::move(found);
-  published_.store(current_.get(), std::memory_order_release);
-}
-
-result<std::shared_ptr<device>> table::current(const settings& how) {
-  const std::lock_guard lock(mutex_);
-  if (current_) return current_;
-  const auto which = selector::parse(how.device);
-  if (!which) return which.failure();
+result<std::vector<table::place>> table::places_of(const settings& how) {
+  auto chosen = selection::parse(how.device);
+  if (!chosen) return chosen.failure();
+  std::vector<place> places;
+  for (selector& which : chosen->listed) places.emplace_back().which = std::move(which);
+  if (!chosen->all) return places;
   const auto loaded = library_locked(how.library);
   if (!loaded) return loaded.failure();
-  auto found = device::open(*loaded, *which, how.reset_timeout);
-  if (found) use(*found);
+  const auto indices = device::indices(**loaded);
+  if (!indices) return indices.failure();
+  for (const int index : *indices)
+    places.emplace_back().which.choice.emplace<selector::by_index>(index);
+  return places;
+}
+
+result<void> table::list(const settings& how) {
+  if (listed_) return {};
+  auto places = places_of(how);
+  if (!places) return places.failure();
+  if (places->size() > max_devices) {
+    GAUDI_WARN(CORE, "FI_GAUDI_DEVICE lists %zu devices; %u at most can be used.\n", places->size(),
+               max_devices);
+    return error{-FI_EINVAL};
+  }
+  places_ = *std::move(places);
+  listed_ = true;
+  count_.store(static_cast<unsigned>(places_.size()), std::memory_order_release);
+  return {};
+}
+
+result<unsigned> table::count(const settings& how) {
+  const std::lock_guard lock(mutex_);
+  if (const auto rc = list(how); !rc) return rc.failure();
+  return static_cast<unsigned>(places_.size());
+}
+
+bool table::is_open(const device& one) const noexcept {
+  bool known = false;
+  for (unsigned i = 0; i < open_count_.load(std::memory_order_relaxed); ++i)
+    known |= open_[i].load(std::memory_order_relaxed) == &one;
+  return known;
+}
+
+// A reader that has an address of the device got it after this: it then sees the count, and that
+// there is not just one.
+void table::put(unsigned number, std::shared_ptr<device> found) {
+  device* const added = found.get();
+  places_[number].opened = std::move(found);
+  if (!is_open(*added)) {
+    const unsigned before = open_count_.load(std::memory_order_relaxed);
+    open_[before].store(added, std::memory_order_relaxed);
+    open_count_.store(before + 1, std::memory_order_release);
+    only_.store(before == 0 ? added : nullptr, std::memory_order_release);
+  }
+  by_number_[number].store(added, std::memory_order_release);
+}
+
+result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) {
+  if (auto ready = opened(number)) return ready;
+  const std::lock_guard lock(mutex_);
+  if (const auto rc = list(how); !rc) return rc.failure();
+  if (places_.empty()) {
+    GAUDI_WARN(CORE,
+               "FI_GAUDI_DEVICE=all, but this machine has no Gaudi: load the habanalabs driver.\n");
+    return error{-FI_ENODEV};
+  }
+  if (number >= places_.size()) return error{-FI_EINVAL};
+  if (places_[number].opened) return places_[number].opened;
+  const auto loaded = library_locked(how.library);
+  if (!loaded) return loaded.failure();
+  auto found = device::open(*loaded, places_[number].which, how.reset_timeout);
+  if (found) put(number, *found);
   return found;
 }
 
-std::shared_ptr<device> table::opened() const {
-  const std::lock_guard lock(mutex_);
-  return current_;
+std::shared_ptr<device> table::opened(unsigned number) const noexcept {
+  if (number >= max_devices) return nullptr;
+  device* const known = by_number_[number].load(std::memory_order_acquire);
+  return known ? known->shared_from_this() : nullptr;
 }
 
-result<std::shared_ptr<device>> table::adopt(const std::string& library_path, int fd) {
+result<unsigned> table::adopt(const settings& how, int fd) {
   const std::lock_guard lock(mutex_);
-  if (current_) return error{-FI_EBUSY};
-  const auto loaded = library_locked(library_path);
+  if (const auto rc = list(how); !rc) return rc.failure();
+  const auto loaded = library_locked(how.library);
   if (!loaded) return loaded.failure();
   auto found = device::adopt(*loaded, fd);
-  if (found) use(*found);
-  return found;
+  if (!found) return found.failure();
+  if (is_open(**found)) return error{-FI_EBUSY};
+  const bool takes_place = places_.size() == 1 && !places_[0].opened;
+  if (!takes_place) {
+    if (places_.size() == max_devices) return error{-FI_ENOSPC};
+    places_.emplace_back();
+  }
+  const auto number = static_cast<unsigned>(places_.size() - 1);
+  put(number, *std::move(found));
+  count_.store(number + 1, std::memory_order_release);
+  return number;
 }
 
-device* table::find_device(std::uint64_t addr) const noexcept {
-  device* const used = published_.load(std::memory_order_acquire);
-  return used != nullptr && used->find(addr, 1) ? used : nullptr;
+table::holder table::find_among_several(std::uint64_t addr) const noexcept {
+  holder found;
+  each_holder(addr, [&](device& one) {
+    found.several |= found.on != nullptr;
+    found.on = &one;
+  });
+  if (found.several) found.on = nullptr;
+  return found;
 }
 
 bool table::is_surely_device(std::uint64_t addr) const noexcept {
-  return is_device_address(addr) || (find_device(addr) != nullptr && !has_host_page(addr));
+  return is_device_address(addr) || (is_known(addr) && !has_host_page(addr));
 }
 
 void table::clear() {
   const std::lock_guard lock(mutex_);
-  use(nullptr);
+  count_.store(0, std::memory_order_release);
+  only_.store(nullptr, std::memory_order_release);
+  open_count_.store(0, std::memory_order_release);
+  for (auto& one : by_number_) one.store(nullptr, std::memory_order_release);
+  places_.clear();
+  listed_ = false;
 }
 
 }  // namespace gaudi::device

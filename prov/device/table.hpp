@@ -1,21 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "device/device.hpp"
+#include "device/selection.hpp"
 
 namespace gaudi::device {
 
-/// The process's device. Gaudi2 resets at each last close, so it is opened on demand, once, and
-/// kept until clear(). All members may be called from any thread.
+/// The process's devices. A device's number is its place in FI_GAUDI_DEVICE's list, from 0, where
+/// the default device is; those that the application brings follow. Gaudi2 resets at each last
+/// close, so each is opened on demand, once, and kept until clear(). All members may be called from
+/// any thread; those that look up what is open take no lock.
+///
+/// Gaudi2s hand out the same addresses, each having an MMU of its own. So an address alone means a
+/// device only while no other open one has it in known memory, too; whoever has more to go by
+/// (a number, a region's owner) uses that. One device open is the common case, and costs one load
+/// before the lookup in its address map; otherwise each open device's map is asked.
 class table {
  public:
+  static constexpr unsigned max_devices = 64;
+
   static table& instance();
 
   /// What opening needs to know: the values of FI_GAUDI_HLTHUNK, FI_GAUDI_DEVICE and of the reset
@@ -29,40 +42,89 @@ class table {
   /// The library, loaded at the first call. -FI_ENOSYS: there is none, said by one warning only.
   base::result<std::shared_ptr<const hl::thunk>> library(const std::string& path);
 
-  /// The device in use, opened if there is none yet. Errors of thunk::load, selector::parse and
-  /// device::open. `settings` matter only to the call that opens.
-  base::result<std::shared_ptr<device>> current(const settings& how);
-  /// The device in use, or null; opens nothing.
-  [[nodiscard]] std::shared_ptr<device> opened() const;
-  /// Uses the application's device. -FI_EBUSY: another one is in use; else errors of device::adopt.
-  base::result<std::shared_ptr<device>> adopt(const std::string& library_path, int fd);
+  /// How many devices there are to number; opens none. `settings` matter only to the first call
+  /// here, of at() or of adopt(). -FI_EINVAL: FI_GAUDI_DEVICE does not parse or lists more than
+  /// max_devices; for "all" also errors of thunk::load and device::indices.
+  base::result<unsigned> count(const settings& how);
+  /// The same without a lock; 0 before the first call of the other.
+  [[nodiscard]] unsigned count() const noexcept { return count_.load(std::memory_order_acquire); }
 
-  /// The same without a lock. Valid until clear().
-  [[nodiscard]] device* in_use() const noexcept {
-    return published_.load(std::memory_order_acquire);
+  /// A device by its number, opened if it is not yet. Errors of count(), thunk::load and
+  /// device::open; -FI_EINVAL: no such number; -FI_ENODEV: "all", but the machine has none.
+  base::result<std::shared_ptr<device>> at(unsigned number, const settings& how);
+  /// The default device.
+  base::result<std::shared_ptr<device>> current(const settings& how) { return at(0, how); }
+  /// A device by its number, or null; opens nothing. Not while clear() runs.
+  [[nodiscard]] std::shared_ptr<device> opened(unsigned number = 0) const noexcept;
+
+  /// Uses the application's device, and gives its number: the next one, but where FI_GAUDI_DEVICE
+  /// names one device or none and that is not open yet, it takes its place. -FI_EBUSY: that device
+  /// is open here already; -FI_ENOSPC: max_devices are listed; else errors of count() and
+  /// device::adopt.
+  base::result<unsigned> adopt(const settings& how, int fd);
+
+  /// Whose memory an address is in.
+  struct holder {
+    device* on = nullptr;  ///< valid until clear(); null: nobody's that is open, or several's
+    bool several = false;
+  };
+  [[nodiscard]] holder find_holder(std::uint64_t addr) const noexcept {
+    device* const only = only_.load(std::memory_order_acquire);
+    if (!only) return find_among_several(addr);
+    return {only->find(addr, 1) ? only : nullptr, false};
   }
-  /// The device in use if `addr` is in memory known to it, else null. Takes no lock. Valid until
-  /// clear().
-  [[nodiscard]] device* find_device(std::uint64_t addr) const noexcept;
+
+  [[nodiscard]] bool is_known(std::uint64_t addr) const noexcept {
+    const holder found = find_holder(addr);
+    return found.on || found.several;
+  }
+
+  /// Calls visit(device&) for every open device that has `addr` in known memory.
+  template <class Visit>
+  void each_holder(std::uint64_t addr, Visit&& visit) const {
+    const unsigned count = open_count_.load(std::memory_order_acquire);
+    for (unsigned i = 0; i < count; ++i) {
+      device* const one = open_[i].load(std::memory_order_relaxed);
+      if (one->find(addr, 1)) visit(*one);
+    }
+  }
 
   /// Whether `addr` can only be device memory: a Gaudi2's or Gaudi3's address, or in memory known
-  /// to the device in use while nothing of this process's lies at that address (which a Gaudi1's
+  /// to an open device while nothing of this process's lies at that address (which a Gaudi1's
   /// may). At most one system call, which host addresses do not cost but by that coincidence.
   [[nodiscard]] bool is_surely_device(std::uint64_t addr) const noexcept;
 
-  /// Lets go of the device and closes it if nobody else holds it. For the provider's cleanup, when
-  /// no other call runs.
+  /// Lets go of all devices and closes those that nobody else holds. For the provider's cleanup,
+  /// when no other call runs.
   void clear();
 
  private:
+  struct place {
+    selector which;
+    std::shared_ptr<device> opened;
+  };
+
+  // The caller holds mutex_ in all of these.
   base::result<std::shared_ptr<const hl::thunk>> library_locked(const std::string& path);
-  void use(std::shared_ptr<device> found);
+  base::result<void> list(const settings& how);
+  base::result<std::vector<place>> places_of(const settings& how);
+  void put(unsigned number, std::shared_ptr<device> found);
+  [[nodiscard]] bool is_open(const device& one) const noexcept;
+
+  [[nodiscard]] holder find_among_several(std::uint64_t addr) const noexcept;
 
   mutable std::mutex mutex_;
   std::shared_ptr<const hl::thunk> library_;
   int library_failure_ = 0;
-  std::shared_ptr<device> current_;
-  std::atomic<device*> published_{nullptr};
+  bool listed_ = false;
+  std::vector<place> places_;  // by number; a device named twice has two
+
+  // What is told of them without the lock. Entries come and do not change until clear().
+  std::atomic<unsigned> count_{0};
+  std::array<std::atomic<device*>, max_devices> by_number_{};
+  std::array<std::atomic<device*>, max_devices> open_{};  // each once, in the order of opening
+  std::atomic<unsigned> open_count_{0};
+  std::atomic<device*> only_{nullptr};  // the open device, if it is one
 };
 
 }  // namespace gaudi::device

@@ -3,21 +3,39 @@
 
 #include <rdma/fi_domain.h>
 
+#include <atomic>
 #include <memory>
 
 #include "base/result.hpp"
 #include "device/device.hpp"
+#include "device/table.hpp"
 #include "fi/ext_ops.hpp"
 
 namespace gaudi::fi {
+
+/// What the parameters say of devices.
+device::table::settings device_settings();
 
 /// What a domain has whatever its endpoints are: the operations of fi_ext_gaudi.h.
 class any_domain : public fid_domain {
  public:
   static any_domain& of(fid_domain* d) noexcept { return *static_cast<any_domain*>(d); }
 
-  /// The device in use, opened at first need. -FI_ENODATA: the application did not ask for FI_HMEM.
-  static base::result<std::shared_ptr<device::device>> current_device();
+  /// A device of the process by its number, opened at first need. Errors of device::table::at.
+  static base::result<std::shared_ptr<device::device>> device_at(unsigned number);
+  /// How many devices the process numbers. Errors of device::table::count.
+  static base::result<unsigned> count_devices();
+
+  /// The number of the device that the operations of fi_ext_gaudi.h on this domain use.
+  [[nodiscard]] unsigned selected() const noexcept { return selected_.load(); }
+  void select(unsigned number) noexcept { selected_.store(number); }
+  /// That device, opened at first need.
+  [[nodiscard]] base::result<std::shared_ptr<device::device>> device() const {
+    return device_at(selected());
+  }
+  /// The same, or null where it is not open.
+  [[nodiscard]] std::shared_ptr<device::device> opened_device() const noexcept;
+
   async_copies& copies() noexcept { return copies_; }
 
  protected:
@@ -25,6 +43,7 @@ class any_domain : public fid_domain {
   ~any_domain() = default;
 
  private:
+  std::atomic<unsigned> selected_{0};
   async_copies copies_;
 };
 

@@ -43,7 +43,7 @@ int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   mr->cover(*attr.mr_iov, attr.access);
   r.virtual_address = true;
   const std::lock_guard hold(d.dmabufs_mutex());
-  if (const int ret = attach_device(d.dmabufs(), r)) {
+  if (const int ret = attach_device(d.dmabufs(), r, attr.device.synapseai)) {
     r.leave_core();
     return ret;
   }

@@ -32,10 +32,45 @@ int attach_core(reg::dmabuf_registrar& dmabufs, reg::region& r) {
   return 0;
 }
 
-// The device in use, without a lock where there is one already.
-base::result<std::shared_ptr<device::device>> device_in_use() {
-  device::device* const opened = device::table::instance().in_use();
-  return opened ? opened->shared_from_this() : any_domain::current_device();
+base::result<std::shared_ptr<device::device>> device_said(int said) {
+  const auto count = any_domain::count_devices();
+  if (!count) return count.failure();
+  if (*count == 1) return any_domain::device_at(0);
+  const auto number = static_cast<unsigned>(said);  // a negative one is too large
+  if (number < *count) return any_domain::device_at(number);
+  GAUDI_WARN(MR,
+             "fi_mr_attr.device.synapseai is %d, but there are devices 0 to %u: it is the place in "
+             "FI_GAUDI_DEVICE, from 0\n",
+             said, *count - 1);
+  return base::error{-FI_EINVAL};
+}
+
+base::result<std::shared_ptr<device::device>> device_of(std::uint64_t address) {
+  const auto held = device::table::instance().find_holder(address);
+  if (held.on) return held.on->shared_from_this();
+  if (!held.several) return any_domain::device_at(0);
+  GAUDI_WARN(MR,
+             "0x%lx is an address on several of the open Gaudis: register it with iface "
+             "FI_HMEM_SYNAPSEAI and the device's number in fi_mr_attr.device.synapseai\n",
+             address);
+  return base::error{-FI_EINVAL};
+}
+
+bool is_on_another(const device::device& on, std::uint64_t address) {
+  const auto held = device::table::instance().find_holder(address);
+  return held.several || (held.on && held.on != &on);
+}
+
+void warn_not_there(const reg::region& r, const device::device& on, int code) {
+  const char* why = ": adopt it through fi_ext_gaudi.h";
+  if (code == -FI_EINVAL) {
+    why = ": it crosses the allocation's end";
+  } else if (is_on_another(on, r.address)) {
+    why = ", but of another one: say which in fi_mr_attr.device.synapseai";
+  }
+  GAUDI_WARN(MR, "0x%lx+%zu is not inside one allocation of %s %s known to this process%s\n",
+             r.address, r.length, on.attributes().name.c_str(), on.attributes().bus_id.c_str(),
+             why);
 }
 
 }  // namespace
@@ -45,26 +80,22 @@ reg::cache_limits cache_limits() noexcept {
   return {.count = p.mr_cache_max_count, .bytes = p.mr_cache_max_size};
 }
 
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r) {
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said) {
   if (!device::may_be_device_address(r.address)) {
     GAUDI_WARN(
         MR, "0x%lx+%zu was registered as Gaudi memory (FI_HMEM_SYNAPSEAI) but is a host address\n",
         r.address, r.length);
     return -FI_EINVAL;
   }
-  auto current = device_in_use();
-  if (!current) return current.code();
-  auto pin = (*current)->pin(r.address, r.length);
+  auto found = said ? device_said(*said) : device_of(r.address);
+  if (!found) return found.code();
+  auto pin = (*found)->pin(r.address, r.length);
   if (!pin) {
-    GAUDI_WARN(MR, "0x%lx+%zu is not inside one allocation of %s %s known to this process%s\n",
-               r.address, r.length, (*current)->attributes().name.c_str(),
-               (*current)->attributes().bus_id.c_str(),
-               pin.code() == -FI_EINVAL ? ": it crosses the allocation's end"
-                                        : ": adopt it through fi_ext_gaudi.h");
+    warn_not_there(r, **found, pin.code());
     return -FI_EINVAL;
   }
   r.pin.emplace(*std::move(pin));
-  r.owner = *std::move(current);
+  r.owner = *std::move(found);
   return attach_core(dmabufs, r);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <optional>
+
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/region.hpp"
 
@@ -13,9 +15,10 @@ inline constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;
 reg::cache_limits cache_limits() noexcept;
 
 /// Fills a region of device memory whose address, length and access are set: finds its allocation
-/// on the device in use, pins that, and lets the NIC at it where it can; else, and with a registrar
-/// that may do so, the region stays without (staged). Warns of what it refuses. 0 or an error. The
-/// caller holds the registrar's lock.
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r);
+/// on the device, pins that, and lets the NIC at it where it can; else, and with a registrar that
+/// may do so, the region stays without (staged). `said` is the device's number as the application
+/// gave it, which is not looked at while there is one device only; nothing: the one that has the
+/// address. Warns of what it refuses. 0 or an error. The caller holds the registrar's lock.
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said);
 
 }  // namespace gaudi::fi

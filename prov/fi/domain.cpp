@@ -9,7 +9,6 @@
 
 #include "base/log.hpp"
 #include "base/params.hpp"
-#include "device/table.hpp"
 #include "fi/av.hpp"
 #include "fi/cntr.hpp"
 #include "fi/connected_domain.hpp"
@@ -195,11 +194,6 @@ void domain::posted_to_any() noexcept {
 
 void domain::progress() {
   for (proto::endpoint* e : endpoints_) e->progress();
-}
-
-base::result<std::shared_ptr<device::device>> any_domain::current_device() {
-  const base::params& p = base::params::get();
-  return device::table::instance().current({p.hlthunk, p.device, p.device_timeout});
 }
 
 int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept {

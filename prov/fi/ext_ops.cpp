@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/params.hpp"
 #include "device/table.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/domain.hpp"
@@ -22,9 +21,9 @@ void copy_text(char (&to)[Size], const std::string& from) noexcept {
   to[length] = '\0';
 }
 
-int query_device(fid_domain*, fi_gaudi_device_attr* attr) noexcept {
+int query_device(fid_domain* d, fi_gaudi_device_attr* attr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::current_device();
+    const auto current = any_domain::of(d).device();
     if (!current) return current.code();
     const auto& known = (*current)->attributes();
     *attr = {};
@@ -43,9 +42,9 @@ int query_device(fid_domain*, fi_gaudi_device_attr* attr) noexcept {
   });
 }
 
-int alloc(fid_domain*, std::uint64_t len, std::uint64_t* addr) noexcept {
+int alloc(fid_domain* d, std::uint64_t len, std::uint64_t* addr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::current_device();
+    const auto current = any_domain::of(d).device();
     if (!current) return current.code();
     const auto allocated = (*current)->allocate(len);
     if (!allocated) return allocated.code();
@@ -54,9 +53,9 @@ int alloc(fid_domain*, std::uint64_t len, std::uint64_t* addr) noexcept {
   });
 }
 
-int free_memory(fid_domain*, std::uint64_t addr) noexcept {
+int free_memory(fid_domain* d, std::uint64_t addr) noexcept {
   return guarded_int([&] {
-    const auto current = device::table::instance().opened();
+    const auto current = any_domain::of(d).opened_device();
     return current ? current->free(addr).code() : -FI_EINVAL;
   });
 }
@@ -67,16 +66,16 @@ copy::direction direction_of(fi_gaudi_copy_dir dir) noexcept {
   return copy::direction::device_to_device;
 }
 
-base::result<std::shared_ptr<copy::copier>> current_copier() {
-  const auto current = any_domain::current_device();
+base::result<std::shared_ptr<copy::copier>> copier_of(any_domain& d) {
+  const auto current = d.device();
   if (!current) return current.failure();
-  return copy::copier::for_device(*current);
+  return d.copies().copier(*current);
 }
 
 int copy_now(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
              fi_gaudi_copy_dir dir) noexcept {
   return guarded_int([&] {
-    const auto copier = any_domain::of(d).copies().copier();
+    const auto copier = copier_of(any_domain::of(d));
     return copier ? (*copier)->copy(dst, src, len, direction_of(dir)).code() : copier.code();
   });
 }
@@ -84,7 +83,7 @@ int copy_now(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t 
 int copy_async(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                fi_gaudi_copy_dir dir, std::uint64_t* ticket) noexcept {
   return guarded_int([&] {
-    const auto copier = any_domain::of(d).copies().copier();
+    const auto copier = copier_of(any_domain::of(d));
     if (!copier) return copier.code();
     auto started = (*copier)->start(dst, src, len, direction_of(dir));
     if (!started) return started.code();
@@ -104,10 +103,10 @@ int copy_wait(fid_domain* d, std::uint64_t ticket, int timeout_ms) noexcept {
   });
 }
 
-int query_addr(fid_domain*, std::uint64_t addr, std::uint64_t len,
+int query_addr(fid_domain* d, std::uint64_t addr, std::uint64_t len,
                fi_gaudi_addr_attr* attr) noexcept {
   return guarded_int([&] {
-    const auto current = device::table::instance().opened();
+    const auto current = any_domain::of(d).opened_device();
     if (!current) return -FI_ENOENT;
     const auto found = current->find(addr, len);
     if (!found) return found.code();
@@ -120,10 +119,10 @@ int query_addr(fid_domain*, std::uint64_t addr, std::uint64_t len,
   });
 }
 
-int export_dmabuf(fid_domain*, std::uint64_t addr, std::uint64_t len,
+int export_dmabuf(fid_domain* d, std::uint64_t addr, std::uint64_t len,
                   fi_gaudi_dmabuf* dmabuf) noexcept {
   return guarded_int([&] {
-    const auto current = device::table::instance().opened();
+    const auto current = any_domain::of(d).opened_device();
     if (!current) return -FI_ENOENT;
     auto exported = current->export_dmabuf(addr, len);
     if (!exported) return exported.code();
@@ -135,23 +134,25 @@ int export_dmabuf(fid_domain*, std::uint64_t addr, std::uint64_t len,
   });
 }
 
-int adopt_device(fid_domain*, int device_fd) noexcept {
+int adopt_device(fid_domain* d, int device_fd) noexcept {
   return guarded_int([&] {
-    return device::table::instance().adopt(base::params::get().hlthunk, device_fd).code();
+    const auto number = device::table::instance().adopt(device_settings(), device_fd);
+    if (number) any_domain::of(d).select(*number);
+    return number.code();
   });
 }
 
-int adopt_range(fid_domain*, const fi_gaudi_range* range) noexcept {
+int adopt_range(fid_domain* d, const fi_gaudi_range* range) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::current_device();
+    const auto current = any_domain::of(d).device();
     if (!current) return current.code();
     return (*current)->adopt_range(range->addr, range->len, range->map_base, range->map_len).code();
   });
 }
 
-int release_range(fid_domain*, std::uint64_t addr) noexcept {
+int release_range(fid_domain* d, std::uint64_t addr) noexcept {
   return guarded_int([&] {
-    const auto current = device::table::instance().opened();
+    const auto current = any_domain::of(d).opened_device();
     return current ? current->release_range(addr).code() : -FI_EINVAL;
   });
 }
@@ -180,6 +181,30 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
   return 0;
 }
 
+int device_count(fid_domain*, int* count) noexcept {
+  return guarded_int([&] {
+    const auto known = any_domain::count_devices();
+    if (known) *count = static_cast<int>(*known);
+    return known.code();
+  });
+}
+
+int select_device(fid_domain* d, int device) noexcept {
+  return guarded_int([&] {
+    const auto count = any_domain::count_devices();
+    if (!count) return count.code();
+    const auto number = static_cast<unsigned>(device);  // a negative one is too large
+    if (number >= *count) return -FI_EINVAL;
+    any_domain::of(d).select(number);
+    return 0;
+  });
+}
+
+int selected_device(fid_domain* d, int* device) noexcept {
+  *device = static_cast<int>(any_domain::of(d).selected());
+  return 0;
+}
+
 }  // namespace
 
 fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept {
@@ -191,11 +216,14 @@ fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept {
           .idle_bytes = c.idle_bytes};
 }
 
-base::result<std::shared_ptr<copy::copier>> async_copies::copier() {
+base::result<std::shared_ptr<copy::copier>> async_copies::copier(
+    const std::shared_ptr<device::device>& owner) {
   const std::lock_guard hold(mutex_);
-  if (copier_) return copier_;
-  auto made = current_copier();
-  if (made) copier_ = *made;
+  for (const auto& known : copiers_) {
+    if (known->engine()->owner() == owner) return known;
+  }
+  auto made = copy::copier::for_device(owner);
+  if (made) copiers_.push_back(*made);
   return made;
 }
 
@@ -237,6 +265,9 @@ fi_gaudi_ops extension_ops{.size = sizeof(fi_gaudi_ops),
                            .adopt_range = adopt_range,
                            .release_range = release_range,
                            .path_stats = path_stats,
-                           .cache_stats = cache_stats<domain>};
+                           .cache_stats = cache_stats<domain>,
+                           .device_count = device_count,
+                           .select_device = select_device,
+                           .selected_device = selected_device};
 
 }  // namespace gaudi::fi

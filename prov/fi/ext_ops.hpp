@@ -7,19 +7,19 @@
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "copy/copier.hpp"
 #include "reg/registration_cache.hpp"
 
 namespace gaudi::fi {
 
-/// A domain's copies through fi_gaudi_ops: the copier, and the copies that an application has
+/// A domain's copies through fi_gaudi_ops: the copiers, and the copies that an application has
 /// started with fi_gaudi_ops.copy_async and not yet seen the end of. Thread safe.
 class async_copies {
  public:
-  /// The device's copier, kept with its pinned chunks for as long as the domain. Opens the device
-  /// at first need.
-  base::result<std::shared_ptr<copy::copier>> copier();
+  /// The device's copier, kept with its pinned chunks for as long as the domain.
+  base::result<std::shared_ptr<copy::copier>> copier(const std::shared_ptr<device::device>& owner);
   std::uint64_t add(std::unique_ptr<copy::operation> started);
   /// Polls (timeout 0) or waits. The ticket is used up when the copy has ended. -FI_EINVAL: no such
   /// ticket.
@@ -31,7 +31,7 @@ class async_copies {
     std::unique_ptr<copy::operation> copy;
   };
   std::mutex mutex_;
-  std::shared_ptr<copy::copier> copier_;
+  std::vector<std::shared_ptr<copy::copier>> copiers_;  // one for each device
   std::unordered_map<std::uint64_t, std::shared_ptr<entry>> entries_;
   std::uint64_t next_ = 1;
 };

@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/log.hpp"
@@ -85,8 +86,18 @@ int attach_host(domain& d, reg::region& r) {
   return 0;
 }
 
-int register_range(domain& d, const iovec& range, std::uint64_t access, std::uint64_t key,
-                   fi_hmem_iface iface, void* context, fid_mr** out) {
+// What is registered, and as what.
+struct wish {
+  iovec range;
+  std::uint64_t access;
+  std::uint64_t key;
+  fi_hmem_iface iface;
+  std::optional<int> device;  // its number, where the caller said it
+  void* context;
+};
+
+int register_range(domain& d, const wish& w, fid_mr** out) {
+  const auto& [range, access, key, iface, device, context] = w;
   if (range.iov_len == 0) {
     GAUDI_WARN(MR, "a memory region of length 0 was refused\n");
     return -FI_EINVAL;
@@ -105,7 +116,7 @@ int register_range(domain& d, const iovec& range, std::uint64_t access, std::uin
 
   const base::scoped_domain_lock hold(d.lock());
   if (const int ret =
-          iface == FI_HMEM_SYNAPSEAI ? attach_device(d.dmabufs(), r) : attach_host(d, r)) {
+          iface == FI_HMEM_SYNAPSEAI ? attach_device(d.dmabufs(), r, device) : attach_host(d, r)) {
     r.leave_core();
     return ret;
   }
@@ -134,8 +145,8 @@ int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
   const auto* buffer = reinterpret_cast<const dmabuf_range*>(attr.mr_iov);
   const iovec range{static_cast<std::byte*>(buffer->base_addr) + buffer->offset, buffer->len};
   const auto address = reinterpret_cast<std::uint64_t>(range.iov_base);
-  const bool is_said =
-      attr.iface == FI_HMEM_SYNAPSEAI && device::may_be_device_address(address);  // a Gaudi1's
+  const bool names_device = attr.iface == FI_HMEM_SYNAPSEAI;
+  const bool is_said = names_device && device::may_be_device_address(address);  // a Gaudi1's
   if (!is_said && !device::table::instance().is_surely_device(address)) {
     GAUDI_WARN(MR,
                "a dma-buf (FI_MR_DMABUF) whose base_addr is %p cannot be registered: base_addr "
@@ -143,8 +154,11 @@ int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
                buffer->base_addr);
     return -FI_EOPNOTSUPP;
   }
-  return register_range(d, range, attr.access, attr.requested_key, FI_HMEM_SYNAPSEAI, attr.context,
-                        out);
+  return register_range(
+      d,
+      {range, attr.access, attr.requested_key, FI_HMEM_SYNAPSEAI,
+       names_device ? std::optional<int>(attr.device.synapseai) : std::nullopt, attr.context},
+      out);
 }
 
 int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
@@ -152,8 +166,10 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
     if (f->fclass != FI_CLASS_DOMAIN || !attr || !out) return -FI_EINVAL;
     if (attr->iov_count != 1 || !attr->mr_iov) return -FI_EINVAL;
     if (flags & from_dmabuf) return register_dmabuf(domain::of(f), *attr, out);
-    return register_range(domain::of(f), *attr->mr_iov, attr->access, attr->requested_key,
-                          attr->iface, attr->context, out);
+    return register_range(domain::of(f),
+                          {*attr->mr_iov, attr->access, attr->requested_key, attr->iface,
+                           attr->device.synapseai, attr->context},
+                          out);
   });
 }
 
@@ -161,7 +177,7 @@ int regv(fid_t f, const iovec* iov, std::size_t count, std::uint64_t access, std
          std::uint64_t key, std::uint64_t, fid_mr** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || count != 1 || !iov || !out) return -FI_EINVAL;
-    return register_range(domain::of(f), *iov, access, key, FI_HMEM_SYSTEM, context, out);
+    return register_range(domain::of(f), {*iov, access, key, FI_HMEM_SYSTEM, {}, context}, out);
   });
 }
 

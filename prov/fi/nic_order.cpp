@@ -49,9 +49,9 @@ std::optional<std::string> bus_id_in_use(const base::params& params, const devic
     if (open->attributes().simulated) return std::nullopt;
     return open->attributes().bus_id;
   }
-  const auto which = device::selector::parse(params.device);
-  if (!which) return std::nullopt;
-  return std::visit(bus_id_of_choice{names, root}, which->choice);
+  const auto chosen = device::selection::parse(params.device);
+  if (!chosen) return std::nullopt;
+  return std::visit(bus_id_of_choice{names, root}, chosen->first().choice);
 }
 
 /// NICs as they come in the list, each once.

@@ -22,11 +22,15 @@ int endpoint::flush_local(const transfer& t) {
   return 0;
 }
 
-// The device's memory that a peer wrote to; nothing to do where that is host memory.
+// The device's memory that a peer wrote to; nothing to do where that is host memory. The peer names
+// an address only: of several devices that have it, each may be the one.
 int endpoint::flush_at(std::uint64_t address) {
   if (!how_.flush || !device::may_be_device_address(address)) return 0;
-  device::device* const on = device::table::instance().find_device(address);
-  return on ? -how_.flush->flush(*on).code() : 0;
+  int failed = 0;
+  device::table::instance().each_holder(address, [&](device::device& on) {
+    if (const auto done = how_.flush->flush(on); !done) failed = -done.code();
+  });
+  return failed;
 }
 
 // A direct RMA write; all others are answered by the target's provider, which flushes first.

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "device/table.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -191,7 +192,9 @@ bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& 
   return std::all_of(
       source.segments, source.segments + source.segment_count, [&](const wire::segment& s) {
         const bool told = s.key == wire::no_key;  // a Gaudi1's address alone does not tell
+        // Nor does any that several devices have.
         return (told || device::is_device_address(s.address)) &&
+               device::table::instance().find_holder(s.address).on == sink[0].on &&
                sink[0].on->find(s.address, s.length);
       });
 }

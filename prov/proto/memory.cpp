@@ -10,6 +10,27 @@
 #include "device/table.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Without a descriptor only the address tells. Null after a warning.
+device::device* device_that_has(std::uint64_t address, std::size_t length) noexcept {
+  const auto held = device::table::instance().find_holder(address);
+  if (held.on && held.on->find(address, length)) return held.on;
+  if (held.several) {
+    GAUDI_WARN(EP_DATA,
+               "0x%lx+%zu is an address on several of the open Gaudis: register it (iface "
+               "FI_HMEM_SYNAPSEAI, fi_mr_attr.device.synapseai) and pass the descriptor\n",
+               address, length);
+  } else {
+    GAUDI_WARN(EP_DATA,
+               "0x%lx+%zu is a Gaudi address but not inside one allocation known to this process: "
+               "register it (iface FI_HMEM_SYNAPSEAI) or adopt it through fi_ext_gaudi.h\n",
+               address, length);
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 base::result<local_memory> local_memory::from(const iovec* iov, void* const* descriptors,
                                               std::size_t count) noexcept {
@@ -34,17 +55,8 @@ int local_memory::add_checked(std::uint64_t address, std::size_t length,
     }
     on = registered->owner.get();
   } else if (length != 0 && device::is_device_address(address)) {
-    on = device::table::instance().find_device(address);
-    const auto found =
-        on ? on->find(address, length) : base::result<device::location>(base::error{-FI_ENOENT});
-    if (!found) {
-      GAUDI_WARN(
-          EP_DATA,
-          "0x%lx+%zu is a Gaudi address but not inside one allocation known to this process: "
-          "register it (iface FI_HMEM_SYNAPSEAI) or adopt it through fi_ext_gaudi.h\n",
-          address, length);
-      return -FI_EINVAL;
-    }
+    on = device_that_has(address, length);
+    if (!on) return -FI_EINVAL;
     registered = nullptr;
   }
   segments_[count_++] = {address, length, registered, on};

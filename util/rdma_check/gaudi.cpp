@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "device/selector.hpp"
+#include "device/selection.hpp"
 #include "failure.hpp"
 #include "hl/thunk.hpp"
 #include "reg/dmabuf_refusal.hpp"
@@ -39,7 +39,8 @@ std::uint64_t address_of(const void* pointer) {
 gaudi_device gaudi_device::open(const std::string& which) {
   constexpr const char* what = "no Gaudi";
   const auto chosen =
-      taken(device::selector::parse(which.empty() ? variable("FI_GAUDI_DEVICE") : which), what);
+      taken(device::selection::parse(which.empty() ? variable("FI_GAUDI_DEVICE") : which), what)
+          .first();
   const auto library = taken(hl::thunk::load(variable("FI_GAUDI_HLTHUNK")), what);
   auto opened = taken(device::device::open(library, chosen), what);
   auto copier = taken(copy::copier::for_device(opened), "no copy engine");

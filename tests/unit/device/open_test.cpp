@@ -2,7 +2,6 @@
 #include <rdma/fi_errno.h>
 
 #include "device/device.hpp"
-#include "device/table.hpp"
 #include "fake_driver.hpp"
 
 namespace gaudi::device {
@@ -115,22 +114,19 @@ TEST_F(opening, adopting_what_is_no_gaudi_is_einval) {
   EXPECT_EQ(device::adopt(driver.thunk(), fd.get()).code(), -FI_EINVAL);
 }
 
+TEST_F(opening, indices_need_not_be_dense) {
+  EXPECT_CALL(driver.library, get_device_count(_)).WillOnce(Return(2));
+  EXPECT_CALL(driver.library, open_control(_, _)).WillRepeatedly([](int index, const char*) {
+    return index == 1 || index == 6 ? memfd_create("fake", MFD_CLOEXEC) : (errno = ENOENT, -ENOENT);
+  });
+  EXPECT_EQ(*device::indices(*driver.thunk()), (std::vector<int>{1, 6}));
+}
+
 TEST_F(opening, counting_opens_nothing) {
   EXPECT_CALL(driver.library, open(_, _)).Times(0);
   EXPECT_EQ(*device::count(*driver.thunk()), 1U);
-}
-
-TEST(table, without_a_library_says_so_and_has_no_device) {
-  table empty;
-  EXPECT_EQ(empty.current({.library = "/nonexistent.so", .device = ""}).code(), -FI_ENOSYS);
-  EXPECT_EQ(empty.library("/nonexistent.so").code(), -FI_ENOSYS);
-  EXPECT_EQ(empty.opened(), nullptr);
-  EXPECT_EQ(empty.find_device(0x1001001800000000), nullptr);
-}
-
-TEST(table, a_selector_that_does_not_parse_is_einval) {
-  table empty;
-  EXPECT_EQ(empty.current({.library = "/nonexistent.so", .device = "gpu"}).code(), -FI_EINVAL);
+  EXPECT_EQ(*device::indices(*driver.thunk()), std::vector<int>{0});
+  EXPECT_EQ(driver.open_descriptors(), 0);
 }
 
 }  // namespace

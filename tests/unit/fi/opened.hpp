@@ -119,18 +119,24 @@ ssize_t retry(fid_cq* queue, Call&& call) {
 /// A simulated Gaudi2 of this process alone is the provider's device.
 class with_device : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    std::filesystem::create_directories(folder());
-    setenv("HLSIM_DIR", folder().c_str(), 1);
-    ASSERT_TRUE(device::table::instance().current({.library = GAUDI_HLSIM, .device = ""}));
+  static void SetUpTestSuite() { set_up(""); }
+  static void set_up(const char* devices) {
+    setenv("HLSIM_DIR", folder(), 1);
+    setenv("HLSIM_DEVICES", "8", 1);  // read once in the process
+    ASSERT_TRUE(device::table::instance().current({.library = GAUDI_HLSIM, .device = devices}));
   }
-  static void TearDownTestSuite() {
-    device::table::instance().clear();
-    std::filesystem::remove_all(folder());
-  }
-  static std::string folder() {
-    return (std::filesystem::temp_directory_path() / ("hlsim-fi-" + std::to_string(getpid())))
-        .string();
+  static void TearDownTestSuite() { device::table::instance().clear(); }
+  /// One for all suites: the stand-in knows its files by their inodes, which a new folder's may
+  /// have again.
+  static const char* folder() {
+    struct temporary {
+      std::string path =
+          std::filesystem::temp_directory_path() / ("hlsim-fi-" + std::to_string(getpid()));
+      temporary() { std::filesystem::create_directories(path); }
+      ~temporary() { std::filesystem::remove_all(path); }
+    };
+    static const temporary made;
+    return made.path.c_str();
   }
 
   std::uint64_t allocate(std::uint64_t length) {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/any_domain.hpp"
+
+#include "base/params.hpp"
+
+namespace gaudi::fi {
+
+device::table::settings device_settings() {
+  const base::params& p = base::params::get();
+  return {p.hlthunk, p.device, p.device_timeout};
+}
+
+base::result<std::shared_ptr<device::device>> any_domain::device_at(unsigned number) {
+  auto& all = device::table::instance();
+  if (auto ready = all.opened(number)) return ready;
+  return all.at(number, device_settings());
+}
+
+base::result<unsigned> any_domain::count_devices() {
+  auto& all = device::table::instance();
+  if (const unsigned known = all.count()) return known;
+  return all.count(device_settings());
+}
+
+std::shared_ptr<device::device> any_domain::opened_device() const noexcept {
+  return device::table::instance().opened(selected());
+}
+
+}  // namespace gaudi::fi

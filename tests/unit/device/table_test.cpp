@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "device/table.hpp"
+
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+namespace gaudi::device {
+namespace {
+
+TEST(table, without_a_library_says_so_and_has_no_device) {
+  table empty;
+  EXPECT_EQ(empty.current({.library = "/nonexistent.so", .device = ""}).code(), -FI_ENOSYS);
+  EXPECT_EQ(empty.library("/nonexistent.so").code(), -FI_ENOSYS);
+  EXPECT_EQ(empty.opened(), nullptr);
+  EXPECT_EQ(empty.find_holder(0x1001001800000000).on, nullptr);
+  EXPECT_FALSE(empty.find_holder(0x1001001800000000).several);
+}
+
+TEST(table, a_list_that_does_not_parse_is_einval) {
+  table empty;
+  for (const char* text : {"gpu", "0,,1"}) {
+    EXPECT_EQ(empty.current({.library = "/nonexistent.so", .device = text}).code(), -FI_EINVAL);
+    EXPECT_EQ(empty.count({.library = "/nonexistent.so", .device = text}).code(), -FI_EINVAL);
+  }
+  EXPECT_EQ(empty.count(), 0U);
+}
+
+TEST(table, counts_a_list_without_the_library) {
+  table some;
+  EXPECT_EQ(*some.count({.library = "/nonexistent.so", .device = "3,0,module:1"}), 3U);
+  EXPECT_EQ(some.count(), 3U);
+}
+
+TEST(table, refuses_a_list_that_is_too_long) {
+  std::string text = "0";
+  for (unsigned i = 1; i <= table::max_devices; ++i) text += ",0";
+  table some;
+  EXPECT_EQ(some.count({.library = "/nonexistent.so", .device = text}).code(), -FI_EINVAL);
+}
+
+/// Eight simulated Gaudis of this process alone.
+class many_devices : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    std::filesystem::create_directories(folder());
+    setenv("HLSIM_DIR", folder().c_str(), 1);
+    setenv("HLSIM_DEVICES", "8", 1);
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
+  static std::string folder() {
+    return (std::filesystem::temp_directory_path() / ("hlsim-table-" + std::to_string(getpid())))
+        .string();
+  }
+  static table::settings listing(const char* text) {
+    return {.library = GAUDI_HLSIM, .device = text};
+  }
+
+  std::shared_ptr<device> open(unsigned number, const table::settings& how) {
+    const auto found = all_.at(number, how);
+    EXPECT_TRUE(found) << found.code();
+    return found ? *found : nullptr;
+  }
+  std::uint64_t allocate(device& on, std::uint64_t length) {
+    const auto address = on.allocate(length);
+    EXPECT_TRUE(address);
+    return address ? *address : 0;
+  }
+  /// As an application opens it.
+  int open_elsewhere(const char* bus_id) {
+    const auto library = all_.library(GAUDI_HLSIM);
+    const auto fd = library ? (*library)->open(bus_id) : base::result<int>(library.failure());
+    EXPECT_TRUE(fd);
+    return fd ? *fd : -1;
+  }
+
+  table all_;
+};
+
+TEST_F(many_devices, are_numbered_by_the_list) {
+  const auto how = listing("3,module:5,0000:19:00.0");
+  EXPECT_EQ(open(2, how)->attributes().index, 0);
+  EXPECT_EQ(all_.opened(0), nullptr) << "each is opened when it is asked for";
+  EXPECT_EQ(open(0, how)->attributes().index, 3);
+  EXPECT_EQ(open(1, how)->attributes().index, 5);
+  EXPECT_EQ(all_.opened(0), *all_.current(how));
+  EXPECT_EQ(all_.at(3, how).code(), -FI_EINVAL);
+  EXPECT_EQ(all_.at(table::max_devices, how).code(), -FI_EINVAL);
+  EXPECT_EQ(all_.opened(3), nullptr);
+  EXPECT_EQ(all_.opened(UINT32_MAX), nullptr);
+}
+
+TEST_F(many_devices, all_lists_every_one) {
+  const auto how = listing("all");
+  EXPECT_EQ(*all_.count(how), 8U);
+  std::set<std::shared_ptr<device>> seen;
+  for (unsigned n = 0; n < 8; ++n) {
+    const auto one = open(n, how);
+    EXPECT_EQ(one->attributes().index, static_cast<int>(n));
+    seen.insert(one);
+  }
+  EXPECT_EQ(seen.size(), 8U);
+}
+
+TEST_F(many_devices, the_same_address_on_two_is_nobodys_alone) {
+  const auto how = listing("all");
+  device& first = *open(0, how);
+  const std::uint64_t address = allocate(first, 4096);
+  EXPECT_EQ(all_.find_holder(address).on, &first);
+  device& second = *open(1, how);
+  EXPECT_EQ(all_.find_holder(address).on, &first) << "the second has nothing there";
+  ASSERT_EQ(allocate(second, 8192), address) << "simulated as the driver does it";
+  EXPECT_EQ(all_.find_holder(address).on, nullptr);
+  EXPECT_TRUE(all_.find_holder(address).several);
+  EXPECT_TRUE(all_.is_known(address));
+  EXPECT_EQ(all_.find_holder(address + 4096).on, &second) << "beyond the first one's allocation";
+  std::set<device*> told;
+  all_.each_holder(address, [&](device& one) { told.insert(&one); });
+  EXPECT_EQ(told, (std::set<device*>{&first, &second}));
+  EXPECT_TRUE(first.free(address));
+  EXPECT_EQ(all_.find_holder(address).on, &second);
+  EXPECT_FALSE(all_.find_holder(address).several);
+  EXPECT_TRUE(second.free(address));
+  EXPECT_FALSE(all_.is_known(address));
+}
+
+TEST_F(many_devices, one_named_twice_is_one) {
+  const auto how = listing("1,module:1");
+  device& first = *open(0, how);
+  EXPECT_EQ(open(1, how).get(), &first);
+  const std::uint64_t address = allocate(first, 4096);
+  EXPECT_EQ(all_.find_holder(address).on, &first);
+  EXPECT_TRUE(first.free(address));
+}
+
+TEST_F(many_devices, one_that_is_taken_leaves_the_others) {
+  const auto taken = open_elsewhere("0000:1a:00.0");
+  const auto how = listing("all");
+  EXPECT_EQ(all_.at(1, how).code(), -FI_EBUSY);
+  EXPECT_TRUE(open(0, how));
+  EXPECT_TRUE(open(2, how));
+  (*all_.library(GAUDI_HLSIM))->close(taken);
+  EXPECT_TRUE(open(1, how)) << "it may be free later";
+}
+
+TEST_F(many_devices, an_adopted_one_takes_the_place_of_the_only_one) {
+  const auto how = listing("");
+  const int fd = open_elsewhere("0000:1b:00.0");
+  EXPECT_EQ(*all_.adopt(how, fd), 0U);
+  EXPECT_EQ(*all_.count(how), 1U);
+  EXPECT_FALSE((*all_.current(how))->attributes().owned);
+  EXPECT_EQ(all_.adopt(how, fd).code(), -FI_EBUSY) << "known already";
+  const int other = open_elsewhere("0000:1c:00.0");
+  EXPECT_EQ(*all_.adopt(how, other), 1U);
+  EXPECT_EQ(all_.count(), 2U);
+  EXPECT_EQ((*all_.at(1, how))->attributes().index, 3);
+  all_.clear();
+  for (const int mine : {fd, other}) (*all_.library(GAUDI_HLSIM))->close(mine);
+}
+
+TEST_F(many_devices, adopted_ones_follow_the_list) {
+  const auto how = listing("0,1");
+  const int fd = open_elsewhere("0000:1b:00.0");
+  EXPECT_EQ(*all_.adopt(how, fd), 2U);
+  EXPECT_EQ(*all_.count(how), 3U);
+  EXPECT_EQ(open(0, how)->attributes().index, 0);
+  EXPECT_EQ(open(2, how)->attributes().index, 2);
+  EXPECT_EQ(all_.adopt(how, STDIN_FILENO).code(), -FI_EINVAL);
+  EXPECT_EQ(all_.count(), 3U) << "what is refused is not listed";
+  all_.clear();
+  EXPECT_EQ(all_.opened(0), nullptr);
+  EXPECT_EQ(all_.count(), 0U);
+  (*all_.library(GAUDI_HLSIM))->close(fd);
+}
+
+// Those who have an address of the first device find it whatever else is opened meanwhile.
+TEST_F(many_devices, are_found_while_others_are_opened) {
+  const auto how = listing("all");
+  device& first = *open(0, how);
+  const std::uint64_t address = allocate(first, 4096);
+  std::atomic<bool> stop{false};
+  std::atomic<unsigned> missed{0};
+  std::thread reader([&] {
+    while (!stop) missed += all_.find_holder(address).on != &first;
+  });
+  for (unsigned n = 1; n < 8; ++n) open(n, how);
+  stop = true;
+  reader.join();
+  EXPECT_EQ(missed, 0U);
+  EXPECT_TRUE(first.free(address));
+}
+
+}  // namespace
+}  // namespace gaudi::device
