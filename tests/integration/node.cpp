@@ -172,16 +172,19 @@ void node::poll() {
   if (!poll_entries()) std::this_thread::yield();
 }
 
+std::optional<completion> node::take(void* context) {
+  const auto found = std::find_if(done_.begin(), done_.end(),
+                                  [&](const completion& c) { return c.context == context; });
+  if (found == done_.end()) return std::nullopt;
+  const completion c = *found;
+  done_.erase(found);
+  return c;
+}
+
 completion node::wait(void* context) {
   const deadline end;
   for (;;) {
-    const auto found = std::find_if(done_.begin(), done_.end(),
-                                    [&](const completion& c) { return c.context == context; });
-    if (found != done_.end()) {
-      const completion c = *found;
-      done_.erase(found);
-      return c;
-    }
+    if (const auto c = take(context)) return *c;
     poll();
     end.check("waiting for a completion");
   }
@@ -216,7 +219,7 @@ void node::deadline::check(const char* what) const {
 }
 
 int register_range(fid_domain* domain, void* base, std::size_t size, fi_hmem_iface iface,
-                   std::uint64_t key, fid_ptr<fid_mr>& out) {
+                   std::uint64_t key, fid_ptr<fid_mr>& out, int number) {
   const iovec range{base, size};
   // Newer libraries read a longer structure than the one this program was compiled with.
   union {
@@ -228,6 +231,7 @@ int register_range(fid_domain* domain, void* base, std::size_t size, fi_hmem_ifa
   request.attr.access = all_access;
   request.attr.requested_key = key;
   request.attr.iface = iface;
+  request.attr.device.synapseai = number;
   fid_mr* mr = nullptr;
   const int ret = fi_mr_regattr(domain, &request.attr, 0, &mr);
   if (ret == 0) out.reset(mr);
@@ -236,14 +240,16 @@ int register_range(fid_domain* domain, void* base, std::size_t size, fi_hmem_ifa
 
 memory::memory(node& n, std::size_t size, bool device, std::uint64_t key)
     : node_(n), device_(device) {
+  int number = 0;
   if (device) {
+    must(n.ops().selected_device(n.domain(), &number), "selected_device");
     must(n.ops().alloc(n.domain(), size, &base_), "allocating device memory");
   } else {
     host_.resize(size);
     base_ = reinterpret_cast<std::uintptr_t>(host_.data());
   }
   must(register_range(n.domain(), at(0), size, device ? FI_HMEM_SYNAPSEAI : FI_HMEM_SYSTEM, key,
-                      mr_),
+                      mr_, number),
        "fi_mr_regattr");
 }
 

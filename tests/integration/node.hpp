@@ -112,7 +112,8 @@ class node {
   /// The next completion of that context (of any without one), in the queue's order.
   completion wait(void* context);
   completion wait_any();
-  /// One that poll() has taken already, if any.
+  /// One that poll() has taken already, if any: of that context, or the first.
+  std::optional<completion> take(void* context);
   std::optional<completion> take_any();
   bool has_completion();
 
@@ -142,7 +143,8 @@ class node {
   fid_ptr<fid_ep> ep_;
 };
 
-/// Registered memory, host or device. Its contents are reached with put and get only.
+/// Registered memory, host or of the device that the node's domain has selected, and has again when
+/// it is used here. Its contents are reached with put and get only.
 class memory {
  public:
   memory(node& n, std::size_t size, bool device, std::uint64_t key = 0);
@@ -168,8 +170,8 @@ class memory {
   fid_ptr<fid_mr> mr_;
 };
 
-/// Registers; returns libfabric's code.
+/// Registers, memory of the device with that number; returns libfabric's code.
 int register_range(fid_domain* domain, void* base, std::size_t size, fi_hmem_iface iface,
-                   std::uint64_t key, fid_ptr<fid_mr>& out);
+                   std::uint64_t key, fid_ptr<fid_mr>& out, int number = 0);
 
 }  // namespace gaudi::test
