@@ -48,7 +48,7 @@ result<std::vector<table::place>> table::places_of(const settings& how) {
   const auto indices = device::indices(**loaded);
   if (!indices) return indices.failure();
   for (const int index : *indices)
-    places.emplace_back().which.choice.emplace<selector::by_index>(index);
+    places.emplace_back().which.choice.emplace<selector::by_index>().value = index;
   return places;
 }
 
@@ -115,7 +115,7 @@ result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) 
 std::shared_ptr<device> table::opened(unsigned number) const noexcept {
   if (number >= max_devices) return nullptr;
   device* const known = by_number_[number].load(std::memory_order_acquire);
-  return known ? known->shared_from_this() : nullptr;
+  return known ? known->weak_from_this().lock() : nullptr;
 }
 
 result<unsigned> table::adopt(const settings& how, int fd) {

@@ -22,7 +22,7 @@ base::result<unsigned> any_domain::count_devices() {
   return all.count(device_settings());
 }
 
-std::shared_ptr<device::device> any_domain::opened_device() const noexcept {
+std::shared_ptr<device::device> any_domain::selected_if_open() const noexcept {
   return device::table::instance().opened(selected());
 }
 

@@ -30,11 +30,11 @@ class any_domain : public fid_domain {
   [[nodiscard]] unsigned selected() const noexcept { return selected_.load(); }
   void select(unsigned number) noexcept { selected_.store(number); }
   /// That device, opened at first need.
-  [[nodiscard]] base::result<std::shared_ptr<device::device>> device() const {
+  [[nodiscard]] base::result<std::shared_ptr<device::device>> selected_device() const {
     return device_at(selected());
   }
   /// The same, or null where it is not open.
-  [[nodiscard]] std::shared_ptr<device::device> opened_device() const noexcept;
+  [[nodiscard]] std::shared_ptr<device::device> selected_if_open() const noexcept;
 
   async_copies& copies() noexcept { return copies_; }
 

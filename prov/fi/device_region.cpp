@@ -35,7 +35,7 @@ int attach_core(reg::dmabuf_registrar& dmabufs, reg::region& r) {
 base::result<std::shared_ptr<device::device>> device_said(int said) {
   const auto count = any_domain::count_devices();
   if (!count) return count.failure();
-  if (*count == 1) return any_domain::device_at(0);
+  if (*count <= 1) return any_domain::device_at(0);
   const auto number = static_cast<unsigned>(said);  // a negative one is too large
   if (number < *count) return any_domain::device_at(number);
   GAUDI_WARN(MR,

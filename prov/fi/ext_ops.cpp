@@ -23,7 +23,7 @@ void copy_text(char (&to)[Size], const std::string& from) noexcept {
 
 int query_device(fid_domain* d, fi_gaudi_device_attr* attr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).device();
+    const auto current = any_domain::of(d).selected_device();
     if (!current) return current.code();
     const auto& known = (*current)->attributes();
     *attr = {};
@@ -44,7 +44,7 @@ int query_device(fid_domain* d, fi_gaudi_device_attr* attr) noexcept {
 
 int alloc(fid_domain* d, std::uint64_t len, std::uint64_t* addr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).device();
+    const auto current = any_domain::of(d).selected_device();
     if (!current) return current.code();
     const auto allocated = (*current)->allocate(len);
     if (!allocated) return allocated.code();
@@ -55,7 +55,7 @@ int alloc(fid_domain* d, std::uint64_t len, std::uint64_t* addr) noexcept {
 
 int free_memory(fid_domain* d, std::uint64_t addr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).opened_device();
+    const auto current = any_domain::of(d).selected_if_open();
     return current ? current->free(addr).code() : -FI_EINVAL;
   });
 }
@@ -67,7 +67,7 @@ copy::direction direction_of(fi_gaudi_copy_dir dir) noexcept {
 }
 
 base::result<std::shared_ptr<copy::copier>> copier_of(any_domain& d) {
-  const auto current = d.device();
+  const auto current = d.selected_device();
   if (!current) return current.failure();
   return d.copies().copier(*current);
 }
@@ -106,7 +106,7 @@ int copy_wait(fid_domain* d, std::uint64_t ticket, int timeout_ms) noexcept {
 int query_addr(fid_domain* d, std::uint64_t addr, std::uint64_t len,
                fi_gaudi_addr_attr* attr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).opened_device();
+    const auto current = any_domain::of(d).selected_if_open();
     if (!current) return -FI_ENOENT;
     const auto found = current->find(addr, len);
     if (!found) return found.code();
@@ -122,7 +122,7 @@ int query_addr(fid_domain* d, std::uint64_t addr, std::uint64_t len,
 int export_dmabuf(fid_domain* d, std::uint64_t addr, std::uint64_t len,
                   fi_gaudi_dmabuf* dmabuf) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).opened_device();
+    const auto current = any_domain::of(d).selected_if_open();
     if (!current) return -FI_ENOENT;
     auto exported = current->export_dmabuf(addr, len);
     if (!exported) return exported.code();
@@ -144,7 +144,7 @@ int adopt_device(fid_domain* d, int device_fd) noexcept {
 
 int adopt_range(fid_domain* d, const fi_gaudi_range* range) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).device();
+    const auto current = any_domain::of(d).selected_device();
     if (!current) return current.code();
     return (*current)->adopt_range(range->addr, range->len, range->map_base, range->map_len).code();
   });
@@ -152,7 +152,7 @@ int adopt_range(fid_domain* d, const fi_gaudi_range* range) noexcept {
 
 int release_range(fid_domain* d, std::uint64_t addr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).opened_device();
+    const auto current = any_domain::of(d).selected_if_open();
     return current ? current->release_range(addr).code() : -FI_EINVAL;
   });
 }
