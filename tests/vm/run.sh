@@ -87,7 +87,7 @@ install_missing_packages "${vm_packages[@]}" || skip "packages of the virtual ma
 if [[ $compile == yes ]]; then
   [[ -f $build/CMakeCache.txt ]] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo
   cmake --build "$build" --target gaudi-fi hlsim unit_hlsim gaudi_{info,perf,rdma_check} mpi_programs vm_{zero_copy,export,verbs} \
-    integration_{messages,rma,connection,connected,device,wait,counter,multi_recv,threads,atomic,hcl_client}
+    integration_{messages,rma,connection,connected,device,wait,counter,multi_recv,threads,atomic,hcl_client,devices}
 fi
 build=$(cd "$build" && pwd)
 "$root/util/get-libfabric-2.sh" --verbs --deps "$build/deps" || skip "libfabric 2.1 with verbs (above)"
