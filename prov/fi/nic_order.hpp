@@ -20,7 +20,7 @@ struct nic_order {
   std::filesystem::path sysfs = "/sys";
 };
 
-/// The order for the process's Gaudi: the open one, else the one that FI_GAUDI_DEVICE names, else
+/// The order for the default Gaudi: the open one, else the first that FI_GAUDI_DEVICE names, else
 /// the only one of the machine. Opens no device. Unknown for the stand-in's, which are on no bus.
 nic_order order_in_use(const base::params& params, const std::filesystem::path& sysfs = "/sys");
 

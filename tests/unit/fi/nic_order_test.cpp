@@ -53,11 +53,19 @@ params with_device(const char* device) {
 
 TEST(order_in_use, is_that_of_the_chosen_device) {
   const recorded_sysfs machine("four_switches");
-  for (const char* device : {"0000:cd:00.0", "7", "module:1"}) {
+  for (const char* device : {"0000:cd:00.0", "7", "module:1", "7,0,module:3"}) {
     const auto order = order_in_use(with_device(device), machine.root());
     EXPECT_EQ(order.device.bus_id(), "0000:cd:00.0") << device;
     EXPECT_EQ(order.turn, 7U) << device;
   }
+}
+
+TEST(order_in_use, is_that_of_the_first_of_all) {
+  const recorded_sysfs machine("four_switches");
+  const auto first = order_in_use(with_device("0"), machine.root());
+  ASSERT_TRUE(first.device.known());
+  EXPECT_EQ(order_in_use(with_device("all"), machine.root()).device.bus_id(),
+            first.device.bus_id());
 }
 
 TEST(order_in_use, is_none_while_any_of_several_devices_may_be_used) {
