@@ -186,8 +186,9 @@ class endpoint final : private connection_observer, private address_vector::list
   void end_local_copies();
   [[nodiscard]] static shared_slots* slots_to_us(connection& c);
   [[nodiscard]] static bool is_here(const connection& c) noexcept;
-  static void name_for_engine(const local_memory& memory, wire::rts_fields& rts) noexcept;
+  static bool name_allocations(const local_memory& memory, wire::rts_fields& rts) noexcept;
   [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
+                                         bool by_allocation,
                                          const local_memory& sink) const noexcept;
   [[nodiscard]] static bool is_kept_from_us(connection& c, const wire::rts_fields& source);
   [[nodiscard]] static bool is_kept_from_peer(connection& c);

@@ -173,40 +173,44 @@ bool endpoint::is_here(const connection& c) noexcept {
   return c.link && c.link->reach() && c.link->reach()->is_this_process();
 }
 
-// What the core does not reach, for a sink that finds it to be its own device's.
-void endpoint::name_for_engine(const local_memory& memory, wire::rts_fields& rts) noexcept {
+// Names device memory by its allocations. False: it is not all such memory.
+bool endpoint::name_allocations(const local_memory& memory, wire::rts_fields& rts) noexcept {
+  if (!memory.only_on_device()) return false;
   for (std::size_t i = 0; i < memory.count(); ++i) {
-    if (memory[i].length != 0)
-      rts.segments[rts.segment_count++] = {memory[i].address, wire::no_key, memory[i].length};
+    const local_segment& s = memory[i];
+    if (s.length == 0) continue;
+    const auto where = s.on->find(s.address, s.length);
+    if (!where) return false;
+    rts.segments[rts.segment_count++] = {s.address, where->generation, s.length};
   }
+  return true;
 }
 
 // Whether source and sink are memory of one device, in one process.
 bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& source,
-                                   const local_memory& sink) const noexcept {
+                                   bool by_allocation, const local_memory& sink) const noexcept {
   if (how_.rendezvous == base::rendezvous_choice::staged || !is_here(c) || !sink.only_on_device())
     return false;
   for (std::size_t i = 0; i < sink.count(); ++i) {
     if (sink[i].on != sink[0].on) return false;
   }
-  return std::all_of(
-      source.segments, source.segments + source.segment_count, [&](const wire::segment& s) {
-        const bool told = s.key == wire::no_key;  // a Gaudi1's address alone does not tell
-        // Nor does any that several devices have.
-        return (told || device::is_device_address(s.address)) &&
-               device::table::instance().find_holder(s.address).on == sink[0].on &&
-               sink[0].on->find(s.address, s.length);
-      });
+  return std::all_of(source.segments, source.segments + source.segment_count,
+                     [&](const wire::segment& s) {
+                       const auto where = sink[0].on->find(s.address, s.length);
+                       if (by_allocation) return where && where->generation == s.key;
+                       // A Gaudi1's address alone does not tell, nor does any that several devices
+                       // have.
+                       return where && device::is_device_address(s.address) &&
+                              device::table::instance().find_holder(s.address).on == sink[0].on;
+                     });
 }
 
-// Whether the source is host memory of a process on this host that the kernel keeps from us, or
-// memory that only a device reaches. The sink decides what then: it knows both ends' word by the
-// time that something comes.
+// Whether the source is host memory of a process on this host that the kernel keeps from us. The
+// sink decides what then: it knows both ends' word by the time that something comes.
 bool endpoint::is_kept_from_us(connection& c, const wire::rts_fields& source) {
   const auto any = [&](auto is) {
     return std::any_of(source.segments, source.segments + source.segment_count, is);
   };
-  if (any([](const wire::segment& s) { return s.key == wire::no_key; })) return true;
   return c.link && !c.link->reach() && slots_to_us(c) &&
          !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
 }

@@ -5,6 +5,7 @@
 // freed. What comes to nothing is staged.
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.hpp"
@@ -19,26 +20,18 @@ constexpr std::size_t least_to_pass = std::size_t{128} * 1024;
 
 }  // namespace
 
-// At the source: names the allocations of memory that is all on devices. False: it is not passed.
+// At the source: names the allocations of memory that is worth it. False: it is not passed.
 bool endpoint::name_for_peer(const connection& c, const local_memory& memory,
                              wire::rts_fields& rts) const {
   using base::rendezvous_choice;
   const bool pulled =
       how_.rendezvous == rendezvous_choice::automatic || how_.rendezvous == rendezvous_choice::read;
   if (!how_.passes_dmabufs || !c.link || !c.peer_takes_dmabufs || !pulled ||
-      !memory.only_on_device())
+      !name_allocations(memory, rts))
     return false;
-  bool known = memory.length() >= least_to_pass;
-  for (std::size_t i = 0; i < memory.count(); ++i) {
-    const local_segment& s = memory[i];
-    if (s.length == 0) continue;
-    const auto where = s.on->find(s.address, s.length);
-    if (!where) return false;
-    known = known || given_.has(where->generation, c.id);
-    rts.segments[rts.segment_count++] = {s.address, where->generation, s.length};
-  }
-  if (!known) rts.segment_count = 0;
-  return known;
+  return memory.length() >= least_to_pass ||
+         std::any_of(rts.segments, rts.segments + rts.segment_count,
+                     [&](const wire::segment& s) { return given_.has(s.key, c.id); });
 }
 
 // At the sink. Whether our NIC may be tried.

@@ -133,11 +133,10 @@ int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) {
   rts.operation = t.id;
   rts.length = t.length;
   rts.segment_count = 0;
-  if (t.zero_copy && is_here(*t.on) && t.memory.only_on_device()) {
-    name_for_engine(t.memory, rts);
-  } else {
-    flags |= t.zero_copy && name_for_peer(*t.on, t.memory, rts) ? wire::passed : wire::staged;
-  }
+  const bool named = t.zero_copy && (is_here(*t.on) ? name_allocations(t.memory, rts)
+                                                    : name_for_peer(*t.on, t.memory, rts));
+  flags |= named ? wire::passed : wire::staged;
+  if (!named) rts.segment_count = 0;
   return 0;
 }
 
@@ -195,10 +194,11 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8
   t.tell_peer = true;
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
   if (t.length == 0) return finish(t, 0);
-  const bool staged = flags & wire::staged;
-  if (!staged && (flags & wire::passed)) return start_import(c, rts, t);
-  t.by_engine = !staged && is_copied_by_engine(c, rts, t.memory);
-  if (t.by_engine || (!staged && !is_kept_from_us(c, rts))) {
+  if (flags & wire::staged) return ask_to_write(c, t);
+  const bool by_allocation = flags & wire::passed;
+  t.by_engine = is_copied_by_engine(c, rts, by_allocation, t.memory);
+  if (by_allocation && !t.by_engine) return start_import(c, rts, t);
+  if (t.by_engine || !is_kept_from_us(c, rts)) {
     t.moves = transfer::motion::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
     return move(t);

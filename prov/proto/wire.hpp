@@ -51,7 +51,8 @@ enum header_flags : std::uint8_t {
   direct = 1 << 4,     // grant: the segments are final memory, not staging slots
   by_core = 1 << 5,    // on the core connection although the peers share memory: behind RMA there
   shared = 1 << 6,     // grant: the segments' addresses are numbers of slots in shared memory
-  passed = 1 << 7,     // rts: the segments' keys are numbers of allocations, to ask for as dma-bufs
+  passed = 1 << 7,  // rts: the segments' keys are the source's numbers of allocations, for a sink
+                    // in the same process, or to ask for as dma-bufs
 };
 
 struct header {
@@ -86,10 +87,6 @@ struct segment {
 
 inline constexpr std::size_t max_segments = 4;
 inline constexpr std::size_t max_slots = 16;
-
-/// The key of device memory that the core does not reach, and that another endpoint of the same
-/// process sends.
-inline constexpr std::uint64_t no_key = ~std::uint64_t{0};
 
 struct rts_fields {
   std::uint64_t operation;  // at the owner of the source
