@@ -27,6 +27,13 @@ enum hl_wait_cs_status : uint32_t {
   HL_WAIT_CS_STATUS_ABORTED = 3,
 };
 
+inline constexpr uint64_t HL_NOTIFIER_EVENT_DEVICE_RESET = 1 << 2;
+inline constexpr uint64_t HL_NOTIFIER_EVENT_CS_TIMEOUT = 1 << 3;
+inline constexpr uint64_t HL_NOTIFIER_EVENT_DEVICE_UNAVAILABLE = 1 << 4;
+inline constexpr uint64_t HL_NOTIFIER_EVENT_USER_ENGINE_ERR = 1 << 5;
+inline constexpr uint64_t HL_NOTIFIER_EVENT_GENERAL_HW_ERR = 1 << 6;
+inline constexpr uint64_t HL_NOTIFIER_EVENT_PAGE_FAULT = 1 << 8;
+
 inline constexpr uint32_t HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES = 0x8000;
 inline constexpr uint32_t HL_CS_CHUNK_FLAGS_USER_ALLOC_CB = 0x1;
 inline constexpr uint32_t HL_MEM_FORCE_HINT = 0x8;

@@ -108,12 +108,11 @@ int hlthunk_command_submission_timeout(int fd, hlthunk_cs_in* in, hlthunk_cs_out
 int hlthunk_wait_for_cs(int fd, uint64_t seq, uint64_t timeout_us, uint32_t* status) {
   if (!status) return -EINVAL;
   *status = 0;
-  const int rc = info_call(fd, [&](context& c) {
+  return info_call(fd, [&](context& c) {
     if (c.is_control()) return -ENOTTY;
     c.lend_cpu(seq, timeout_us != 0);
-    return wait_cs(c.state(), seq, timeout_us, *status);
+    return c.wait(seq, timeout_us, *status);
   });
-  return rc;
 }
 
 int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
@@ -122,6 +121,7 @@ int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
   *out = {};
   return info_call(fd, [&](context& c) {
     if (c.is_control()) return -ENOTTY;
+    if (const int gone = c.abort_if_down(); gone != 0) return gone;
     const std::span<const uint64_t> seqs(in->seq, in->seq_len);
     c.lend_cpu(*std::max_element(seqs.begin(), seqs.end()), in->timeout_us != 0);
     const int rc = wait_any_cs(c.state(), seqs, in->timeout_us, out->seq_set);

@@ -19,6 +19,7 @@ struct command_buffer {
   uint64_t va;
   uint32_t size;                  ///< bytes
   std::vector<char> copied = {};  ///< what the driver has copied of it; empty: it is read at `va`
+  bool endless = false;           ///< a command that never ends
 };
 
 /// What the runs of one engine share. Thread-safe.

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <map>
@@ -13,6 +14,8 @@
 
 #include "cs_table.hpp"
 #include "fault.hpp"
+#include "notifier.hpp"
+#include "settings.hpp"
 
 namespace hlsim {
 namespace {
@@ -98,6 +101,8 @@ context::context(state_mapping state, bool control, hbm_store hbm)
       generation_(generation_of(*state_)),
       hbm_(std::move(hbm)) {}
 
+context::~context() = default;
+
 int context::status(uint64_t fault_age_ns) const {
   fault_set& faults = fault_set::instance();
   faults.refresh(fault_age_ns);
@@ -105,8 +110,53 @@ int context::status(uint64_t fault_age_ns) const {
   if (faults.strikes(fault::removal, index)) return -ENODEV;
   if (faults.strikes(fault::malfunction, index)) return HL_DEVICE_STATUS_MALFUNCTION;
   if (faults.strikes(fault::in_reset, index)) return HL_DEVICE_STATUS_IN_RESET;
+  const uint64_t limit_ns = faults.number(fault::reset_after_ms, index) * 1'000'000;
   const state_lock lock(*state_);
-  return state_->in_reset ? HL_DEVICE_STATUS_IN_RESET : HL_DEVICE_STATUS_OPERATIONAL;
+  if (limit_ns != 0 && state_->context_active && now_ns() - state_->opened_ns >= limit_ns)
+    begin_reset(*state_, HL_NOTIFIER_EVENT_GENERAL_HW_ERR);
+  const bool ends_later = state_->recovering && !state_->context_active &&
+                          now_ns() - state_->closed_ns < current_settings().reset_ns;
+  return state_->in_reset || ends_later ? HL_DEVICE_STATUS_IN_RESET : HL_DEVICE_STATUS_OPERATIONAL;
+}
+
+int context::abort_if_down() const {
+  fault_set& faults = fault_set::instance();
+  faults.refresh(engine_fault_age_ns);
+  if (faults.empty() && !is_in_reset(*state_)) return 0;
+  const int now = status(engine_fault_age_ns);
+  if (now != HL_DEVICE_STATUS_OPERATIONAL) abort_all();
+  return now < 0 ? now : 0;
+}
+
+/// A reset may be the doing of another process, or of the fault file.
+int context::wait(uint64_t seq, uint64_t timeout_us, uint32_t& status) const {
+  constexpr uint64_t look_every_us = 10'000;
+  for (uint64_t left = timeout_us;;) {
+    if (const int gone = abort_if_down(); gone != 0) return gone;
+    const uint64_t now = std::min(left, look_every_us);
+    const int rc = wait_cs(*state_, seq, now, status);
+    left -= now;
+    if (rc != 0 || status != HL_WAIT_CS_STATUS_BUSY || left == 0) return rc;
+  }
+}
+
+void context::abort_all() const {
+  if (const std::shared_ptr<engine> e = current_engine()) e->abort_waiting();
+}
+
+int context::create_notifier() {
+  const std::lock_guard lock(notifier_mutex_);
+  if (notifier_) return -EINVAL;
+  auto [fd, made] = notifier::create(*this);
+  notifier_ = std::move(made);
+  return fd;
+}
+
+int context::release_notifier() {
+  const std::lock_guard lock(notifier_mutex_);
+  if (!notifier_) return -EINVAL;
+  notifier_.reset();
+  return 0;
 }
 
 int context::health(uint64_t fault_age_ns) const {
@@ -122,9 +172,10 @@ uint64_t context::submit(std::span<const command_buffer> buffers) {
   if (seq == 0) return 0;
   std::shared_ptr<engine> e = current_engine();
   if (!e) {
-    e = std::make_shared<engine>(*state_, device(), hbm_, healthy, [this] {
-      return fault_set::instance().strikes(fault::cs_timeout, state_->index);
-    });
+    const auto struck_by = [this](fault which) {
+      return fault_set::instance().strikes(which, state_->index);
+    };
+    e = std::make_shared<engine>(*state_, device(), hbm_, healthy, struck_by);
     const std::lock_guard publish(engine_mutex_);
     engine_ = e;
   }

@@ -14,11 +14,16 @@
 
 namespace hlsim {
 
+class notifier;
+
 /// What this process knows of the device behind an fd. Thread-safe.
 class context {
  public:
   /// `state` is mapped from a file description of its own. A control node has no HBM store.
   context(state_mapping state, bool control, hbm_store hbm);
+  ~context();
+  context(const context&) = delete;
+  context& operator=(const context&) = delete;
 
   device_state& state() const noexcept { return *state_; }
   const model& device() const noexcept { return model_of(state_->model_generation); }
@@ -35,8 +40,21 @@ class context {
   /// Gives `buffers` to the queues. The sequence number, 0 when the device failed meanwhile.
   uint64_t submit(std::span<const command_buffer> buffers);
   void stop_engine();
+  /// wait_cs, which ends when the device fails: also -ENODEV.
+  int wait(uint64_t seq, uint64_t timeout_us, uint32_t& status) const;
+
+  /// An eventfd that becomes readable with every event of the device. -EINVAL: there is one, as the
+  /// driver allows but one for each open file. The fd, which is the caller's, or -errno.
+  int create_notifier();
+  /// -EINVAL: there is none.
+  int release_notifier();
   /// See engine::lend_cpu and engine::expect_no_polls.
   void lend_cpu(uint64_t seq, bool will_sleep) const;
+  /// Ends what this process has in flight if the device does not work any more. -ENODEV: it is
+  /// gone. Cheap where there is no fault.
+  int abort_if_down() const;
+  /// The same for a device that does not.
+  void abort_all() const;
 
  private:
   [[nodiscard]] std::shared_ptr<engine> current_engine() const;
@@ -48,6 +66,8 @@ class context {
   std::mutex submit_mutex_;          ///< a queue sees submissions in the order of their numbers
   mutable std::mutex engine_mutex_;  ///< of the pointer alone: a submission may block for long
   std::shared_ptr<engine> engine_;
+  std::mutex notifier_mutex_;
+  std::unique_ptr<notifier> notifier_;  // ends first: it asks for the status
 };
 
 using context_ref = std::shared_ptr<context>;

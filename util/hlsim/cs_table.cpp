@@ -97,7 +97,7 @@ uint64_t begin_cs(device_state& state, uint32_t limit, const std::function<bool(
 void finish_cs(device_state& state, uint64_t seq, cs_progress result) {
   {
     const state_lock lock(state);
-    if (slot_of(state, seq).seq == seq) set_progress(slot_of(state, seq), result);
+    if (is_running(state, seq)) set_progress(slot_of(state, seq), result);
   }
   ::pthread_cond_broadcast(&state.cs_changed);  // outside, so that the woken find the lock free
 }

@@ -26,6 +26,9 @@ constexpr uint64_t worker_late_ns = 10'000;
 constexpr uint64_t polled_lately_ns = 100'000;
 constexpr uint64_t head_start_ns = 20'000;
 
+/// In some decades.
+constexpr uint64_t never_ns = uint64_t{1} << 62;
+
 /// On the only CPU a worker can but interrupt the thread that polls, so it looks this often whether
 /// that goes on with the jobs.
 constexpr std::chrono::milliseconds nap{1};
@@ -48,7 +51,7 @@ std::chrono::nanoseconds until(uint64_t at_ns) {
 }  // namespace
 
 engine::engine(device_state& state, const model& m, const hbm_store& hbm,
-               std::function<bool()> healthy, std::function<bool()> times_out)
+               std::function<bool()> healthy, std::function<bool(fault)> struck_by)
     : state_(state),
       generation_(state.generation),
       model_(m),
@@ -56,7 +59,7 @@ engine::engine(device_state& state, const model& m, const hbm_store& hbm,
       pace_(current_settings()),
       only_one_cpu_(only_one_cpu()),
       healthy_(std::move(healthy)),
-      times_out_(std::move(times_out)) {}
+      struck_by_(std::move(struck_by)) {}
 
 engine::~engine() {
   {
@@ -76,7 +79,7 @@ void engine::submit(uint64_t seq, std::span<const command_buffer> buffers) {
   const std::lock_guard lock(mutex_);
   for (const command_buffer& b : buffers) {
     queue& q = queues_[b.queue];
-    q.jobs.push_back({owner, b, job::hold::undecided, nullptr});
+    q.jobs.push_back({owner, b, job::hold::undecided, nullptr, 0});
     if (!q.worker.joinable()) q.worker = std::thread([this, &q] { work(q); });
     if (q.jobs.size() == 1 && !q.naps) q.has_work.notify_one();
   }
@@ -132,8 +135,8 @@ void engine::lend_cpu(uint64_t seq) {
     if (q.taken || q.jobs.empty()) continue;
     job& front = q.jobs.front();
     if (front.owner->seq > seq || !(may_begin(front) || was_held_enough(front, now))) continue;
-    const uint64_t due =
-        front.run ? front.run->wake_ns() : front.owner->submitted_ns + worker_late_ns;
+    const bool begun = front.run || front.hangs_until_ns != 0;
+    const uint64_t due = begun ? wake_of(front) : front.owner->submitted_ns + worker_late_ns;
     if (now < due) continue;
     const bool ended = step(q, lock) == 0;
     if (!q.naps && (ended || q.asleep)) q.has_work.notify_one();
@@ -201,18 +204,35 @@ uint64_t engine::step(queue& q, std::unique_lock<std::mutex>& lock) {
   if (result) end(j, *result);
   lock.lock();
   q.taken = false;
-  if (!result) return j.run->wake_ns();
+  if (!result) return wake_of(j);
   newest_done_ = std::max(newest_done_, j.owner->seq);
   q.jobs.pop_front();
   if (current_settings().order != reorder::never) completed_.notify_all();
   return 0;
 }
 
+uint64_t engine::wake_of(const job& j) {
+  return j.run ? j.run->wake_ns() : j.hangs_until_ns;
+}
+
+std::optional<cs_progress> engine::hang(const job& j) const {
+  if (!healthy_()) return cs_progress::aborted;
+  if (now_ns() >= j.hangs_until_ns) return cs_progress::timed_out;
+  return std::nullopt;
+}
+
 std::optional<cs_progress> engine::carry_out(job& j) {
   if (stop_) return cs_progress::aborted;
+  if (j.hangs_until_ns != 0) return hang(j);
   if (!j.run) {
+    if (struck_by_(fault::reset)) reset(HL_NOTIFIER_EVENT_GENERAL_HW_ERR);
     if (!healthy_()) return cs_progress::aborted;
-    if (times_out_()) return cs_progress::timed_out;
+    if (struck_by_(fault::cs_timeout)) return cs_progress::timed_out;
+    if (j.buffer.endless || struck_by_(fault::hang)) {
+      const uint64_t limit = current_settings().cs_timeout_ns;
+      j.hangs_until_ns = limit != 0 ? j.owner->submitted_ns + limit : never_ns;
+      return hang(j);
+    }
     const uint64_t ready = j.owner->submitted_ns + current_settings().latency_ns;
     j.run = std::make_unique<buffer_run>(tools_, j.buffer, ready);
   }
@@ -228,11 +248,12 @@ std::optional<cs_progress> engine::carry_out(job& j) {
   return stop_ || !healthy_() ? cs_progress::aborted : cs_progress::completed;
 }
 
-cs_progress engine::fail(const job& j) const {
+cs_progress engine::fail(const job& j) {
   std::fprintf(stderr,
                "hlsim: %s: submission %llu on queue %u touches an address that is "
                "not mapped or holds an unknown packet; the device resets\n",
                model_.description, static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
+  reset(HL_NOTIFIER_EVENT_PAGE_FAULT | HL_NOTIFIER_EVENT_USER_ENGINE_ERR);
   return cs_progress::aborted;
 }
 
@@ -241,17 +262,36 @@ void engine::end(job& j, cs_progress result) {
   if (j.owner->buffers_left.fetch_sub(1) == 1) retire(*j.owner);
 }
 
+void engine::reset(uint64_t events) {
+  const state_lock lock(state_);
+  if (state_.generation == generation_) begin_reset(state_, events);
+}
+
 void engine::retire(submission& s) {
   const cs_progress outcome = s.outcome;
+  if (outcome != cs_progress::completed && !stop_)
+    reset(outcome == cs_progress::timed_out ? HL_NOTIFIER_EVENT_CS_TIMEOUT : 0);
   {
     const state_lock lock(state_);
     if (state_.generation != generation_) return;
-    if (outcome != cs_progress::completed && !stop_ && !state_.in_reset) {
-      state_.in_reset = 1;
-      ++state_.hard_resets;
-    }
   }
   finish_cs(state_, s.seq, outcome);
+}
+
+void engine::abort_waiting() {
+  std::vector<job> aborted;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [index, q] : queues_) {
+      while (!q.jobs.empty()) {
+        const bool front = q.jobs.size() == 1;
+        if (front && (q.taken || q.jobs.front().order == job::hold::held)) break;
+        aborted.push_back(std::move(q.jobs.back()));
+        q.jobs.pop_back();
+      }
+    }
+  }
+  for (job& j : aborted) end(j, cs_progress::aborted);
 }
 
 }  // namespace hlsim

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "buffer_run.hpp"
+#include "fault.hpp"
 
 namespace hlsim {
 
@@ -28,10 +29,10 @@ namespace hlsim {
 /// milliseconds, so a thread that polls for the end of a submission lends its own.
 class engine {
  public:
-  /// `healthy` says whether the device still works; it is asked before each command buffer. The
-  /// references outlive the engine.
+  /// `healthy` says whether the device still works, `struck_by` whether a fault strikes the next
+  /// command buffer; both are asked before each. The references outlive the engine.
   engine(device_state& state, const model& m, const hbm_store& hbm, std::function<bool()> healthy,
-         std::function<bool()> times_out);
+         std::function<bool(fault)> struck_by);
   /// Aborts what has not completed and joins the threads.
   ~engine();
   engine(const engine&) = delete;
@@ -43,6 +44,10 @@ class engine {
   /// Does what is due of the submissions up to `seq` that no worker has taken up in time. Never
   /// sleeps.
   void lend_cpu(uint64_t seq);
+
+  /// The device has failed: ends all submissions but those that are being copied at this moment,
+  /// which end by themselves.
+  void abort_waiting();
 
   /// Called by a thread that is about to sleep: the workers are on their own.
   void expect_no_polls();
@@ -59,6 +64,7 @@ class engine {
     command_buffer buffer;
     enum class hold { undecided, held, released } order = hold::undecided;
     std::unique_ptr<buffer_run> run;  ///< once begun
+    uint64_t hangs_until_ns = 0;      ///< 0: it does not
   };
   struct queue {
     std::deque<job> jobs;  ///< in order; the front one is being carried out
@@ -88,9 +94,14 @@ class engine {
   uint64_t step(queue& q, std::unique_lock<std::mutex>& lock);
   /// nothing: it goes on later.
   std::optional<cs_progress> carry_out(job& j);
-  cs_progress fail(const job& j) const;
+  /// The same for a job that the engine never gets done with.
+  [[nodiscard]] std::optional<cs_progress> hang(const job& j) const;
+  /// When to go on with a job that has begun.
+  [[nodiscard]] static uint64_t wake_of(const job& j);
+  cs_progress fail(const job& j);
   void end(job& j, cs_progress result);
   void retire(submission& s);
+  void reset(uint64_t events);
 
   device_state& state_;
   const uint64_t generation_;
@@ -99,7 +110,8 @@ class engine {
   pace pace_;
   const bool only_one_cpu_;
   run_tools tools_{model_, mover_, pace_};
-  const std::function<bool()> healthy_, times_out_;
+  const std::function<bool()> healthy_;
+  const std::function<bool(fault)> struck_by_;
   std::atomic<bool> stop_{false};
 
   std::mutex mutex_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t any_device = UINT32_MAX;
 
-constexpr std::array<std::pair<std::string_view, fault>, 8> names{{
+constexpr std::array<std::pair<std::string_view, fault>, 11> names{{
     {"busy", fault::busy},
     {"in-reset", fault::in_reset},
     {"malfunction", fault::malfunction},
@@ -28,6 +28,9 @@ constexpr std::array<std::pair<std::string_view, fault>, 8> names{{
     {"enomem", fault::enomem},
     {"emfile", fault::emfile},
     {"no-dmabuf", fault::no_dmabuf},
+    {"reset", fault::reset},
+    {"reset-after-ms", fault::reset_after_ms},
+    {"hang", fault::hang},
 }};
 
 std::optional<fault> named(std::string_view name) {
@@ -52,7 +55,8 @@ fault_set& fault_set::instance() {
 
 fault_set::fault_set()
     : from_environment_(parse(current_settings().faults)),
-      path_(current_settings().folder + "/fault") {}
+      path_(current_settings().folder + "/fault"),
+      empty_(from_environment_.empty()) {}
 
 bool fault_set::strikes(fault which, uint32_t index) {
   const std::lock_guard lock(mutex_);
@@ -80,6 +84,16 @@ void fault_set::refresh(uint64_t max_age_ns) {
   std::ostringstream text;
   text << std::ifstream(path_).rdbuf();
   from_file_ = parse(text.str());
+  empty_ = from_environment_.empty() && from_file_.empty();
+}
+
+uint64_t fault_set::number(fault which, uint32_t index) {
+  const std::lock_guard lock(mutex_);
+  for (const table* const faults : {&from_environment_, &from_file_})
+    for (const uint32_t device : {index, any_device})
+      if (const auto found = faults->find({device, which}); found != faults->end())
+        return found->second.at;
+  return 0;
 }
 
 fault_set::table fault_set::parse(const std::string& text) {

@@ -10,7 +10,19 @@
 namespace hlsim {
 
 /// What can be made to go wrong, see hlsim(7), FAULTS.
-enum class fault { busy, in_reset, malfunction, removal, cs_timeout, enomem, emfile, no_dmabuf };
+enum class fault {
+  busy,
+  in_reset,
+  malfunction,
+  removal,
+  cs_timeout,
+  enomem,
+  emfile,
+  no_dmabuf,
+  reset,
+  reset_after_ms,
+  hang,
+};
 
 /// The faults of this process: HLSIM_FAULT, and the file "fault" in the device folder, which may
 /// change while the process runs. Thread-safe.
@@ -23,6 +35,13 @@ class fault_set {
   /// True when `which` strikes device `index` now. A fault with a count ("emfile=3") strikes only
   /// at the count-th question.
   bool strikes(fault which, uint32_t index);
+
+  /// The number that `which` has for device `index` ("reset-after-ms=20"); 0: it has none, or there
+  /// is no such fault.
+  uint64_t number(fault which, uint32_t index);
+
+  /// True when there are no faults at all. No lock.
+  [[nodiscard]] bool empty() const noexcept { return empty_; }
 
   static fault_set& instance();
 
@@ -48,6 +67,7 @@ class fault_set {
   const std::string path_;
   int64_t file_stamp_ = 0;
   std::atomic<uint64_t> looked_ns_{0};
+  std::atomic<bool> empty_;
 };
 
 }  // namespace hlsim

@@ -53,6 +53,20 @@ HLSIM_API int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
                                         hlthunk_wait_multi_cs_out* out);
 HLSIM_API int hlthunk_cs_flush_pci_hbw_writes(int fd);
 
+// Asynchronous events: HL_NOTIFIER_EVENT_*, told through an eventfd.
+HLSIM_API int hlthunk_notifier_create(int fd);
+HLSIM_API int hlthunk_notifier_release(int fd, int handle);
+HLSIM_API int hlthunk_notifier_recv(int fd, int handle, uint64_t* events, uint64_t* count,
+                                    uint32_t flags, uint32_t timeout_ms);
+
+// Of libhl-thunk's companion for error injection. What differs: hlsim(7).
+HLSIM_API int hlthunk_err_inject_endless_command(int fd);
+HLSIM_API int hlthunk_err_inject_non_fatal_event(int fd, int* event);
+HLSIM_API int hlthunk_err_inject_fatal_event(int fd, int* event);
+HLSIM_API int hlthunk_err_inject_loss_of_heartbeat(int fd);
+HLSIM_API int hlthunk_err_inject_thermal_event(int fd);
+HLSIM_API int hlthunk_err_eject_thermal_event(int fd);
+
 HLSIM_API char* hlthunk_get_version(void);
 HLSIM_API void* hlthunk_malloc(size_t size);
 HLSIM_API void hlthunk_free(void* block);

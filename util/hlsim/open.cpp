@@ -36,21 +36,29 @@ void end_unheld_context(device_state& state) {
   if (!has_exports(state)) reset_context(state);
 }
 
-/// -EAGAIN while the reset that follows a release has not ended.
+/// -EAGAIN while a reset, or the one that follows a release, has not ended.
 int wait_of_release(device_state& state) {
   end_unheld_context(state);
-  const bool over = !model_of(state.model_generation).resets_on_release || state.closed_ns == 0 ||
-                    now_ns() - state.closed_ns >= current_settings().release_ns;
-  return over ? 0 : -EAGAIN;
+  const settings& s = current_settings();
+  const uint64_t takes =
+      std::max(state.recovering ? s.reset_ns : 0,
+               model_of(state.model_generation).resets_on_release ? s.release_ns : 0);
+  return state.closed_ns == 0 || now_ns() - state.closed_ns >= takes ? 0 : -EAGAIN;
+}
+
+/// What an open meets that somebody still holds: in a reset, the driver waits for him to go.
+int refusal_of_held(device_state& state) {
+  return state.recovering ? -EAGAIN : -EBUSY;
 }
 
 int begin_context(int fd, device_state& state, const model& m) {
   const state_lock lock(state);
-  if (has_exports(state)) return -EBUSY;
+  if (has_exports(state)) return refusal_of_held(state);
   if (const int rc = wait_of_release(state); rc != 0) return rc;
   if (::ftruncate(fd, static_cast<off_t>(state_bytes)) != 0) return -errno;
   reset_context(state);
   choose_hbm(state, m);
+  state.recovering = 0;
   state.context_active = 1;
   state.opened_ns = now_ns();
   ++state.open_count;
@@ -96,10 +104,13 @@ int open_device(uint32_t index) {
   if (const int rc = ensure_device_files(index); rc != 0) return rc;
   scoped_fd fd(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return -errno;
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return -EBUSY;
   const scoped_fd own(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
   const state_mapping state(own.get());
   if (!state) return -errno;
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    const state_lock lock(*state);
+    return refusal_of_held(*state);
+  }
   if (const int rc = begin_context(fd.get(), *state, configured_model()); rc != 0) return rc;
   if (const int rc = begin_storage(fd.get(), *state, configured_model()); rc != 0) return rc;
   return fd.release();

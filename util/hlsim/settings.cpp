@@ -13,6 +13,7 @@ namespace hlsim {
 namespace {
 
 constexpr uint32_t most_devices = 64;
+constexpr double driver_timeout_ms = 30000;
 
 void complain(const char* name, const char* text) {
   std::fprintf(stderr, "hlsim: %s=%s cannot be understood; the default is used, see hlsim(7)\n",
@@ -73,6 +74,8 @@ settings read() {
   s.d2d = number("HLSIM_D2D_GBPS", 0);
   s.latency_ns = static_cast<uint64_t>(number("HLSIM_LATENCY_US", 0) * 1e3);
   s.release_ns = static_cast<uint64_t>(number("HLSIM_RELEASE_MS", 0) * 1e6);
+  s.reset_ns = static_cast<uint64_t>(number("HLSIM_RESET_MS", 0) * 1e6);
+  s.cs_timeout_ns = static_cast<uint64_t>(number("HLSIM_CS_TIMEOUT_MS", driver_timeout_ms) * 1e6);
   s.order = order();
   s.dry = number("HLSIM_DRY", 0) != 0;
   if (const char* text = std::getenv("HLSIM_FAULT")) s.faults = text;

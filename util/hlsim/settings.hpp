@@ -21,6 +21,8 @@ struct settings {
   double h2d = 0, d2h = 0, d2d = 0;  ///< bytes per nanosecond; 0 = as fast as the machine copies
   uint64_t latency_ns = 0;           ///< per submission
   uint64_t release_ns = 0;           ///< how long open says EAGAIN after the last close
+  uint64_t reset_ns = 0;             ///< how long a reset takes once nobody holds the device
+  uint64_t cs_timeout_ns = 0;        ///< of a submission that hangs; 0 = never
   reorder order = reorder::sometimes;
   bool dry = false;    ///< copies take their time and move nothing
   std::string faults;  ///< HLSIM_FAULT

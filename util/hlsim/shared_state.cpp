@@ -6,6 +6,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "abi.hpp"
+
 namespace hlsim {
 
 uint64_t now_ns() noexcept {
@@ -48,6 +50,7 @@ void initialise_sync(device_state& state) noexcept {
 void reset_context(device_state& state) noexcept {
   std::atomic_ref(state.generation).fetch_add(1, std::memory_order_release);
   state.in_reset = 0;
+  state.events = state.event_count = 0;
   state.last_handle = state.last_export = 0;
   state.next_seq = 1;
   state.user_bytes = 0;
@@ -58,6 +61,24 @@ void reset_context(device_state& state) noexcept {
   std::memset(state.cbs, 0, sizeof state.cbs);
   std::memset(state.exports, 0, sizeof state.exports);
   std::memset(state.cs, 0, sizeof state.cs);
+}
+
+void raise_events(device_state& state, uint64_t events) noexcept {
+  state.events |= events;
+  std::atomic_ref(state.event_count).fetch_add(1, std::memory_order_release);
+}
+
+void begin_reset(device_state& state, uint64_t events) noexcept {
+  if (state.in_reset) return;
+  std::atomic_ref(state.in_reset).store(1, std::memory_order_release);
+  state.recovering = 1;
+  ++state.hard_resets;
+  raise_events(state, events | HL_NOTIFIER_EVENT_DEVICE_RESET);
+  ::pthread_cond_broadcast(&state.cs_changed);
+}
+
+bool is_in_reset(device_state& state) noexcept {
+  return std::atomic_ref(state.in_reset).load(std::memory_order_acquire) != 0;
 }
 
 }  // namespace hlsim

@@ -76,7 +76,10 @@ struct device_state {
   uint64_t opened_ns, closed_ns;  ///< CLOCK_MONOTONIC
   uint32_t context_active;
   uint32_t hard_resets;
-  uint32_t in_reset;  ///< an engine fault put the device there
+  uint32_t in_reset;     ///< the context is lost; also read without the mutex
+  uint32_t recovering;   ///< a reset takes its time, or waits for the context's last user to go
+  uint64_t events;       ///< HL_NOTIFIER_EVENT_* that nobody has received yet
+  uint64_t event_count;  ///< of all events of the context; also read without the mutex
   uint64_t page_size;
   uint32_t pages;
   uint64_t last_handle, last_export, next_seq;
@@ -120,6 +123,17 @@ void initialise_sync(device_state& state) noexcept;
 
 /// Begins a new context: no allocations, mappings or submissions. The caller holds the state_lock.
 void reset_context(device_state& state) noexcept;
+
+/// Tells of events (HL_NOTIFIER_EVENT_*). The caller holds the state_lock.
+void raise_events(device_state& state, uint64_t events) noexcept;
+
+/// A hard reset begins, because of `events`: the context is lost for good. Once only for each
+/// context. Submissions in flight are ended by the engines that carry them out. The caller holds
+/// the state_lock.
+void begin_reset(device_state& state, uint64_t events) noexcept;
+
+/// Whether a reset has begun since the context did. No lock.
+bool is_in_reset(device_state& state) noexcept;
 
 /// CLOCK_MONOTONIC in nanoseconds.
 uint64_t now_ns() noexcept;
