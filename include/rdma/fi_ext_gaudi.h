@@ -137,7 +137,8 @@ struct fi_gaudi_ops {
 	/*
 	 * len bytes (> 0) of device memory, aligned to 4 KiB. Not initialised. -FI_ENOMEM: HBM is full;
 	 * -FI_ENODEV, -FI_EBUSY, -FI_EAGAIN: no device, taken by another process, in reset;
-	 * -FI_EOPNOTSUPP: an adopted Gaudi1, whose memory is the application's to manage.
+	 * -FI_EOPNOTSUPP: an adopted Gaudi1, whose memory is the application's to manage; -FI_EIO, -FI_ENODEV:
+	 * the device was lost (reset, removed), and is opened anew when all that was allocated there is freed.
 	 */
 	int (*alloc)(struct fid_domain *domain, uint64_t len, uint64_t *addr);
 
@@ -149,7 +150,8 @@ struct fi_gaudi_ops {
 
 	/*
 	 * Copies len bytes (0 is allowed) and returns when they are there. Host addresses need not be registered
-	 * or aligned. -FI_EINVAL: a device range is not inside one allocation.
+	 * or aligned. -FI_EINVAL: a device range is not inside one allocation; -FI_EIO, -FI_ENODEV: the device
+	 * was lost.
 	 */
 	int (*copy)(struct fid_domain *domain, uint64_t dst, uint64_t src, uint64_t len,
 		    enum fi_gaudi_copy_dir dir);
@@ -180,10 +182,11 @@ struct fi_gaudi_ops {
 
 	/*
 	 * Uses the device that the application opened (an hl-thunk descriptor): in place of the one the provider
-	 * would open, where FI_GAUDI_DEVICE names one or none and it is not open yet, else as one more, with the next
-	 * number. The domain's calls use it from now on. The descriptor stays the application's, must stay open while
-	 * any domain is that used the device, and is never closed here. -FI_EBUSY: that device is in use here
-	 * already; -FI_EINVAL: not a Gaudi's descriptor; -FI_ENOSPC: 64 devices are listed.
+	 * would open, where FI_GAUDI_DEVICE names one or none and it is not open yet, or of one that was lost, else as
+	 * one more, with the next number. The domain's calls use it from now on. The descriptor stays the
+	 * application's, must stay open while any domain is that used the device, and is never closed here.
+	 * -FI_EBUSY: that device is in use here already; -FI_EINVAL: not a Gaudi's descriptor; -FI_ENOSPC: 64 devices
+	 * are listed; -FI_EIO, -FI_ENODEV: something is left on the lost one that it would follow.
 	 */
 	int (*adopt_device)(struct fid_domain *domain, int device_fd);
 

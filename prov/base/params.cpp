@@ -162,6 +162,7 @@ result<params> params::parse(const lookup& text_of) {
   p.rx_buffers = in.number(param::rx_buffers);
   p.unexpected_limit = in.number(param::unexpected_limit);
   p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));
+  p.copy_timeout = std::chrono::seconds(in.number(param::copy_timeout));
   p.dmabuf = in.choice(param::dmabuf, dmabuf_names);
   p.rndv = in.choice(param::rndv, rndv_names);
   p.flush = in.choice(param::flush, flush_names);

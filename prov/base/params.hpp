@@ -67,6 +67,7 @@ enum class param : std::size_t {
   rx_buffers,
   unexpected_limit,
   device_timeout,
+  copy_timeout,
   dmabuf,
   rndv,
   flush,
@@ -102,6 +103,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "bytes of messages without a matching receive that an endpoint keeps before it stops its "
      "senders"},
     {"device_timeout", "15", 0, 3600, "seconds to wait for a device that is in reset"},
+    {"copy_timeout", "60", 0, 86400,
+     "seconds after which a device that has not carried out a copy counts as lost; 0: when its "
+     "driver says so"},
     {"dmabuf", "auto", 0, 0,
      "whether the NIC reads and writes device memory itself (core verbs): auto (where it can, else "
      "through host memory), on (or registering fails) or off"},
@@ -137,6 +141,7 @@ struct params {
   std::size_t rx_buffers = 0;        ///< buffers per endpoint
   std::size_t unexpected_limit = 0;  ///< bytes per endpoint
   std::chrono::seconds device_timeout{0};
+  std::chrono::seconds copy_timeout{0};  ///< 0: none
   dmabuf_choice dmabuf = dmabuf_choice::automatic;
   rendezvous_choice rndv = rendezvous_choice::automatic;
   flush_choice flush = flush_choice::automatic;

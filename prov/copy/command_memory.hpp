@@ -20,10 +20,15 @@ namespace gaudi::copy {
 /// any thread, for different buffers. Move-only.
 class command_memory {
  public:
-  /// `count` buffers of `len` bytes, a power of two of at most a page. -FI_ENOMEM; -FI_EBUSY:
-  /// device in reset.
+  /// `count` buffers of `len` bytes, a power of two of at most a page. -FI_ENOMEM;
+  /// device::lost().
   static base::result<command_memory> make(const std::shared_ptr<device::device>& owner,
                                            unsigned count, std::uint32_t len);
+
+  /// The device is lost: nothing here keeps it open any more. Buffers may still be written.
+  void abandon() const noexcept {
+    for (const kernel_commands& one : requested_) one.abandon();
+  }
 
   /// Where buffer `index` (from 0 on) is written. It stays as it is until its submission has ended.
   [[nodiscard]] std::byte* at(unsigned index) const noexcept { return buffers_[index].host; }

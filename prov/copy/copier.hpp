@@ -30,7 +30,8 @@ class copier : public std::enable_shared_from_this<copier> {
       const std::shared_ptr<device::device>& owner);
 
   /// Starts a copy of `len` bytes (0 is allowed). Host addresses are the process's own, device
-  /// addresses lie inside one allocation or known range of the device: else -FI_EINVAL. The host
+  /// addresses lie inside one allocation or known range of the device: else -FI_EINVAL; or
+  /// device::lost(). The host
   /// range stays as it is until the operation has ended; device allocations are pinned meanwhile.
   /// -FI_ENOMEM. Whatever goes wrong later is told by the operation.
   base::result<std::unique_ptr<operation>> start(std::uint64_t dst, std::uint64_t src,

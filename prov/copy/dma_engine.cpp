@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.hpp"
 #include "copy/per_device.hpp"
 
 namespace gaudi::copy {
@@ -22,32 +21,31 @@ constexpr std::uint64_t wait_slice_us = 1'000'000;
 // The driver gives a submission up after 30 s by default; what is not over by then never will be.
 constexpr unsigned destruction_slices = 60;
 
-/// Errors after which the context is gone: in reset, aborted, timed out, removed (reference 2.6).
-bool is_fatal(int code) {
-  return code == -FI_EBUSY || code == -FI_EPERM || code == -FI_EIO || code == -FI_ETIMEDOUT ||
-         code == -FI_ENODEV;
-}
-
 }  // namespace
 
 result<std::shared_ptr<dma_engine>> dma_engine::for_device(
-    const std::shared_ptr<device::device>& owner) {
+    const std::shared_ptr<device::device>& owner, std::chrono::milliseconds patience) {
   static per_device<dma_engine> engines;
-  return engines.get(owner, [&] { return make(owner); });
+  return engines.get(owner, [&] { return make(owner, patience); });
 }
 
-result<std::shared_ptr<dma_engine>> dma_engine::make(const std::shared_ptr<device::device>& owner) {
+result<std::shared_ptr<dma_engine>> dma_engine::make(const std::shared_ptr<device::device>& owner,
+                                                     clock::duration patience) {
+  if (const int gone = owner->lost(); gone != 0) return error{gone};
   auto commands = command_memory::make(owner, max_slots, slot_bytes);
   if (!commands) return commands.failure();
-  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(commands));
+  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(commands), patience);
 }
 
-dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands)
+dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands,
+                       clock::duration patience)
     : owner_(std::move(owner)),
       commands_(std::move(commands)),
       slot_count_(std::min(owner_->generation().max_in_flight, max_slots)),
+      patience_(patience),
       free_count_(slot_count_) {
   for (unsigned i = 0; i < slot_count_; ++i) slots_[i].next_free = i + 1;
+  owner_->watch(*this);
 }
 
 dma_engine::~dma_engine() {
@@ -58,6 +56,7 @@ dma_engine::~dma_engine() {
     for (unsigned slice = 0; slice < destruction_slices; ++slice)
       if (wait_us(pending, wait_slice_us) != -FI_EAGAIN) break;
   }
+  owner_->unwatch(*this);
 }
 
 unsigned dma_engine::take_slot(unsigned leave) noexcept {
@@ -102,7 +101,7 @@ result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint
                                  direction dir, unsigned leave) {
   if (len == 0) return ticket{};
   if (len > max_packets * packet_limit) return error{-FI_EINVAL};
-  if (const int dead = dead_.load(std::memory_order_acquire); dead != 0) return error{dead};
+  if (const int gone = owner_->lost(); gone != 0) return error{gone};
   const unsigned index = take_slot(leave);
   if (index == slot_count_) return error{-FI_EAGAIN};
 
@@ -111,10 +110,11 @@ result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint
   const auto seq = owner_->thunk().submit(owner_->fd(), chunk);
   if (!seq) {
     give_slot(index);
-    return error{is_fatal(seq.code()) ? die(seq.code()) : seq.code()};
+    return error{failed(seq.code())};
   }
   slot& taken = slots_[index];
   taken.seq = *seq;
+  taken.began = clock::now();
   const std::uint64_t turn = taken.turn.load(std::memory_order_relaxed) + 1;
   taken.turn.store(turn, std::memory_order_release);
   return ticket{turn << index_bits | index};
@@ -127,11 +127,13 @@ int dma_engine::wait_us(ticket which, std::uint64_t timeout_us) noexcept {
   if (index >= slot_count_ || slots_[index].turn.load(std::memory_order_acquire) != turn)
     return -FI_EINVAL;
 
-  int rc = dead_.load(std::memory_order_acquire);
+  int rc = owner_->lost();
   if (rc == 0) {
     const auto status = owner_->thunk().wait(owner_->fd(), slots_[index].seq, timeout_us);
-    if (status && *status == hl::cs_status::busy) return -FI_EAGAIN;
-    if (!status) rc = die(status.code());
+    const bool busy = status && *status == hl::cs_status::busy;
+    if (busy && !hangs(slots_[index])) return -FI_EAGAIN;
+    if (busy) rc = owner_->lose(-FI_ETIMEDOUT, "a copy did not end within FI_GAUDI_COPY_TIMEOUT");
+    if (!status) rc = end_by(status.code());
   }
   slots_[index].turn.store(turn + 1, std::memory_order_release);
   give_slot(index);
@@ -148,16 +150,27 @@ int dma_engine::wait(ticket which, int timeout_ms) noexcept {
   return rc;
 }
 
-int dma_engine::die(int code) noexcept {
-  const int lasting = code == -FI_ENODEV ? code : -FI_EIO;
-  int alive = 0;
-  if (dead_.compare_exchange_strong(alive, lasting, std::memory_order_acq_rel))
-    GAUDI_WARN(
-        CORE,
-        "a copy on device %s failed (%s): the device was reset or removed and all copies in flight "
-        "on it fail. Close the domain and open it again; see the kernel's log for the cause.\n",
-        owner_->attributes().bus_id.c_str(), fi_strerror(-code));
-  return dead_.load(std::memory_order_acquire);
+bool dma_engine::hangs(const slot& pending) const noexcept {
+  return patience_ != clock::duration::zero() && clock::now() - pending.began > patience_;
+}
+
+/// A wait that fails for whatever reason leaves a copy of which nobody knows when it ends.
+int dma_engine::end_by(int code) noexcept {
+  failed(code);
+  return owner_->lose(code, "its driver failed a copy");
+}
+
+/// Reference 2.6: in reset, aborted, timed out, removed.
+int dma_engine::failed(int code) noexcept {
+  switch (code) {
+    case -FI_EPERM:
+    case -FI_EIO:
+      return owner_->lose(code, "it aborted a copy, as its driver resets it");
+    case -FI_ETIMEDOUT:
+      return owner_->lose(code, "its driver gave up a copy that did not end");
+    default:
+      return owner_->cause_of(code);
+  }
 }
 
 }  // namespace gaudi::copy

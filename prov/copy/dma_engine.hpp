@@ -3,10 +3,12 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
+#include "base/params.hpp"
 #include "base/result.hpp"
 #include "copy/command_memory.hpp"
 #include "device/device.hpp"
@@ -25,22 +27,24 @@ struct ticket {
 /// (device API reference 5.2 and 5.3). Thread safe; no allocation per copy. Copies are not
 /// ordered among each other. Make one per device (for_device), as the driver's limit of submissions
 /// in flight is per device.
-class dma_engine {
+class dma_engine final : private device::loss_watcher {
  public:
-  /// The device's engine, shared with whoever else has it now. -FI_ENOMEM, -FI_EBUSY: device in
-  /// reset.
+  /// The device's engine, shared with whoever else has it now. `patience` is how long a copy may
+  /// take before the device counts as hanging, and so as lost; 0: as long as its driver lets it; it
+  /// is of who makes the engine. -FI_ENOMEM; device::lost().
   static base::result<std::shared_ptr<dma_engine>> for_device(
-      const std::shared_ptr<device::device>& owner);
+      const std::shared_ptr<device::device>& owner,
+      std::chrono::milliseconds patience = base::params::get().copy_timeout);
 
   dma_engine(const dma_engine&) = delete;
   dma_engine& operator=(const dma_engine&) = delete;
   /// Waits for what is in flight, since the hardware still reads its command buffers.
-  ~dma_engine();
+  ~dma_engine() override;
 
   /// Starts a copy of `len` bytes (0 is done at once). Both ranges stay as they are until poll or
   /// wait reports the end. -FI_EAGAIN: as many copies as the engine takes are in flight, poll some;
-  /// -FI_EINVAL: more than one command buffer can describe (over 160 GiB); -FI_ENODEV or -FI_EIO:
-  /// the device is lost or was reset, for good as far as this engine goes.
+  /// -FI_EINVAL: more than one command buffer can describe (over 160 GiB); device::lost(), from
+  /// then on, if the device was reset, hangs or is gone.
   base::result<ticket> submit(std::uint64_t dst_device_va, std::uint64_t src_device_va,
                               std::uint64_t len, direction dir) {
     return start(dst_device_va, src_device_va, len, dir, reserved_slots);
@@ -48,7 +52,7 @@ class dma_engine {
 
   /// 0: done; -FI_EAGAIN: not yet, the ticket stays valid; else it failed: -FI_EIO aborted or timed
   /// out, -FI_ENODEV device removed. -FI_EINVAL: not a ticket in flight. One ioctl, and none once
-  /// the engine is dead: then every pending ticket fails. One thread at a time for one ticket.
+  /// the device is lost: then every pending ticket fails. One thread at a time for one ticket.
   int poll(ticket which) noexcept { return wait_us(which, 0); }
 
   /// As poll, but waits up to `timeout_ms` (-1: for ever) and then says -FI_ETIMEDOUT, the ticket
@@ -59,6 +63,7 @@ class dma_engine {
 
  private:
   friend class copier;
+  using clock = std::chrono::steady_clock;
   // Kept for the copier, whose caller waits inside one call: it must get on even when everything
   // else in flight belongs to a thread that polls only after that call.
   static constexpr unsigned reserved_slots = 8;
@@ -70,6 +75,7 @@ class dma_engine {
   /// One command buffer. Belongs to whoever has the ticket; free ones are chained.
   struct slot {
     std::uint64_t seq = 0;
+    clock::time_point began{};
     std::atomic<std::uint64_t> turn{1};  // even: in flight; counts up at each take and give
     unsigned next_free = 0;
   };
@@ -77,11 +83,12 @@ class dma_engine {
 
  public:
   /// For for_device, the only maker.
-  dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands);
+  dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands,
+             clock::duration patience);
 
  private:
   static base::result<std::shared_ptr<dma_engine>> make(
-      const std::shared_ptr<device::device>& owner);
+      const std::shared_ptr<device::device>& owner, clock::duration patience);
 
   /// submit, leaving at least `leave` slots to others.
   base::result<ticket> start(std::uint64_t dst, std::uint64_t src, std::uint64_t len, direction dir,
@@ -93,15 +100,18 @@ class dma_engine {
   /// slot_count_ if no slot may be taken.
   unsigned take_slot(unsigned leave) noexcept;
   void give_slot(unsigned index) noexcept;
-  /// Notes that the device is lost and says so once; gives the error that calls report from now on.
-  int die(int code) noexcept;
+  void device_lost() noexcept override { commands_.abandon(); }
+  /// The driver refused or failed a submission: what that means for the device.
+  int failed(int code) noexcept;
+  int end_by(int code) noexcept;
+  [[nodiscard]] bool hangs(const slot& pending) const noexcept;
 
   const std::shared_ptr<device::device> owner_;
   const command_memory commands_;
   const unsigned slot_count_;
+  const clock::duration patience_;
   std::atomic<unsigned> next_queue_{0};
-  std::atomic<int> dead_{0};  // 0, or the error of every later call
-  std::mutex mutex_;          // guards the chain of free slots
+  std::mutex mutex_;  // guards the chain of free slots
   unsigned first_free_ = 0;
   unsigned free_count_;
   std::array<slot, max_slots> slots_;

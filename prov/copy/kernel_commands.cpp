@@ -17,7 +17,7 @@ using base::result;
 result<kernel_commands> kernel_commands::request(std::shared_ptr<device::device> owner,
                                                  std::uint32_t len) {
   const auto handle = owner->thunk().request_commands(owner->fd(), len);
-  if (!handle) return handle.failure();
+  if (!handle) return error{owner->cause_of(handle.code())};
   const int fd = owner->fd();
   kernel_commands made(std::move(owner), *handle, len);
   void* const at =
@@ -41,6 +41,14 @@ kernel_commands::~kernel_commands() {
   if (const auto rc = owner_->thunk().destroy_commands(owner_->fd(), handle_); !rc)
     GAUDI_DEBUG(CORE, "cannot destroy a command buffer of %s: %s\n",
                 owner_->attributes().bus_id.c_str(), fi_strerror(-rc.code()));
+}
+
+void kernel_commands::abandon() const noexcept {
+  const void* const at =
+      mmap(data_, len_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (at == MAP_FAILED)
+    GAUDI_DEBUG(CORE, "a command buffer keeps %s open: %s\n", owner_->attributes().bus_id.c_str(),
+                fi_strerror(errno));
 }
 
 }  // namespace gaudi::copy

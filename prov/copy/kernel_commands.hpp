@@ -15,14 +15,18 @@ namespace gaudi::copy {
 /// returned. A child process does not inherit the mapping. Move-only. Holds its device.
 class kernel_commands {
  public:
-  /// `len` bytes, at most 2 MiB - 32. -FI_ENOMEM; -FI_EBUSY: device in reset; -FI_ENOSYS: the
-  /// library has no such function.
+  /// `len` bytes, at most 2 MiB - 32. -FI_ENOMEM; device::lost(); -FI_ENOSYS: the library has no
+  /// such function.
   static base::result<kernel_commands> request(std::shared_ptr<device::device> owner,
                                                std::uint32_t len);
 
   kernel_commands(kernel_commands&& other) noexcept;
   kernel_commands& operator=(kernel_commands&&) = delete;
   ~kernel_commands();
+
+  /// The device is lost: the driver's buffer goes, and other memory takes its place, so that who
+  /// writes to it at this moment does no harm.
+  void abandon() const noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
   /// Names it in a submission.

@@ -47,8 +47,9 @@ std::byte* operation::host() const noexcept {
 }
 
 result<void> operation::hold(unsigned side, std::uint64_t addr) {
-  auto pin = owner_->engine()->owner()->pin(addr, len_);
-  if (!pin) return error{-FI_EINVAL};
+  device::device& on = *owner_->engine()->owner();
+  auto pin = on.pin(addr, len_);
+  if (!pin) return error{on.lost() != 0 ? on.lost() : -FI_EINVAL};
   held_[side].emplace(*std::move(pin));
   return {};
 }

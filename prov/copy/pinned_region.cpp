@@ -10,7 +10,7 @@ namespace gaudi::copy {
 base::result<pinned_region> pinned_region::map(std::shared_ptr<device::device> owner, void* host,
                                                std::size_t len) {
   const auto va = owner->thunk().map_host(owner->fd(), host, len);
-  if (!va) return va.failure();
+  if (!va) return base::error{owner->cause_of(va.code())};
   return pinned_region(std::move(owner), static_cast<std::byte*>(host), len, *va);
 }
 

@@ -16,8 +16,8 @@ namespace gaudi::copy {
 class pinned_region {
  public:
   /// Any address and any length > 0; the driver pins whole pages. -FI_EFAULT: not all of it is
-  /// mapped in the process; -FI_ENOMEM; -FI_EBUSY: device in reset; other driver errors, e.g. for
-  /// memory that is read-only.
+  /// mapped in the process; -FI_ENOMEM; device::lost(); other driver errors, e.g. for memory that
+  /// is read-only.
   static base::result<pinned_region> map(std::shared_ptr<device::device> owner, void* host,
                                          std::size_t len);
 

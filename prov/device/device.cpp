@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "device/losses.hpp"
 #include "hl/or_no_memory.hpp"
 
 namespace gaudi::device {
@@ -43,9 +44,56 @@ device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd
       dram_base_(info.dram_base),
       page_size_(info.dram_page_size) {
   if (manages_hbm()) dram_.add_region(dram_base_, attributes_.hbm_size);
+  // Who opened it has the notifier, of which there is one.
+  if (attributes_.owned) events_ = event_watch::start(*this);
+}
+
+int device::lose(int code, const char* how) noexcept {
+  const int lasting = code == -FI_ENODEV ? -FI_ENODEV : -FI_EIO;
+  int before = 0;
+  if (!lost_.compare_exchange_strong(before, lasting, std::memory_order_acq_rel)) return before;
+  GAUDI_WARN(CORE,
+             "%s %s is lost: %s. Whatever is under way on it fails (%s). Close its memory regions "
+             "and free its memory%s; what needs device memory then opens it anew. The kernel's log "
+             "has the cause.\n",
+             attributes_.name.c_str(), attributes_.bus_id.c_str(), how, fi_strerror(-lasting),
+             attributes_.owned ? ", soon, as the driver may kill processes that keep it open"
+                               : ", and the descriptor that it was adopted by");
+  abandon_memory();
+  loss_watchers_.tell();
+  if (!fd_.abandon())
+    GAUDI_WARN(CORE, "%s cannot be closed yet: no file descriptor is left (RLIMIT_NOFILE)\n",
+               attributes_.bus_id.c_str());
+  losses::tell();
+  return lasting;
+}
+
+/// An export keeps the device open for the driver.
+void device::abandon_memory() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [base, map] : regions_) map.abandon();
+  for (auto& [base, borrowed] : borrowed_) borrowed.map.abandon();
+}
+
+int device::cause_of(int code) noexcept {
+  if (const int already = lost(); already != 0) return already;
+  switch (code) {
+    case -FI_EBUSY:  // in reset, or about to be
+      return lose(code, "its driver resets it");
+    case -FI_ENODEV:
+      return lose(code, "it was removed");
+    default:
+      return code;
+  }
+}
+
+bool device::is_vacant() const {
+  const std::lock_guard lock(mutex_);
+  return records_.empty();
 }
 
 result<std::uint64_t> device::hbm_free() const {
+  if (const int gone = lost(); gone != 0) return error{gone};
   if (manages_hbm()) {
     const std::lock_guard lock(mutex_);
     return dram_.free_bytes() + blocks_.free_bytes();
@@ -122,8 +170,14 @@ result<void> device::publish(location added) {
 }
 
 result<std::uint64_t> device::allocate(std::uint64_t len) {
+  if (const int gone = lost(); gone != 0) return error{gone};
   if (len == 0) return error{-FI_EINVAL};
   if (len > attributes_.hbm_size) return error{-FI_ENOMEM};
+  auto block = allocate_block(len);
+  return block ? block : error{cause_of(block.code())};
+}
+
+result<std::uint64_t> device::allocate_block(std::uint64_t len) {
   const std::lock_guard lock(mutex_);
   return hl::or_no_memory([&]() -> result<std::uint64_t> {
     auto block = blocks_.allocate(len);
@@ -273,6 +327,7 @@ result<void> device::release_range(std::uint64_t addr) {
 }
 
 result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
+  if (const int gone = lost(); gone != 0) return error{gone};
   const auto where = find(addr, len);
   if (!where) return where.failure();
   if (!where->pins->add(where->generation)) return error{-FI_ENOENT};
@@ -285,6 +340,13 @@ mapping& device::mapping_at(std::uint64_t map_base) noexcept {
 }
 
 result<dmabuf> device::export_dmabuf(std::uint64_t addr, std::uint64_t len) {
+  if (const int gone = lost(); gone != 0) return error{gone};
+  auto exported = export_mapping(addr, len);
+  if (exported) return exported;
+  return error{cause_of(exported.code())};
+}
+
+result<dmabuf> device::export_mapping(std::uint64_t addr, std::uint64_t len) {
   const std::lock_guard lock(mutex_);
   const auto at = find(addr, len);
   if (!at) return at.failure();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -12,9 +13,11 @@
 
 #include "base/result.hpp"
 #include "device/address_map.hpp"
+#include "device/event_watch.hpp"
 #include "device/free_watchers.hpp"
 #include "device/generation.hpp"
 #include "device/location.hpp"
+#include "device/loss_watchers.hpp"
 #include "device/mapping.hpp"
 #include "device/pin_count.hpp"
 #include "device/selector.hpp"
@@ -37,11 +40,13 @@ struct device_attributes {
 
 class allocation_pin;
 
-/// An open Gaudi and its memory. All members may be called from any thread; find() and pin() take
-/// no lock. Addresses are device addresses: nothing here or above may dereference one. Lives until
-/// the last shared_ptr goes (domains, regions, copies in flight hold one), since the driver wants
-/// registration, dma-buf, mapping, allocation and descriptor released in this order (device API
-/// reference 2.5).
+/// An open Gaudi and its memory, until it is lost: reset, hanging or removed. Then the driver has
+/// no more to do with this object, which only keeps the books of what its user still has to free: a
+/// device of the same name can be opened meanwhile. All members may be called from any thread;
+/// find() and pin() take no lock. Addresses are device addresses: nothing here or above may
+/// dereference one. Lives until the last shared_ptr goes (domains, regions, copies in flight hold
+/// one), since the driver wants registration, dma-buf, mapping, allocation and descriptor released
+/// in this order (device API reference 2.5).
 class device : public std::enable_shared_from_this<device> {
  public:
   /// How long open() tries again while the device is in reset, which a Gaudi2 is for seconds after
@@ -75,12 +80,29 @@ class device : public std::enable_shared_from_this<device> {
   [[nodiscard]] const hl::thunk& thunk() const noexcept { return *thunk_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
+  /// 0, or why the device is lost, for good: -FI_EIO it was reset or hangs; -FI_ENODEV it is gone.
+  /// One load.
+  [[nodiscard]] int lost() const noexcept { return lost_.load(std::memory_order_acquire); }
+  /// Somebody noticed that it is: `code` tells (-FI_ENODEV, or anything else), `how` in words. The
+  /// first one is a warning, closes the device and with it all that the driver had for this
+  /// process, and counts in losses. What lost() says from now on. The caller does not hold a lock
+  /// under which this object is called.
+  int lose(int code, const char* how) noexcept;
+  /// What a failed call of the library means: lost(), which it may be because of it; or `code`.
+  int cause_of(int code) noexcept;
+  /// Whom to tell when it is lost, until unwatch(), before it is closed. Throws std::bad_alloc.
+  void watch(loss_watcher& w) { loss_watchers_.add(w); }
+  /// On return the watcher is not being told, nor will be.
+  void unwatch(loss_watcher& w) noexcept { loss_watchers_.remove(w); }
+  /// Whether nothing is allocated or adopted, and so nothing is registered.
+  [[nodiscard]] bool is_vacant() const;
+
   /// Bytes of HBM that allocate() could still give, in the whole (one ioctl).
   [[nodiscard]] base::result<std::uint64_t> hbm_free() const;
 
   /// `len` bytes (> 0), aligned to 4 KiB, contents undefined. -FI_EINVAL: zero; -FI_ENOMEM: HBM
-  /// is full; -FI_EBUSY: device in reset; -FI_EOPNOTSUPP: an adopted Gaudi1, whose HBM is the
-  /// application's to manage.
+  /// is full; -FI_EOPNOTSUPP: an adopted Gaudi1, whose HBM is the application's to manage; or
+  /// lost().
   base::result<std::uint64_t> allocate(std::uint64_t len);
   /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed. Watchers are
   /// told before the memory can be anybody else's.
@@ -104,7 +126,7 @@ class device : public std::enable_shared_from_this<device> {
 
   /// Keeps the allocation or range that holds [addr, addr + len) from being freed while the pin
   /// lives: what a memory region holds. Errors of find(): -FI_ENOENT also when it is just being
-  /// freed.
+  /// freed; or lost().
   base::result<allocation_pin> pin(std::uint64_t addr, std::uint64_t len = 1);
 
   /// Whom to tell of each allocation and range that goes, until unwatch(). The watcher keeps the
@@ -115,7 +137,7 @@ class device : public std::enable_shared_from_this<device> {
 
   /// A dma-buf that holds [addr, addr + len): the whole mapping, exported once and duplicated for
   /// the caller. Errors of find(), and -FI_EOPNOTSUPP: this driver or library cannot export (Gaudi2
-  /// on a 6.1 kernel), said once by a warning.
+  /// on a 6.1 kernel), said once by a warning; or lost().
   base::result<dmabuf> export_dmabuf(std::uint64_t addr, std::uint64_t len);
 
  private:
@@ -137,6 +159,8 @@ class device : public std::enable_shared_from_this<device> {
 
   // The caller holds mutex_ in all of these.
   base::result<void> grow(std::uint64_t len);
+  base::result<std::uint64_t> allocate_block(std::uint64_t len);
+  base::result<dmabuf> export_mapping(std::uint64_t addr, std::uint64_t len);
   base::result<mapping> take_physical(std::uint64_t len);
   base::result<void> add_region(base::result<mapping> got);
   base::result<void> publish(location added);
@@ -153,6 +177,7 @@ class device : public std::enable_shared_from_this<device> {
 
   pin_count& spare_pins();
   // The caller does not hold it.
+  void abandon_memory() noexcept;
   base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept;
 
  public:
@@ -172,6 +197,8 @@ class device : public std::enable_shared_from_this<device> {
   const std::uint64_t page_size_;
 
   free_watchers watchers_;
+  loss_watchers loss_watchers_;
+  std::atomic<int> lost_{0};
 
   mutable std::mutex mutex_;                            // guards all below but reading map_
   regions regions_;                                     // driver allocations, by base
@@ -184,6 +211,8 @@ class device : public std::enable_shared_from_this<device> {
   address_map map_;
   bool warned_no_export_ = false;
   bool warned_no_allocator_ = false;
+
+  std::unique_ptr<event_watch> events_;  // last: its thread uses all of the above
 };
 
 /// Holds an allocation: while it lives, free and release_range say -FI_EBUSY. Also holds the

@@ -85,4 +85,9 @@ result<void> mapping::release() {
   return {};
 }
 
+void mapping::abandon() noexcept {
+  dmabuf_.reset();
+  handle_ = 0;
+}
+
 }  // namespace gaudi::device

@@ -37,6 +37,9 @@ class mapping {
   /// Unmaps and frees. Fails with the mapping intact (-FI_EINVAL) while someone else holds the
   /// dma-buf.
   base::result<void> release();
+  /// The device is lost, and with it what was allocated: only the dma-buf is still to be given
+  /// back.
+  void abandon() noexcept;
 
  private:
   mapping(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t handle, std::uint64_t base,

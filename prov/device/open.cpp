@@ -24,7 +24,8 @@ struct registry {
 
   std::shared_ptr<device> find(const std::string& bus_id) {
     const auto at = devices.find(bus_id);
-    return at == devices.end() ? nullptr : at->second.lock();
+    auto known = at == devices.end() ? nullptr : at->second.lock();
+    return known && known->lost() == 0 ? known : nullptr;
   }
 };
 

@@ -13,6 +13,26 @@ namespace gaudi::device {
 using base::error;
 using base::result;
 
+namespace {
+
+/// 0, or why a lost device is not out of the way.
+int keeps_lost(const device& known) {
+  if (known.is_vacant()) return 0;
+  GAUDI_WARN(MR,
+             "%s was lost, and is not opened anew before what was allocated or adopted there is "
+             "freed or released: its addresses will be given again.\n",
+             known.attributes().bus_id.c_str());
+  return known.lost();
+}
+
+/// What opens a device again: itself, as the first free one would be another while this resets.
+selector again(const selector& which, const device& lost) {
+  if (lost.lost() == -FI_ENODEV) return which;
+  return selector{selector::by_bus_id{lost.attributes().bus_id}};
+}
+
+}  // namespace
+
 table& table::instance() {
   // Never destroyed: at the process's end the library behind the device may be gone before us, and
   // the kernel closes everything anyway.
@@ -94,8 +114,22 @@ void table::put(unsigned number, std::shared_ptr<device> found) {
   by_number_[number].store(added, std::memory_order_release);
 }
 
+// In all its places; who still knows the lost one by its address finds it as long as the table is.
+void table::follow(const device& lost, std::shared_ptr<device> found) {
+  device* const added = found.get();
+  for (unsigned i = 0; i < open_count_.load(std::memory_order_relaxed); ++i)
+    if (open_[i].load(std::memory_order_relaxed) == &lost)
+      open_[i].store(added, std::memory_order_release);
+  if (only_.load(std::memory_order_relaxed) == &lost) only_.store(added, std::memory_order_release);
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].opened.get() != &lost) continue;
+    retired_.push_back(std::exchange(places_[i].opened, found));
+    by_number_[i].store(added, std::memory_order_release);
+  }
+}
+
 result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) {
-  if (auto ready = opened(number)) return ready;
+  if (auto ready = opened(number); ready && ready->lost() == 0) return ready;
   const std::lock_guard lock(mutex_);
   if (const auto rc = list(how); !rc) return rc.failure();
   if (places_.empty()) {
@@ -104,11 +138,18 @@ result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) 
     return error{-FI_ENODEV};
   }
   if (number >= places_.size()) return error{-FI_EINVAL};
-  if (places_[number].opened) return places_[number].opened;
+  const std::shared_ptr<device> before = places_[number].opened;
+  if (before && before->lost() == 0) return before;
+  if (before) {
+    if (const int gone = keeps_lost(*before); gone != 0) return error{gone};
+    if (!before->attributes().owned) return error{before->lost()};
+  }
   const auto loaded = library_locked(how.library);
   if (!loaded) return loaded.failure();
-  auto found = device::open(*loaded, places_[number].which, how.reset_timeout);
-  if (found) put(number, *found);
+  const selector which = before ? again(places_[number].which, *before) : places_[number].which;
+  auto found = device::open(*loaded, which, how.reset_timeout);
+  if (!found) return found;
+  before ? follow(*before, *found) : put(number, *found);
   return found;
 }
 
@@ -126,15 +167,29 @@ result<unsigned> table::adopt(const settings& how, int fd) {
   auto found = device::adopt(*loaded, fd);
   if (!found) return found.failure();
   if (is_open(**found)) return error{-FI_EBUSY};
-  const bool takes_place = places_.size() == 1 && !places_[0].opened;
-  if (!takes_place) {
-    if (places_.size() == max_devices) return error{-FI_ENOSPC};
-    places_.emplace_back();
-  }
-  const auto number = static_cast<unsigned>(places_.size() - 1);
-  put(number, *std::move(found));
-  count_.store(number + 1, std::memory_order_release);
+  const auto number = place_for(**found);
+  if (!number) return number;
+  if (const auto before = places_[*number].opened)
+    follow(*before, *std::move(found));
+  else
+    put(*number, *std::move(found));
+  count_.store(static_cast<unsigned>(places_.size()), std::memory_order_release);
   return number;
+}
+
+result<unsigned> table::place_for(const device& adopted) {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    const auto& known = places_[i].opened;
+    const bool is_single = places_.size() == 1;
+    if (!known && is_single) return 0U;
+    if (!known || known->lost() == 0) continue;
+    if (!is_single && known->attributes().bus_id != adopted.attributes().bus_id) continue;
+    if (const int gone = keeps_lost(*known); gone != 0) return error{gone};
+    return static_cast<unsigned>(i);
+  }
+  if (places_.size() == max_devices) return error{-FI_ENOSPC};
+  places_.emplace_back();
+  return static_cast<unsigned>(places_.size() - 1);
 }
 
 table::holder table::find_among_several(std::uint64_t addr) const noexcept {
@@ -158,6 +213,7 @@ void table::clear() {
   open_count_.store(0, std::memory_order_release);
   for (auto& one : by_number_) one.store(nullptr, std::memory_order_release);
   places_.clear();
+  retired_.clear();
   listed_ = false;
 }
 

@@ -49,18 +49,20 @@ class table {
   /// The same without a lock; 0 before the first call of the other.
   [[nodiscard]] unsigned count() const noexcept { return count_.load(std::memory_order_acquire); }
 
-  /// A device by its number, opened if it is not yet. Errors of count(), thunk::load and
-  /// device::open; -FI_EINVAL: no such number; -FI_ENODEV: "all", but the machine has none.
+  /// A device by its number, opened if it is not yet, or if it is lost and nothing is left on it:
+  /// while something is, and where it was adopted, device::lost(). Errors of count(), thunk::load
+  /// and device::open; -FI_EINVAL: no such number; -FI_ENODEV: "all", but the machine has none.
   base::result<std::shared_ptr<device>> at(unsigned number, const settings& how);
   /// The default device.
   base::result<std::shared_ptr<device>> current(const settings& how) { return at(0, how); }
-  /// A device by its number, or null; opens nothing. Not while clear() runs.
+  /// A device by its number, it may be lost, or null; opens nothing. Not while clear() runs.
   [[nodiscard]] std::shared_ptr<device> opened(unsigned number = 0) const noexcept;
 
   /// Uses the application's device, and gives its number: the next one, but where FI_GAUDI_DEVICE
-  /// names one device or none and that is not open yet, it takes its place. -FI_EBUSY: that device
-  /// is open here already; -FI_ENOSPC: max_devices are listed; else errors of count() and
-  /// device::adopt.
+  /// names one device or none and that is not open yet, it takes its place, and where one is lost
+  /// that of this. -FI_EBUSY: that device is open here already; -FI_ENOSPC: max_devices are listed;
+  /// device::lost() of the one that it would follow, on which something is left; else errors of
+  /// count() and device::adopt.
   base::result<unsigned> adopt(const settings& how, int fd);
 
   /// Whose memory an address is in.
@@ -109,6 +111,8 @@ class table {
   base::result<void> list(const settings& how);
   base::result<std::vector<place>> places_of(const settings& how);
   void put(unsigned number, std::shared_ptr<device> found);
+  void follow(const device& lost, std::shared_ptr<device> found);
+  base::result<unsigned> place_for(const device& adopted);
   [[nodiscard]] bool is_open(const device& one) const noexcept;
 
   [[nodiscard]] holder find_among_several(std::uint64_t addr) const noexcept;
@@ -117,9 +121,11 @@ class table {
   std::shared_ptr<const hl::thunk> library_;
   int library_failure_ = 0;
   bool listed_ = false;
-  std::vector<place> places_;  // by number; a device named twice has two
+  std::vector<place> places_;                     // by number; a device named twice has two
+  std::vector<std::shared_ptr<device>> retired_;  // lost ones, of which somebody may still know
 
-  // What is told of them without the lock. Entries come and do not change until clear().
+  // What is told of them without the lock. Entries come, and change only to a device that follows a
+  // lost one, until clear().
   std::atomic<unsigned> count_{0};
   std::array<std::atomic<device*>, max_devices> by_number_{};
   std::array<std::atomic<device*>, max_devices> open_{};  // each once, in the order of opening

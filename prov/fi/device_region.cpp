@@ -90,6 +90,7 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<
   auto found = said ? device_said(*said) : device_of(r.address);
   if (!found) return found.code();
   auto pin = (*found)->pin(r.address, r.length);
+  if (const int gone = (*found)->lost(); gone != 0) return gone;
   if (!pin) {
     warn_not_there(r, **found, pin.code());
     return -FI_EINVAL;

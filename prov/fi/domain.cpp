@@ -156,6 +156,7 @@ bool domain::has_port_of_info() const noexcept {
 }
 
 int domain::try_wait() {
+  if (losses_) losses_->quiet();
   for (proto::endpoint* e : endpoints_) {
     if (const int ret = e->try_wait()) return ret;
   }
@@ -167,6 +168,8 @@ base::result<int> domain::core_events() {
     auto set = base::event_set::open();
     if (!set) return set.failure();
     core_events_.emplace(*std::move(set));
+    losses_.emplace();
+    if (losses_->fd() >= 0) core_events_->add(losses_->fd());
   }
   return core_events_->fd();
 }

@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
+#include "device/losses.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
 #include "fi/parentage.hpp"
@@ -109,6 +110,7 @@ class domain final : public any_domain {
   const bool auto_progress_;
   const bool counts_targets_;
   std::optional<base::event_set> core_events_;
+  std::optional<device::losses::bell> losses_;  // in core_events_
   reg::key_table keys_;
   reg::dmabuf_registrar dmabufs_;
   reg::nic_loop loop_;

@@ -219,6 +219,7 @@ fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept {
 base::result<std::shared_ptr<copy::copier>> async_copies::copier(
     const std::shared_ptr<device::device>& owner) {
   const std::lock_guard hold(mutex_);
+  std::erase_if(copiers_, [](const auto& c) { return c->engine()->owner()->lost() != 0; });
   for (const auto& known : copiers_) {
     if (known->engine()->owner() == owner) return known;
   }

@@ -3,13 +3,13 @@
 
 #include <pthread.h>
 #include <rdma/fi_errno.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <exception>
 
 #include "base/log.hpp"
+#include "base/signals_blocked.hpp"
 #include "fi/domain.hpp"
 
 namespace gaudi::fi {
@@ -17,20 +17,6 @@ namespace {
 
 // What needs polling, such as a device copy, takes some microseconds at least.
 constexpr auto pause_between_polls = std::chrono::microseconds(5);
-
-/// Signals are the application's; none is taken by a thread it does not know of.
-class signals_blocked {
- public:
-  signals_blocked() noexcept {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~signals_blocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -48,7 +34,7 @@ base::result<std::unique_ptr<progress_thread>> progress_thread::start(domain& d)
 
 progress_thread::progress_thread(domain& d, base::event_set set, base::waker waker)
     : domain_(d), set_(std::move(set)), waker_(std::move(waker)), owner_(::getpid()) {
-  const signals_blocked while_it_starts;
+  const base::signals_blocked while_it_starts;
   thread_ = std::thread([this] { run(); });
 }
 

@@ -24,6 +24,11 @@ enum class device_status : int {
 /// What a command submission has come to (the status word of hlthunk_wait_for_cs).
 enum class cs_status : std::uint32_t { completed = 0, busy = 1, timed_out = 2, aborted = 3 };
 
+/// Asynchronous events that the notifier tells of (HL_NOTIFIER_EVENT_*): those after which the
+/// device's users have to go.
+inline constexpr std::uint64_t event_device_reset = 1 << 2;
+inline constexpr std::uint64_t event_device_unavailable = 1 << 4;
+
 /// Chunk flag: cb_handle is the device address of a command buffer in host memory (Gaudi2), not the
 /// handle of one of the driver's (Gaudi1).
 inline constexpr std::uint32_t chunk_user_cb = 0x1;

@@ -72,6 +72,8 @@ const char* resolve(void* library, functions& table) {
   find.required(table.command_submission, "hlthunk_command_submission");
   find.required(table.wait_for_cs, "hlthunk_wait_for_cs");
   find.optional(table.cs_flush_pci_hbw_writes, "hlthunk_cs_flush_pci_hbw_writes");
+  find.optional(table.notifier_create, "hlthunk_notifier_create");
+  find.optional(table.notifier_recv, "hlthunk_notifier_recv");
   return find.missing();
 }
 

@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+
+#include "base/scoped_fd.hpp"
 
 namespace gaudi::hl {
 namespace {
@@ -200,6 +203,26 @@ result<cs_status> thunk::wait(int fd, std::uint64_t seq, std::uint64_t timeout_u
 
 result<void> thunk::flush_pci_writes(int fd) const {
   return call_void(table_.cs_flush_pci_hbw_writes, fd);
+}
+
+result<int> thunk::open_notifier(int fd) const {
+  if (table_.notifier_recv == nullptr) return error{-FI_ENOSYS};
+  return call(table_.notifier_create, fd);
+}
+
+result<std::uint64_t> thunk::take_events(int fd, int notifier) const {
+  std::uint64_t events = 0;
+  std::uint64_t count = 0;
+  const auto rc =
+      call(table_.notifier_recv, fd, notifier, &events, &count, std::uint32_t{0}, std::uint32_t{0});
+  if (!rc) return rc.failure();
+  return count != 0 ? events : 0;
+}
+
+bool device_fd::abandon() const noexcept {
+  if (!is_owned()) return true;
+  const base::scoped_fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  return nothing && ::dup3(nothing.get(), fd_, O_CLOEXEC) == fd_;
 }
 
 }  // namespace gaudi::hl

@@ -45,6 +45,9 @@ struct functions {
   int (*wait_for_cs)(int fd, std::uint64_t seq, std::uint64_t timeout_us,
                      std::uint32_t* status) = nullptr;
   int (*cs_flush_pci_hbw_writes)(int fd) = nullptr;  // optional
+  int (*notifier_create)(int fd) = nullptr;          // optional
+  int (*notifier_recv)(int fd, int notifier, std::uint64_t* events, std::uint64_t* count,
+                       std::uint32_t flags, std::uint32_t timeout_ms) = nullptr;  // optional
 };
 
 /// The facts of hlthunk_get_hw_ip_info that the provider needs. Sizes in bytes.
@@ -138,6 +141,12 @@ class thunk {
   /// library, driver or generation cannot.
   [[nodiscard]] base::result<void> flush_pci_writes(int fd) const;
 
+  /// A descriptor that is readable when something has happened to the device. The caller closes it.
+  /// One for each open device: -FI_EINVAL, somebody has it. -FI_ENOSYS: this library has none.
+  [[nodiscard]] base::result<int> open_notifier(int fd) const;
+  /// What has happened since the last call: event_device_reset and others; 0: nothing.
+  [[nodiscard]] base::result<std::uint64_t> take_events(int fd, int notifier) const;
+
  private:
   functions table_;
   std::string simulated_;
@@ -158,6 +167,10 @@ class device_fd {
   }
 
   [[nodiscard]] int get() const noexcept { return fd_; }
+  /// Lets go of an owned device now: as far as the driver is concerned the descriptor is closed,
+  /// but its number stays taken, so that calls that come later fail and meet nobody else's file.
+  /// False: it could not be done.
+  [[nodiscard]] bool abandon() const noexcept;
   [[nodiscard]] bool is_owned() const noexcept { return library_ != nullptr; }
 
  private:

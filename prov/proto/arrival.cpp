@@ -224,6 +224,10 @@ bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, 
       malformed(c, "RMA read reply");
       return true;
     }
+    if (t->status != 0) {
+      finish(*t, t->status);
+      return true;
+    }
     count_eager(c, left);
     return drain(*t, &b, payload);
   }
@@ -248,6 +252,11 @@ void endpoint::arrived_grant(connection& c, buffer& b, std::size_t length) {
   if (g.segment_count == 0 || g.segment_count > wire::max_slots ||
       length < fixed + g.segment_count * sizeof(wire::segment) || g.length > t->memory.length())
     return malformed(c, "grant");
+  if (t->status != 0) {
+    // Its device was lost while the grant was on its way.
+    t->peer_operation = g.target_operation;
+    return finish(*t, t->status);
+  }
   t->slots = !(g.head.flags & wire::direct);
   t->shared = g.head.flags & wire::shared;
   if (t->shared && (!t->slots || !are_slots_of_peer(c, g))) return malformed(c, "grant");

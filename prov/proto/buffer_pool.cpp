@@ -80,6 +80,7 @@ base::result<std::uint64_t> buffer_slab::device_base(device::device& on) {
   for (const auto& [device, region] : pins_) {
     if (device == &on) return region.device_va();
   }
+  std::erase_if(pins_, [](const auto& pin) { return pin.first->lost() != 0; });
   auto pinned = copy::pinned_region::map(on.shared_from_this(), base_, length_);
   if (!pinned) return pinned.failure();
   const std::uint64_t address = pinned->device_va();

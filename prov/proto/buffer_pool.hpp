@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <span>
 #include <vector>
@@ -81,7 +82,7 @@ class buffer_slab {
   std::size_t buffer_size_ = 0;
   bool owned_ = true;
   core::inner_mr mr_;
-  std::vector<std::pair<device::device*, copy::pinned_region>> pins_;
+  std::list<std::pair<device::device*, copy::pinned_region>> pins_;
   std::vector<std::unique_ptr<buffer>> buffers_;
 };
 

@@ -3,6 +3,7 @@
 // by the device's engine, which tells later that it is done, or by the NIC.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proto/endpoint.hpp"
 
@@ -12,6 +13,11 @@ base::result<copy::dma_engine*> endpoint::engine_for(device::device& on) {
   for (const auto& engine : engines_) {
     if (engine->owner().get() == &on) return engine.get();
   }
+  std::erase_if(engines_, [&](const auto& engine) {
+    return engine->owner()->lost() != 0 &&
+           std::none_of(copies_.begin(), copies_.end(),
+                        [&](const device_copy& c) { return c.engine == engine.get(); });
+  });
   auto engine = copy::dma_engine::for_device(on.shared_from_this());
   if (!engine) return engine.failure();
   engines_.push_back(*engine);
@@ -73,6 +79,40 @@ bool endpoint::wait_for_a_copy(copy::dma_engine& engine) {
     return true;
   }
   return false;
+}
+
+// Devices have been lost, for this endpoint or for others. What is under way on them ends here;
+// what a peer does not know of yet ends there when its word comes.
+void endpoint::end_lost() {
+  losses_seen_ = device::losses::count();
+  // Their copies fail at the next look, which those of other devices must not keep from being
+  // taken.
+  std::stable_partition(copies_.begin(), copies_.end(),
+                        [](const device_copy& c) { return c.engine->owner()->lost() != 0; });
+  if (how_.flush) how_.flush->forget_lost();
+  receives_->fail_lost();
+  // By name: the end of one can be that of its connection, and so of others.
+  std::vector<base::slot_table<transfer>::id> ended;
+  transfers_.for_each([&](transfer& t) {
+    if (!t.ending && t.status == 0 && t.memory.loss() != 0) ended.push_back(t.id);
+  });
+  for (const auto id : ended) {
+    if (transfer* t = transfers_.find(id)) end_by_loss(*t);
+  }
+}
+
+// The application hears of it now, unless the core still has some host memory of its own. The
+// transfer stays for what the core, or the peer, will say.
+void endpoint::end_by_loss(transfer& t) {
+  const bool peer_has_a_say =
+      t.is == transfer::role::reader || (t.is == transfer::role::source && t.peer_operation == 0);
+  t.status = t.memory.loss();
+  if (peer_has_a_say || t.memory.only_on_device()) {
+    completion entry = t.result;
+    entry.error = t.status;
+    std::exchange(t.asked, {}).end(entry);
+  }
+  if (!peer_has_a_say) finish(t, t.status);
 }
 
 // For a short payload the NIC's way from one memory of ours to the other is shorter than the

@@ -10,6 +10,7 @@
 #include "base/slot_table.hpp"
 #include "copy/dma_engine.hpp"
 #include "core/inner_domain.hpp"
+#include "device/losses.hpp"
 #include "proto/address_vector.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
@@ -316,6 +317,8 @@ class endpoint final : private connection_observer, private address_vector::list
   int start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
                  std::size_t length, copy::direction dir);
   bool wait_for_a_copy(copy::dma_engine& engine);
+  void end_lost();
+  void end_by_loss(transfer& t);
   base::result<copy::dma_engine*> engine_for(device::device& on);
 
   // flush.cpp
@@ -409,6 +412,7 @@ class endpoint final : private connection_observer, private address_vector::list
   };
   std::vector<device_copy> copies_;
   std::vector<std::shared_ptr<copy::dma_engine>> engines_;
+  std::uint64_t losses_seen_ = device::losses::count();
 
   std::vector<transfer*> stalled_;  // could not hand out more: no chunk, no room in core or device
   std::vector<buffer*> unwritten_;  // loaded chunks that the core had no room for

@@ -82,6 +82,14 @@ bool local_memory::core_reaches(std::uint64_t remote) const noexcept {
   });
 }
 
+int local_memory::loss_of_device() const noexcept {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const int gone = segments_[i].on ? segments_[i].on->lost() : 0;
+    if (gone != 0) return -gone;
+  }
+  return 0;
+}
+
 bool local_memory::only_on_device() const noexcept {
   return device_ && std::all_of(segments_.begin(), segments_.begin() + count_,
                                 [](const local_segment& s) { return s.on || s.length == 0; });

@@ -62,6 +62,8 @@ class local_memory {
   [[nodiscard]] bool on_device() const noexcept { return device_; }
   /// Whether all of it is device memory.
   [[nodiscard]] bool only_on_device() const noexcept;
+  /// FI_EIO or FI_ENODEV where any of it is in the memory of a device that is lost, else 0.
+  [[nodiscard]] int loss() const noexcept { return device_ ? loss_of_device() : 0; }
   /// Whether the core can let a peer do `remote` (FI_REMOTE_READ, FI_REMOTE_WRITE, or 0: only we)
   /// to all that is in device memory. Host memory can always be registered.
   [[nodiscard]] bool core_reaches(std::uint64_t remote) const noexcept;
@@ -104,6 +106,8 @@ class local_memory {
     return 0;
   }
   int add_checked(std::uint64_t address, std::size_t length, void* descriptor) noexcept;
+
+  [[nodiscard]] int loss_of_device() const noexcept;
 
   std::array<local_segment, max_segments> segments_;
   std::size_t length_ = 0;

@@ -15,6 +15,8 @@ namespace gaudi::proto {
 
 void endpoint::progress() {
   if (!enabled()) return;
+  if (device::losses::count() != losses_seen_) [[unlikely]]
+    end_lost();
   if (poll_links_first()) handle_completions();
   if (!local_copies_.empty()) end_local_copies();
   if (!copies_.empty()) poll_copies();

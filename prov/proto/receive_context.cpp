@@ -129,4 +129,17 @@ int receive_context::cancel(void* context) {
   return -FI_ENOENT;
 }
 
+void receive_context::fail_lost() {
+  for (match_queue* queue : {&tagged_, &untagged_}) {
+    queue->for_each_posted([&](posted_hook& hook) {
+      auto& r = static_cast<posted_receive&>(hook);
+      const int status = r.memory.loss();
+      if (r.many || status == 0) return;
+      queue->remove(r);
+      reported_somewhere(r.asked).end({.tag = r.tag, .error = status});
+      receive_pool_.destroy(&r);
+    });
+  }
+}
+
 }  // namespace gaudi::proto

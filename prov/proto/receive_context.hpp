@@ -45,6 +45,9 @@ class receive_context {
   int peek(const incoming& wanted, bool claim, bool discard);
   int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard);
   int cancel(void* context);
+  /// Ends receives into memory of devices that are lost, with local_memory::loss(). (One of many
+  /// messages ends when a message comes.)
+  void fail_lost();
 
   [[nodiscard]] std::size_t min_multi_recv() const noexcept { return min_multi_recv_; }
   void set_min_multi_recv(std::size_t least) noexcept { min_multi_recv_ = least; }

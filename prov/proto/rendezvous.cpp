@@ -59,6 +59,7 @@ void endpoint::finish(transfer& t, int status) {
 
 void endpoint::settle(transfer& t) {
   if (!t.ending || t.in_flight != 0) return;
+  if (t.status == 0) t.status = t.memory.loss();
   // Before anybody is told.
   if (t.nic_wrote && t.status == 0) t.status = flush_local(t);
   if (t.on && t.on->usable()) {
@@ -193,7 +194,7 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8
   t.peer_operation = rts.operation;
   t.tell_peer = true;
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
-  if (t.length == 0) return finish(t, 0);
+  if (t.length == 0 || t.status != 0) return finish(t, 0);
   if (flags & wire::staged) return ask_to_write(c, t);
   const bool by_allocation = flags & wire::passed;
   t.by_engine = is_copied_by_engine(c, rts, by_allocation, t.memory);

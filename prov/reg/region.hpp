@@ -41,7 +41,10 @@ struct region {
 
   /// The core's registration for local use that lets a peer do `remote` as well; null: none.
   [[nodiscard]] const core::inner_mr* core_for(std::uint64_t remote) const noexcept {
-    if (on_device()) return (transfer_access & remote) == remote ? transfers.get() : nullptr;
+    if (on_device()) {
+      const bool allowed = (transfer_access & remote) == remote && owner->lost() == 0;
+      return allowed ? transfers.get() : nullptr;
+    }
     return core && (access & remote) == remote ? &core : nullptr;
   }
   /// What the core calls it towards peers; null: only this provider knows it.

@@ -17,14 +17,26 @@ constexpr std::uint64_t page_size = 4096;
 }  // namespace
 
 write_flush::~write_flush() {
-  for (auto& [on, p] : pages_) {
-    p.mr = {};  // before the memory
-    static_cast<void>(p.on->free(p.address));
+  for (auto& [on, p] : pages_) give_back(p);
+}
+
+void write_flush::give_back(page& p) noexcept {
+  p.mr = {};  // before the memory
+  static_cast<void>(p.on->free(p.address));
+}
+
+void write_flush::forget_lost() noexcept {
+  for (auto at = pages_.begin(); at != pages_.end();) {
+    const auto known = at++;
+    if (known->first->lost() == 0) continue;
+    give_back(known->second);
+    pages_.erase(known);
   }
 }
 
 base::result<void> write_flush::flush(device::device& on) {
   if (!active()) return {};
+  if (const int gone = on.lost(); gone != 0) return base::error{gone};
   const auto done = by_choice(on);
   if (done && active()) ++count_;
   return done;

@@ -34,6 +34,9 @@ class write_flush {
   /// a way that there is not; otherwise the other way is taken, or, after one warning, none.
   base::result<void> flush(device::device& on);
 
+  /// Lets go of devices that are lost.
+  void forget_lost() noexcept;
+
   /// Flushes that were carried out.
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
@@ -49,6 +52,7 @@ class write_flush {
   base::result<void> by_whatever_works(device::device& on);
   base::result<void> read_back(device::device& on);
   base::result<page*> page_on(device::device& on);
+  static void give_back(page& p) noexcept;
   void give_up(int by_reading, int by_driver) noexcept;
 
   nic_loop& loop_;

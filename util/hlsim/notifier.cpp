@@ -13,7 +13,7 @@
 namespace hlsim {
 namespace {
 
-constexpr std::chrono::milliseconds look_every{2};
+constexpr std::chrono::milliseconds look_every{10};
 
 uint64_t count_of(device_state& state) {
   return std::atomic_ref(state.event_count).load(std::memory_order_acquire);

@@ -169,10 +169,35 @@ INSTANTIATE_TEST_SUITE_P(causes, engine_death,
                                                -FI_EIO},  // in reset
                                          death{-ENODEV, hl::cs_status::completed, -FI_ENODEV}));
 
+// It makes no difference that the driver says nothing.
+TEST(engine_patience, ends_with_a_copy_that_does_not) {
+  for (const bool waiting : {false, true}) {
+    test::fake_engine fake;
+    const auto engine = dma_engine::for_device(fake.open(), std::chrono::milliseconds{20});
+    ASSERT_TRUE(engine);
+    const auto a = (*engine)->submit(dst, src, 64, direction::host_to_device);
+    const auto b = (*engine)->submit(dst, src, 64, direction::host_to_device);
+    ASSERT_TRUE(a && b);
+    int rc = waiting ? (*engine)->wait(*a, -1) : -FI_EAGAIN;
+    while (rc == -FI_EAGAIN) rc = (*engine)->poll(*a);
+    EXPECT_EQ(rc, -FI_EIO);
+    EXPECT_EQ((*engine)->owner()->lost(), -FI_EIO);
+    EXPECT_CALL(fake.driver.library, wait_for_cs(_, _, _, _)).Times(0);
+    EXPECT_EQ((*engine)->poll(*b), -FI_EIO);
+  }
+}
+
 TEST_F(engine_test, dies_of_a_submission_to_a_device_in_reset) {
   EXPECT_CALL(fake.driver.library, command_submission(_, _, _)).WillOnce(Return(-EBUSY));
   EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_EIO);
   EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_EIO);
+}
+
+TEST_F(engine_test, fails_what_is_pending_when_somebody_else_has_noticed) {
+  const auto copy = submit();
+  engine->owner()->lose(-FI_ENODEV, "of the test");
+  EXPECT_CALL(fake.driver.library, wait_for_cs(_, _, _, _)).Times(0);
+  EXPECT_EQ(engine->poll(copy), -FI_ENODEV);
 }
 
 TEST_F(engine_test, survives_a_submission_for_which_memory_is_short) {

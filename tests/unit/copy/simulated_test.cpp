@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The device and copy rooms on the stand-in library, end to end: the bytes are compared.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
@@ -316,6 +317,63 @@ TEST_F(simulated, an_export_holds_the_page_until_the_descriptor_goes) {
   EXPECT_TRUE(gaudi()->free(a));
   exported->fd.reset();
   EXPECT_EQ(gaudi()->export_dmabuf(a, 1).code(), -FI_ENOENT);
+}
+
+/// A device beside the suite's, and what the stand-in can do to it.
+class simulated_loss : public simulated {
+ protected:
+  void SetUp() override { victim = open(); }
+  static std::shared_ptr<device::device> open() {
+    auto opened = device::device::open(library(), *device::selector::parse("1"));
+    EXPECT_TRUE(opened) << fi_strerror(-opened.code());
+    return opened ? *opened : nullptr;
+  }
+  static void inject(const char* event) {
+    const auto call = reinterpret_cast<int (*)(int, int*)>(
+        dlsym(dlopen(GAUDI_HLSIM, RTLD_NOW | RTLD_NOLOAD), event));
+    ASSERT_NE(call, nullptr);
+    const auto control = library()->open_control(1);
+    ASSERT_TRUE(control);
+    int number = 0;
+    EXPECT_EQ(call(*control, &number), 0);
+  }
+  static void expect_copies(const std::shared_ptr<device::device>& on) {
+    const bytes sent = random_bytes(100'000, 9);
+    bytes got(sent.size());
+    const auto at = on->allocate(sent.size());
+    ASSERT_TRUE(at);
+    EXPECT_TRUE(copy_sync(on, *at, address(sent.data()), sent.size(), direction::host_to_device));
+    EXPECT_TRUE(copy_sync(on, address(got.data()), *at, got.size(), direction::device_to_host));
+    EXPECT_EQ(sent, got);
+    EXPECT_TRUE(on->free(*at));
+  }
+
+  std::shared_ptr<device::device> victim;
+};
+
+TEST_F(simulated_loss, is_heard_of_while_nothing_is_under_way) {
+  const auto keep = copier::for_device(victim);
+  ASSERT_TRUE(keep);
+  expect_copies(victim);
+  const auto at = victim->allocate(4096);
+  ASSERT_TRUE(at);
+  inject("hlthunk_err_inject_fatal_event");
+  while (victim->lost() == 0) std::this_thread::yield();
+  EXPECT_EQ(victim->lost(), -FI_EIO);
+  bytes host(4096);
+  EXPECT_EQ((*keep)->copy(*at, address(host.data()), host.size(), direction::host_to_device).code(),
+            -FI_EIO);
+  EXPECT_TRUE(victim->free(*at));
+  // Neither the old device nor its copier, which are still here, are in the way.
+  const auto anew = open();
+  ASSERT_NE(anew, victim);
+  expect_copies(anew);
+}
+
+TEST_F(simulated_loss, does_not_come_of_lesser_events) {
+  inject("hlthunk_err_inject_non_fatal_event");
+  expect_copies(victim);
+  EXPECT_EQ(victim->lost(), 0);
 }
 
 }  // namespace

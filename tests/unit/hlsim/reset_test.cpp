@@ -88,19 +88,24 @@ TEST(reset, makes_the_descriptor_useless_until_it_is_opened_anew) {
 }
 
 TEST(reset, takes_its_time_once_nobody_holds_the_device) {
-  simulate({{"HLSIM_RESET_MS", "50"}}, [] {
+  const scratch_folder folder;
+  EXPECT_TRUE(succeeded(start(folder.path(), {{"HLSIM_RESET_MS", "3600000"}}, [] {
     const int fd = open_first();
     const int control = open_control();
     EXPECT_EQ(hlthunk_err_inject_loss_of_heartbeat(fd), 0);
     EXPECT_LT(hlthunk_close(fd), 0) << "it is closed already, as the real one does";
     EXPECT_EQ(open_first(), -EAGAIN);
     EXPECT_EQ(hlthunk_get_device_status_info(control), HL_DEVICE_STATUS_IN_RESET);
+    hlthunk_close(control);
+  })));
+  EXPECT_TRUE(succeeded(start(folder.path(), {{"HLSIM_RESET_MS", "20"}}, [] {
+    const int control = open_control();
     const int anew = open_after_reset();
     EXPECT_GE(anew, 0);
     EXPECT_EQ(hlthunk_get_device_status_info(control), HL_DEVICE_STATUS_OPERATIONAL);
     hlthunk_close(anew);
     hlthunk_close(control);
-  });
+  })));
 }
 
 TEST(reset, waits_for_exports_as_well) {

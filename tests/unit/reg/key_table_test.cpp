@@ -5,6 +5,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include "../device/fake_driver.hpp"
+
 namespace gaudi::reg {
 namespace {
 
@@ -119,9 +121,11 @@ TEST(key_table, ranges_of_an_allocation_share_the_core_s_key) {
 
 TEST(region, on_a_device_is_reached_only_as_far_as_its_registration_goes) {
   fake_mr mr(5);
+  test::fake_driver driver;
+  const auto opened = device::device::open(driver.thunk(), {});
+  ASSERT_TRUE(opened);
   region r = range(0x1000, 100, FI_SEND, true);
-  r.owner = std::shared_ptr<device::device>(std::shared_ptr<void>(),
-                                            reinterpret_cast<device::device*>(&mr));
+  r.owner = *opened;
   EXPECT_EQ(r.core_for(0), nullptr);
   registration_cache cache({});
   r.transfers =
@@ -135,6 +139,8 @@ TEST(region, on_a_device_is_reached_only_as_far_as_its_registration_goes) {
   EXPECT_EQ(r.core_for_peers(), r.transfers.get());
   r.access |= FI_REMOTE_WRITE;
   EXPECT_EQ(r.core_for_peers(), nullptr);
+  r.owner->lose(-FI_EIO, "of the test");
+  EXPECT_EQ(r.core_for(0), nullptr) << "the NIC would read what is not there";
   r.leave_core();
   EXPECT_EQ(r.core_for(0), nullptr);
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "device/losses.hpp"
+
+#include <sys/eventfd.h>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace gaudi::device {
+namespace {
+
+/// Never destroyed: threads may lose devices until the process ends.
+struct hung_up {
+  std::mutex mutex;
+  std::vector<losses::bell*> bells;
+};
+
+hung_up& all() {
+  static hung_up* const one = std::make_unique<hung_up>().release();
+  return *one;
+}
+
+}  // namespace
+
+void losses::tell() noexcept {
+  count_.fetch_add(1, std::memory_order_release);
+  const std::lock_guard lock(all().mutex);
+  for (bell* b : all().bells) b->ring();
+}
+
+losses::bell::bell() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  const std::lock_guard lock(all().mutex);
+  all().bells.push_back(this);
+}
+
+losses::bell::~bell() {
+  const std::lock_guard lock(all().mutex);
+  std::erase(all().bells, this);
+}
+
+void losses::bell::ring() noexcept {
+  rung_.store(true, std::memory_order_release);
+  if (event_) ::eventfd_write(event_.get(), 1);
+}
+
+void losses::bell::quiet() noexcept {
+  if (!rung_.exchange(false, std::memory_order_acq_rel)) return;
+  eventfd_t rings = 0;
+  ::eventfd_read(event_.get(), &rings);
+}
+
+}  // namespace gaudi::device

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What is left of a device when it has been reset or removed.
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <sys/stat.h>
+
+#include "device/device.hpp"
+#include "device/losses.hpp"
+#include "fake_driver.hpp"
+
+namespace gaudi::device {
+namespace {
+
+using testing::_;
+using testing::SetErrnoAndReturn;
+
+class loss : public testing::Test {
+ protected:
+  void SetUp() override { gaudi = open(); }
+  void TearDown() override {
+    gaudi.reset();
+    EXPECT_EQ(driver.open_descriptors(), 0);
+  }
+  std::shared_ptr<device> open() {
+    auto opened = device::open(driver.thunk(), *selector::parse(driver.bus_id));
+    EXPECT_TRUE(opened);
+    return opened ? *opened : nullptr;
+  }
+  /// What a descriptor is open on.
+  static bool is_closed_to_driver(int fd) {
+    struct stat here {
+    }, null{};
+    return ::fstat(fd, &here) == 0 && ::stat("/dev/null", &null) == 0 &&
+           here.st_rdev == null.st_rdev;
+  }
+
+  test::fake_driver driver;
+  std::shared_ptr<device> gaudi;
+};
+
+TEST_F(loss, is_for_good_and_counted_once) {
+  const auto before = losses::count();
+  EXPECT_EQ(gaudi->lost(), 0);
+  EXPECT_EQ(gaudi->lose(-FI_ETIMEDOUT, "of the test"), -FI_EIO);
+  EXPECT_EQ(gaudi->lose(-FI_ENODEV, "of the test"), -FI_EIO);
+  EXPECT_EQ(gaudi->lost(), -FI_EIO);
+  EXPECT_EQ(losses::count(), before + 1);
+}
+
+TEST_F(loss, closes_the_device_at_once_and_keeps_its_number) {
+  const int fd = gaudi->fd();
+  EXPECT_FALSE(is_closed_to_driver(fd));
+  gaudi->lose(-FI_EIO, "of the test");
+  EXPECT_EQ(gaudi->fd(), fd);
+  EXPECT_TRUE(is_closed_to_driver(fd));
+}
+
+TEST_F(loss, gives_exports_back) {
+  const auto addr = gaudi->allocate(4096);
+  ASSERT_TRUE(addr);
+  int exported = -1;
+  EXPECT_CALL(driver.library, export_dmabuf(_, _, _, _, _)).WillOnce([&](auto...) {
+    return exported = memfd_create("dma-buf", MFD_CLOEXEC);
+  });
+  ASSERT_TRUE(gaudi->export_dmabuf(*addr, 1));
+  EXPECT_GE(fcntl(exported, F_GETFD), 0);
+  gaudi->lose(-FI_EIO, "of the test");
+  EXPECT_EQ(fcntl(exported, F_GETFD), -1);
+}
+
+TEST_F(loss, refuses_everything_but_to_free) {
+  const auto addr = gaudi->allocate(4096);
+  ASSERT_TRUE(addr);
+  {
+    const auto pin = gaudi->pin(*addr);
+    ASSERT_TRUE(pin);
+    gaudi->lose(-FI_ENODEV, "of the test");
+    EXPECT_EQ(gaudi->free(*addr).code(), -FI_EBUSY);
+  }
+  EXPECT_CALL(driver.library, device_memory_alloc(_, _, _, _, _)).Times(0);
+  EXPECT_CALL(driver.library, memory_unmap(_, _)).Times(0);
+  EXPECT_EQ(gaudi->allocate(4096).code(), -FI_ENODEV);
+  EXPECT_EQ(gaudi->allocate(2 * test::fake_driver::page).code(), -FI_ENODEV);
+  EXPECT_EQ(gaudi->pin(*addr).code(), -FI_ENODEV);
+  EXPECT_EQ(gaudi->export_dmabuf(*addr, 1).code(), -FI_ENODEV);
+  EXPECT_EQ(gaudi->hbm_free().code(), -FI_ENODEV);
+  EXPECT_FALSE(gaudi->is_vacant());
+  EXPECT_TRUE(gaudi->free(*addr));
+  EXPECT_TRUE(gaudi->is_vacant());
+  gaudi.reset();
+}
+
+TEST_F(loss, shows_in_a_call_that_the_driver_refuses) {
+  EXPECT_CALL(driver.library, device_memory_alloc(_, _, _, _, _))
+      .WillOnce(SetErrnoAndReturn(EBUSY, 0));
+  EXPECT_EQ(gaudi->allocate(4096).code(), -FI_EIO);
+  EXPECT_EQ(gaudi->lost(), -FI_EIO);
+}
+
+TEST_F(loss, is_not_want_of_memory) {
+  EXPECT_EQ(gaudi->allocate(9 * test::fake_driver::page).code(), -FI_ENOMEM);
+  EXPECT_EQ(gaudi->cause_of(-FI_ENOMEM), -FI_ENOMEM);
+  EXPECT_EQ(gaudi->lost(), 0);
+}
+
+TEST_F(loss, lets_the_same_device_be_opened_anew) {
+  EXPECT_EQ(open(), gaudi);
+  const auto addr = gaudi->allocate(4096);
+  gaudi->lose(-FI_EIO, "of the test");
+  const auto anew = open();
+  ASSERT_NE(anew, gaudi);
+  EXPECT_EQ(anew->lost(), 0);
+  EXPECT_NE(anew->fd(), gaudi->fd());
+  EXPECT_TRUE(gaudi->free(*addr)) << "of the books of the old one";
+  EXPECT_TRUE(anew->allocate(4096));
+}
+
+TEST_F(loss, rings_a_bell) {
+  losses::bell bell;
+  const auto is_ringing = [&] {
+    pollfd entry{bell.fd(), POLLIN, 0};
+    return ::poll(&entry, 1, 0) == 1;
+  };
+  EXPECT_FALSE(is_ringing());
+  gaudi->lose(-FI_EIO, "of the test");
+  EXPECT_TRUE(is_ringing());
+  bell.quiet();
+  EXPECT_FALSE(is_ringing());
+}
+
+class counting_watcher final : public loss_watcher {
+ public:
+  int told = 0;
+
+ private:
+  void device_lost() noexcept override { ++told; }
+};
+
+TEST_F(loss, is_told_once_to_each_who_wants_to_know) {
+  counting_watcher early, gone, late;
+  gaudi->watch(early);
+  gaudi->watch(gone);
+  gaudi->unwatch(gone);
+  gaudi->lose(-FI_EIO, "of the test");
+  gaudi->lose(-FI_EIO, "of the test");
+  gaudi->watch(late);
+  EXPECT_EQ(early.told, 1);
+  EXPECT_EQ(gone.told, 0);
+  EXPECT_EQ(late.told, 1);
+  gaudi->unwatch(early);
+  gaudi->unwatch(late);
+}
+
+TEST_F(loss, of_an_adopted_device_leaves_its_descriptor_alone) {
+  gaudi.reset();
+  const base::scoped_fd fd(memfd_create("application", MFD_CLOEXEC));
+  const auto adopted = device::adopt(driver.thunk(), fd.get());
+  ASSERT_TRUE(adopted);
+  (*adopted)->lose(-FI_EIO, "of the test");
+  EXPECT_FALSE(is_closed_to_driver(fd.get()));
+}
+
+}  // namespace
+}  // namespace gaudi::device
