@@ -13,10 +13,11 @@ namespace gaudi::copy {
 using base::error;
 using base::result;
 
-result<std::shared_ptr<copier>> copier::for_device(const std::shared_ptr<device::device>& owner) {
+result<std::shared_ptr<copier>> copier::for_device(const std::shared_ptr<device::device>& owner,
+                                                   std::chrono::milliseconds patience) {
   static per_device<copier> copiers;
   return copiers.get(owner, [&]() -> result<std::shared_ptr<copier>> {
-    auto engine = dma_engine::for_device(owner);
+    auto engine = dma_engine::for_device(owner, patience);
     if (!engine) return engine.failure();
     return std::make_shared<copier>(passkey{}, *std::move(engine));
   });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -27,13 +28,14 @@ class copier : public std::enable_shared_from_this<copier> {
 
   /// The device's copier, shared with whoever else has it now. Errors of dma_engine::for_device.
   static base::result<std::shared_ptr<copier>> for_device(
-      const std::shared_ptr<device::device>& owner);
+      const std::shared_ptr<device::device>& owner,
+      std::chrono::milliseconds patience = default_patience);
 
   /// Starts a copy of `len` bytes (0 is allowed). Host addresses are the process's own, device
   /// addresses lie inside one allocation or known range of the device: else -FI_EINVAL; or
-  /// device::lost(). The host
-  /// range stays as it is until the operation has ended; device allocations are pinned meanwhile.
-  /// -FI_ENOMEM. Whatever goes wrong later is told by the operation.
+  /// device::lost(). The host range stays as it is until the operation has ended; device
+  /// allocations are pinned meanwhile. -FI_ENOMEM. Whatever goes wrong later is told by the
+  /// operation.
   base::result<std::unique_ptr<operation>> start(std::uint64_t dst, std::uint64_t src,
                                                  std::uint64_t len, direction dir);
 

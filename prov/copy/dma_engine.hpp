@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 
-#include "base/params.hpp"
 #include "base/result.hpp"
 #include "copy/command_memory.hpp"
 #include "device/device.hpp"
@@ -17,6 +16,9 @@ namespace gaudi::copy {
 
 /// Both sides of a copy are device addresses: of HBM, or of host memory in a pinned_region.
 enum class direction { host_to_device, device_to_host, device_to_device };
+
+/// As FI_GAUDI_COPY_TIMEOUT has it by default.
+inline constexpr std::chrono::milliseconds default_patience = std::chrono::seconds(60);
 
 /// Names a copy in flight. The default one names a copy that is done already.
 struct ticket {
@@ -34,7 +36,7 @@ class dma_engine final : private device::loss_watcher {
   /// is of who makes the engine. -FI_ENOMEM; device::lost().
   static base::result<std::shared_ptr<dma_engine>> for_device(
       const std::shared_ptr<device::device>& owner,
-      std::chrono::milliseconds patience = base::params::get().copy_timeout);
+      std::chrono::milliseconds patience = default_patience);
 
   dma_engine(const dma_engine&) = delete;
   dma_engine& operator=(const dma_engine&) = delete;

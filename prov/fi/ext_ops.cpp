@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/params.hpp"
 #include "device/table.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/domain.hpp"
@@ -223,7 +224,7 @@ base::result<std::shared_ptr<copy::copier>> async_copies::copier(
   for (const auto& known : copiers_) {
     if (known->engine()->owner() == owner) return known;
   }
-  auto made = copy::copier::for_device(owner);
+  auto made = copy::copier::for_device(owner, base::params::get().copy_timeout);
   if (made) copiers_.push_back(*made);
   return made;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -47,6 +48,7 @@ class endpoint final : private connection_observer, private address_vector::list
     std::size_t staging_depth = 0;
     std::size_t rx_buffers = 0;
     std::size_t unexpected_limit = 0;
+    std::chrono::milliseconds copy_timeout = copy::default_patience;
     base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
     reg::nic_loop* loop =
         nullptr;  // of the domain; null: devices get short messages by their engines
