@@ -12,7 +12,7 @@ device::table::settings device_settings() {
 
 base::result<std::shared_ptr<device::device>> any_domain::device_at(unsigned number) {
   auto& all = device::table::instance();
-  if (auto ready = all.opened(number)) return ready;
+  if (auto ready = all.opened(number); ready && ready->lost() == 0) return ready;
   return all.at(number, device_settings());
 }
 
