@@ -125,6 +125,33 @@ struct fi_gaudi_cache_stats {
 	uint64_t idle_bytes;		/* bytes of device memory that these cover */
 };
 
+/*
+ * One device's counters. They begin at 0 when the device is opened or, those of the domain, when the domain is, and never
+ * go back, but for the two idle ones. Bytes are counted at the end that moved them, when that was started.
+ */
+struct fi_gaudi_device_stats {
+	/* Of the process: of all its domains. */
+	uint64_t exports;		/* dma-bufs that the driver made, one for each of its mappings; duplicates are not counted */
+	uint64_t stale_refusals;	/* regions and copies refused because the memory that was found was being freed */
+	uint64_t copies;		/* that the copy engine was given; a long one counts once for each of its parts */
+	uint64_t host_to_device_bytes;	/* that the engine was given to copy */
+	uint64_t device_to_host_bytes;
+	uint64_t within_device_bytes;
+	uint64_t zero_copy_bytes;	/* that a NIC read from or wrote to this device's memory, for FI_EP_RDM endpoints */
+	uint64_t staged_bytes;		/* that went between it and host buffers, by the engine or the NIC, for these */
+
+	/* Of this domain: registrations of the device's memory, as struct fi_gaudi_cache_stats has them for all devices. */
+	uint64_t registrations;
+	uint64_t hits;
+	uint64_t misses;
+	uint64_t evictions;
+	uint64_t idle;
+	uint64_t idle_bytes;
+	uint64_t refused_registrations;	/* by the NIC, or by the driver that was to export: that memory is staged or,
+					   by FI_EP_MSG endpoints and with FI_GAUDI_DMABUF=on, not registered */
+	int	 last_refusal;		/* 0: none, else the error of the last one, a negative libfabric code */
+};
+
 struct fi_gaudi_ops {
 	size_t size;			/* bytes of this structure that the provider filled in */
 
@@ -225,6 +252,9 @@ struct fi_gaudi_ops {
 
 	/* Its number. */
 	int (*selected_device)(struct fid_domain *domain, int *device);
+
+	/* Counters of the selected device. Opens nothing: all are 0 while it is not open. */
+	int (*device_stats)(struct fid_domain *domain, struct fi_gaudi_device_stats *stats);
 };
 
 #ifdef __cplusplus

@@ -97,6 +97,15 @@ std::uint32_t dma_engine::write_packets(unsigned index, std::uint64_t dst, std::
   return bytes;
 }
 
+void dma_engine::count(std::uint64_t len, direction dir) noexcept {
+  device::counters& all = owner_->counted();
+  all.copies.add();
+  auto& bytes = dir == direction::host_to_device   ? all.host_to_device_bytes
+                : dir == direction::device_to_host ? all.device_to_host_bytes
+                                                   : all.within_device_bytes;
+  bytes.add(len);
+}
+
 result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                                  direction dir, unsigned leave) {
   if (len == 0) return ticket{};
@@ -112,6 +121,7 @@ result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint
     give_slot(index);
     return error{failed(seq.code())};
   }
+  count(len, dir);
   slot& taken = slots_[index];
   taken.seq = *seq;
   taken.began = clock::now();

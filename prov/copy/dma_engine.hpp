@@ -99,6 +99,7 @@ class dma_engine final : private device::loss_watcher {
   [[nodiscard]] std::uint32_t queue_for(direction dir) noexcept;
   std::uint32_t write_packets(unsigned index, std::uint64_t dst, std::uint64_t src,
                               std::uint64_t len) noexcept;
+  void count(std::uint64_t len, direction dir) noexcept;
   /// slot_count_ if no slot may be taken.
   unsigned take_slot(unsigned leave) noexcept;
   void give_slot(unsigned index) noexcept;

@@ -330,7 +330,10 @@ result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
   if (const int gone = lost(); gone != 0) return error{gone};
   const auto where = find(addr, len);
   if (!where) return where.failure();
-  if (!where->pins->add(where->generation)) return error{-FI_ENOENT};
+  if (!where->pins->add(where->generation)) {
+    counters_.stale_refusals.add();
+    return error{-FI_ENOENT};
+  }
   return allocation_pin(shared_from_this(), *where);
 }
 
@@ -350,7 +353,10 @@ result<dmabuf> device::export_mapping(std::uint64_t addr, std::uint64_t len) {
   const std::lock_guard lock(mutex_);
   const auto at = find(addr, len);
   if (!at) return at.failure();
-  auto fd = mapping_at(at->map_base).export_dmabuf();
+  mapping& whole = mapping_at(at->map_base);
+  const bool first = !whole.exported();
+  auto fd = whole.export_dmabuf();
+  if (first && whole.exported()) counters_.exports.add();
   if (!fd) {
     if (fd.code() == -FI_EOPNOTSUPP && !std::exchange(warned_no_export_, true))
       GAUDI_WARN(

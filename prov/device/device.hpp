@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "device/address_map.hpp"
+#include "device/counters.hpp"
 #include "device/event_watch.hpp"
 #include "device/free_watchers.hpp"
 #include "device/generation.hpp"
@@ -96,6 +97,8 @@ class device : public std::enable_shared_from_this<device> {
   void unwatch(loss_watcher& w) noexcept { loss_watchers_.remove(w); }
   /// Whether nothing is allocated or adopted, and so nothing is registered.
   [[nodiscard]] bool is_vacant() const;
+  /// What was done with it, also by those who have it: engines and endpoints add to these.
+  [[nodiscard]] counters& counted() noexcept { return counters_; }
 
   /// Bytes of HBM that allocate() could still give, in the whole (one ioctl).
   [[nodiscard]] base::result<std::uint64_t> hbm_free() const;
@@ -199,6 +202,7 @@ class device : public std::enable_shared_from_this<device> {
   free_watchers watchers_;
   loss_watchers loss_watchers_;
   std::atomic<int> lost_{0};
+  counters counters_;
 
   mutable std::mutex mutex_;                            // guards all below but reading map_
   regions regions_;                                     // driver allocations, by base

@@ -30,6 +30,8 @@ class mapping {
 
   [[nodiscard]] std::uint64_t base() const noexcept { return base_; }
   [[nodiscard]] std::uint64_t len() const noexcept { return len_; }
+  /// The driver has made its dma-buf.
+  [[nodiscard]] bool exported() const noexcept { return static_cast<bool>(dmabuf_); }
 
   /// A descriptor of the whole mapping's dma-buf: a duplicate of the one made by the first call.
   /// -FI_EOPNOTSUPP: the driver cannot export; -FI_EMFILE and the like.

@@ -40,6 +40,7 @@ fi_gaudi_ops connected_extension_ops = [] {
   fi_gaudi_ops ops = extension_ops;
   ops.path_stats = not_supported;
   ops.cache_stats = cache_stats<connected_domain>;
+  ops.device_stats = device_stats<connected_domain>;
   return ops;
 }();
 

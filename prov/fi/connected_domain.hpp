@@ -33,6 +33,12 @@ class connected_domain final : public any_domain {
 
   /// Under dmabufs_mutex(), also to drop a registration.
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
+  /// Calls call(dmabufs()), under the mutex.
+  template <class Call>
+  auto with_dmabufs(Call&& call) {
+    const std::lock_guard hold(dmabufs_mutex_);
+    return call(dmabufs_);
+  }
   std::mutex& dmabufs_mutex() noexcept { return dmabufs_mutex_; }
 
   int bind(fid_t other, std::uint64_t flags);

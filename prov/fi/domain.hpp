@@ -54,6 +54,13 @@ class domain final : public any_domain {
   /// Nothing may be done with it here then, not even take its lock.
   [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
 
+  /// Calls call(dmabufs()) under the lock, which it takes.
+  template <class Call>
+  auto with_dmabufs(Call&& call) {
+    const base::scoped_domain_lock hold(lock_);
+    return call(dmabufs_);
+  }
+
   // Under the lock.
   reg::key_table& keys() noexcept { return keys_; }
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }

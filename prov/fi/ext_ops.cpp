@@ -217,6 +217,26 @@ fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept {
           .idle_bytes = c.idle_bytes};
 }
 
+fi_gaudi_device_stats stats_of(device::device& on, const reg::registration_counters& c) noexcept {
+  const device::counters& all = on.counted();
+  return {.exports = all.exports.value(),
+          .stale_refusals = all.stale_refusals.value(),
+          .copies = all.copies.value(),
+          .host_to_device_bytes = all.host_to_device_bytes.value(),
+          .device_to_host_bytes = all.device_to_host_bytes.value(),
+          .within_device_bytes = all.within_device_bytes.value(),
+          .zero_copy_bytes = all.zero_copy_bytes.value(),
+          .staged_bytes = all.staged_bytes.value(),
+          .registrations = c.cached.made,
+          .hits = c.cached.hits,
+          .misses = c.cached.misses,
+          .evictions = c.cached.evictions,
+          .idle = c.cached.idle,
+          .idle_bytes = c.cached.idle_bytes,
+          .refused_registrations = c.refusals,
+          .last_refusal = c.last_refusal};
+}
+
 base::result<std::shared_ptr<copy::copier>> async_copies::copier(
     const std::shared_ptr<device::device>& owner) {
   const std::lock_guard hold(mutex_);
@@ -270,6 +290,7 @@ fi_gaudi_ops extension_ops{.size = sizeof(fi_gaudi_ops),
                            .cache_stats = cache_stats<domain>,
                            .device_count = device_count,
                            .select_device = select_device,
-                           .selected_device = selected_device};
+                           .selected_device = selected_device,
+                           .device_stats = device_stats<domain>};
 
 }  // namespace gaudi::fi

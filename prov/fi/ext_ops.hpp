@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "copy/copier.hpp"
-#include "reg/registration_cache.hpp"
+#include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::fi {
 
@@ -42,6 +42,18 @@ fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept;
 template <class Domain>
 int cache_stats(fid_domain* d, fi_gaudi_cache_stats* stats) noexcept {
   *stats = stats_of(Domain::of(d).dmabufs().cached());
+  return 0;
+}
+
+fi_gaudi_device_stats stats_of(device::device& on, const reg::registration_counters& c) noexcept;
+
+/// fi_gaudi_ops.device_stats, likewise.
+template <class Domain>
+int device_stats(fid_domain* d, fi_gaudi_device_stats* stats) noexcept {
+  *stats = {};
+  Domain& self = Domain::of(d);
+  const auto on = self.selected_if_open();
+  if (on) *stats = stats_of(*on, self.with_dmabufs([&](auto& all) { return all.counted(*on); }));
   return 0;
 }
 

@@ -60,6 +60,7 @@ int endpoint::start_copy(buffer& b, std::size_t at, device::device& on, std::uin
     const auto ticket = (*engine)->submit(to_device ? address : *host + at,
                                           to_device ? *host + at : address, length, dir);
     if (ticket) {
+      on.counted().staged_bytes.add(length);
       copies_.push_back({*engine, *ticket, &b});
       ++b.copies;
       return 0;
@@ -133,6 +134,8 @@ bool endpoint::copy_by_nic(transfer& t, const buffer& from, std::size_t at) {
                                 place.segment->core_descriptor(), part,
                                 reinterpret_cast<std::uint64_t>(bytes), from.key())) {
       return false;
+    } else {
+      place.segment->on->counted().staged_bytes.add(part);
     }
     done += part;
   }

@@ -158,7 +158,7 @@ class endpoint final : private connection_observer, private address_vector::list
   int send_buffered(connection& c, const local_memory& memory, const outgoing& message,
                     bool gather);
   [[nodiscard]] bool can_gather(const local_memory& memory, const outgoing& message) const noexcept;
-  void count_gathered(std::size_t length) noexcept;
+  void count_gathered(const local_memory& memory) noexcept;
   void count_eager(const connection& c, std::size_t length) noexcept;
   base::result<connection*> data_connection(fi_addr_t to);
   int submit_ordered(connection& c, buffer& b);

@@ -140,6 +140,7 @@ void endpoint::count_piece(transfer& t, const local_memory::place& place, bool l
   if (!place.segment->on) return;
   ++paths_.zero_copy_ops;
   paths_.zero_copy_bytes += length;
+  place.segment->on->counted().zero_copy_bytes.add(length);
   if (t.moves == transfer::motion::pull) t.nic_wrote = true;
 }
 

@@ -58,7 +58,7 @@ int endpoint::send_eager(connection& c, const local_memory& memory, const outgoi
   const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
   if (!c.link && can_gather(memory, message)) {
     const int ret = send_buffered(c, memory, message, true);
-    if (ret == 0) count_gathered(memory.length());
+    if (ret == 0) count_gathered(memory);
     return ret;
   }
   int ret;
@@ -90,11 +90,14 @@ bool endpoint::can_gather(const local_memory& memory, const outgoing& message) c
   return true;
 }
 
-void endpoint::count_gathered(std::size_t length) noexcept {
+void endpoint::count_gathered(const local_memory& memory) noexcept {
   ++paths_.direct_ops;
-  paths_.direct_bytes += length;
+  paths_.direct_bytes += memory.length();
   ++paths_.zero_copy_ops;
-  paths_.zero_copy_bytes += length;
+  paths_.zero_copy_bytes += memory.length();
+  for (std::size_t i = 0; i < memory.count(); ++i) {
+    if (memory[i].on) memory[i].on->counted().zero_copy_bytes.add(memory[i].length);
+  }
 }
 
 // The shortest way: one copy on the stack, no completion of the core to wait for.

@@ -57,22 +57,35 @@ base::result<registration> dmabuf_registrar::obtain(device::device& on,
     return base::error{-FI_EOPNOTSUPP};
   }
   known_device& owner = known(on);
-  if (owner.refused != 0) return without(owner.refused);
+  if (owner.refused != 0) return without(owner, owner.refused);
 
   const registration_name wanted{where.generation, access & remote_access};
-  if (auto same = cache_.find(wanted)) return same;
+  if (auto same = cache_.find(wanted, &owner.cached)) return same;
   auto tried = try_with_room(on, where, wanted.access);
   if (tried.code != 0) return refused(owner, tried.code, tried.why);
-  return cache_.add(wanted, where.len, std::move(tried.mr));
+  return cache_.add(wanted, where.len, std::move(tried.mr), &owner.cached);
+}
+
+registration_counters dmabuf_registrar::counted(const device::device& on) const noexcept {
+  for (const known_device& d : devices_) {
+    if (d.on.get() == &on) return {cache_.counters(d.cached), d.refusals, d.last_refusal};
+  }
+  return {};
 }
 
 dmabuf_registrar::known_device& dmabuf_registrar::known(device::device& on) {
   const auto found = std::find_if(devices_.begin(), devices_.end(),
                                   [&](const known_device& d) { return d.on.get() == &on; });
   if (found != devices_.end()) return *found;
-  devices_.reserve(devices_.size() + 1);
-  on.watch(*this);
-  return devices_.emplace_back(known_device{on.shared_from_this()});
+  known_device& added = devices_.emplace_back();
+  added.on = on.shared_from_this();
+  try {
+    on.watch(*this);
+  } catch (...) {
+    devices_.pop_back();
+    throw;
+  }
+  return added;
 }
 
 // What is kept for later must not be what makes the present fail.
@@ -98,11 +111,13 @@ base::result<registration> dmabuf_registrar::refused(known_device& by, int code,
                                            : "Its data goes through host memory instead",
         why.remedy);
   }
-  return without(code);
+  return without(by, code);
 }
 
-base::result<registration> dmabuf_registrar::without(int code) noexcept {
+base::result<registration> dmabuf_registrar::without(known_device& owner, int code) noexcept {
   ++refusals_;
+  ++owner.refusals;
+  owner.last_refusal = code;
   if (choice_ == base::dmabuf_choice::on) return base::error{code};
   return registration();
 }

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
-#include <vector>
 
 #include "base/params.hpp"
 #include "base/result.hpp"
@@ -40,6 +40,13 @@ base::result<exported_allocation> export_allocation(device::device& on,
 dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
                                const device::location& where, std::uint64_t access);
 
+/// What became of one device's memory in a domain.
+struct registration_counters {
+  cache_counters cached;
+  std::uint64_t refusals = 0;  ///< compare dmabuf_registrar::refusals
+  int last_refusal = 0;        ///< 0, or -FI_E* of the last one
+};
+
 /// Makes device memory known to the NIC of one domain, so that it reads and writes it without a
 /// copy: one registration for an allocation and for what peers may do to it, shared by all who
 /// want it, and kept for the next who does as far as the limits go. The first one for a device is
@@ -72,6 +79,8 @@ class dmabuf_registrar final : private device::free_watcher {
 
   /// Registrations that the NIC did not take, so that the memory is staged.
   [[nodiscard]] std::uint64_t refusals() const noexcept { return refusals_; }
+  /// All zero where the device's memory was not wanted yet.
+  [[nodiscard]] registration_counters counted(const device::device& on) const noexcept;
   /// Any thread, without the domain lock.
   [[nodiscard]] cache_counters cached() const noexcept { return cache_.counters(); }
 
@@ -80,6 +89,9 @@ class dmabuf_registrar final : private device::free_watcher {
   struct known_device {
     std::shared_ptr<device::device> on;
     int refused = 0;  // for good, with this code
+    std::uint64_t refusals = 0;
+    int last_refusal = 0;
+    cache_counters cached;  // the cache's to write
   };
 
   void leaving(std::uint64_t generation) noexcept override { cache_.forget(generation); }
@@ -87,12 +99,12 @@ class dmabuf_registrar final : private device::free_watcher {
   dmabuf_attempt try_with_room(device::device& on, const device::location& where,
                                std::uint64_t access);
   base::result<registration> refused(known_device& by, int code, const dmabuf_refusal& why);
-  base::result<registration> without(int code) noexcept;
+  base::result<registration> without(known_device& owner, int code) noexcept;
 
   core::inner_domain& core_;
   const base::dmabuf_choice choice_;
   const bool over_rdma_;
-  std::vector<known_device> devices_;  // before what is kept of them: that ends first
+  std::list<known_device> devices_;  // before what is kept of them: that ends first
   registration_cache cache_;
   std::uint64_t refusals_ = 0;
 };

@@ -49,10 +49,13 @@ class registration_cache {
   registration_cache(const registration_cache&) = delete;
   registration_cache& operator=(const registration_cache&) = delete;
 
-  /// A further user of a known registration; none (false): not known.
-  user find(const registration_name& name) noexcept;
+  /// A further user of a known registration; none (false): not known. `part`, if any, counts what
+  /// becomes of registrations of one kind, besides the cache's own counters. It is read with
+  /// counters(), and outlives the cache.
+  user find(const registration_name& name, cache_counters* part = nullptr) noexcept;
   /// The first user of a new one, which covers `bytes`. Throws std::bad_alloc.
-  user add(const registration_name& name, std::uint64_t bytes, core::inner_mr made);
+  user add(const registration_name& name, std::uint64_t bytes, core::inner_mr made,
+           cache_counters* part = nullptr);
 
   /// Ends the registration that has been without users for longest. False: none is.
   bool evict_oldest() noexcept;
@@ -61,7 +64,8 @@ class registration_cache {
   /// Ends all that have no users.
   void forget_idle() noexcept;
 
-  [[nodiscard]] cache_counters counters() const noexcept;
+  [[nodiscard]] cache_counters counters() const noexcept { return counters(counters_); }
+  [[nodiscard]] cache_counters counters(const cache_counters& part) const noexcept;
 
  private:
   struct hash {
@@ -75,11 +79,15 @@ class registration_cache {
     registration_name name{};
     std::uint64_t bytes = 0;
     std::size_t users = 0;
+    cache_counters* part = nullptr;
     core::inner_mr mr;
   };
 
   void give_back(entry& e) noexcept;
   // Under the lock.
+  void count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept;
+  void make_idle(entry& e) noexcept;
+  void leave_idle(entry& e) noexcept;
   void end(entry& idle) noexcept;
   void end_oldest() noexcept;
   [[nodiscard]] bool over_limits() const noexcept;
@@ -88,7 +96,6 @@ class registration_cache {
   mutable std::mutex mutex_;
   std::unordered_map<registration_name, entry, hash> all_;
   boost::intrusive::list<entry> idle_;  // without users, oldest first
-  std::uint64_t idle_bytes_ = 0;
   cache_counters counters_;
 };
 

@@ -43,6 +43,7 @@ TEST_P(local_device, is_copied_by_the_devices_alone_where_memory_is_shared) {
     }
     EXPECT_EQ(0, n.wait(ctx(1)).err);
     const auto went = n.paths();
+    EXPECT_EQ(size, n.device_stats().staged_bytes) << "at either end";
     if (r.id() == 0) {
       EXPECT_EQ(size, went.staged_bytes);
       EXPECT_EQ(0U, went.one_copy_bytes + went.direct_bytes);
@@ -133,6 +134,8 @@ TEST_P(local_device, is_copied_once_within_a_process_by_its_engine) {
     expect_same(bytes_of(3, size), to.get(0, size), "message");
     EXPECT_EQ(share ? size : 0, n.paths().engine_bytes);
     EXPECT_EQ(share ? 0 : size, n.paths().staged_bytes);
+    EXPECT_EQ(share ? size : 0, n.device_stats().within_device_bytes);
+    EXPECT_EQ(share ? 0 : 2 * size, n.device_stats().staged_bytes);
 
     from.put(0, bytes_of(4, size));
     n.post([&] {

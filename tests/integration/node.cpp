@@ -121,6 +121,12 @@ fi_gaudi_ops& node::ops() const {
   return *static_cast<fi_gaudi_ops*>(ops);
 }
 
+fi_gaudi_device_stats node::device_stats() const {
+  fi_gaudi_device_stats stats{};
+  must(ops().device_stats(domain_.get(), &stats), "device_stats");
+  return stats;
+}
+
 fi_gaudi_path_stats node::paths() const {
   fi_gaudi_path_stats stats{};
   must(ops().path_stats(domain_.get(), &stats), "path_stats");

@@ -92,6 +92,7 @@ class node {
   fi_gaudi_ops& ops() const;
   /// Which way the bytes of this domain went.
   fi_gaudi_path_stats paths() const;
+  fi_gaudi_device_stats device_stats() const;  ///< of the selected device
 
   /// Repeats a call that starts an operation while it gives -FI_EAGAIN, polling in between.
   template <class Call>

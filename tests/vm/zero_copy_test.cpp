@@ -63,6 +63,7 @@ target exchange(rank& r, std::uint64_t address, std::uint64_t key) {
 moved send_one(rank& r, node& n, memory& own, std::size_t size) {
   const std::size_t offset = r.id() == 0 ? 3 : 4097;
   const auto before = n.paths();
+  const auto device_before = n.device_stats();
   if (r.id() == 0) {
     own.put(offset, bytes_of(size, size));
     n.post(
@@ -78,6 +79,8 @@ moved send_one(rank& r, node& n, memory& own, std::size_t size) {
     expect_same(bytes_of(size, size), own.get(offset, size), "message");
   }
   r.barrier();
+  EXPECT_EQ(n.paths().zero_copy_bytes - before.zero_copy_bytes,
+            n.device_stats().zero_copy_bytes - device_before.zero_copy_bytes);
   return since(r, n, before);
 }
 

@@ -55,6 +55,22 @@ TEST_F(engine_test, writes_one_packet_with_the_copy) {
   EXPECT_EQ((packet.ctl >> 24) & 0x1f, 9U);  // LIN_DMA
 }
 
+TEST_F(engine_test, counts_what_it_was_given_for_as_long_as_the_device_is_open) {
+  submit(direction::host_to_device);
+  submit(direction::device_to_host);
+  submit(direction::device_to_host);
+  ASSERT_TRUE(engine->submit(dst, src, 100, direction::device_to_device));
+  ASSERT_TRUE(engine->submit(dst, src, 0, direction::device_to_device));
+  const auto owner = engine->owner();
+  fake.finish_all();
+  engine.reset();
+  const device::counters& counted = owner->counted();
+  EXPECT_EQ(counted.copies.value(), 4U);
+  EXPECT_EQ(counted.host_to_device_bytes.value(), 4096U);
+  EXPECT_EQ(counted.device_to_host_bytes.value(), 8192U);
+  EXPECT_EQ(counted.within_device_bytes.value(), 100U);
+}
+
 TEST_F(engine_test, takes_the_directions_queues_in_turn) {
   std::set<std::uint32_t> up, down;
   for (int i = 0; i < 8; ++i) {

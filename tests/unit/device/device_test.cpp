@@ -153,6 +153,26 @@ TEST_F(a_device, tells_its_watchers_before_memory_is_given_back) {
   EXPECT_TRUE(gaudi->free(c));
 }
 
+TEST_F(a_device, counts_exports_of_the_driver_and_pins_that_came_too_late) {
+  struct latecomer : free_watcher {
+    void leaving(std::uint64_t) noexcept override { refused = on->pin(addr).code(); }
+    device* on = nullptr;
+    std::uint64_t addr = 0;
+    int refused = 0;
+  } late;
+  late.on = gaudi.get();
+  late.addr = allocate(granule);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(gaudi->export_dmabuf(late.addr, granule));
+  EXPECT_EQ(gaudi->counted().exports.value(), 1U);
+  EXPECT_FALSE(gaudi->pin(late.addr + page / 2)) << "never there, so not stale";
+  EXPECT_EQ(gaudi->counted().stale_refusals.value(), 0U);
+  gaudi->watch(late);
+  EXPECT_TRUE(gaudi->free(late.addr));
+  gaudi->unwatch(late);
+  EXPECT_EQ(late.refused, -FI_ENOENT);
+  EXPECT_EQ(gaudi->counted().stale_refusals.value(), 1U);
+}
+
 TEST_F(a_device, tells_its_watchers_nothing_of_what_stays) {
   recorder one;
   gaudi->watch(one);

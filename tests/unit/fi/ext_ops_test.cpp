@@ -147,5 +147,49 @@ TEST_F(extension, counts_no_cached_registrations_where_no_nic_makes_any) {
   EXPECT_EQ(ops().free(domain(), a), 0);
 }
 
+TEST_F(extension, counts_what_the_engine_copies_each_way) {
+  const auto a = allocate(1 << 16);
+  std::vector<unsigned char> host(1 << 16);
+  fi_gaudi_device_stats before{}, after{};
+  ASSERT_EQ(ops().device_stats(domain(), &before), 0);
+  ASSERT_EQ(ops().copy(domain(), a, address(host.data()), 5000, FI_GAUDI_HOST_TO_DEVICE), 0);
+  ASSERT_EQ(ops().copy(domain(), address(host.data()), a, 300, FI_GAUDI_DEVICE_TO_HOST), 0);
+  ASSERT_EQ(ops().copy(domain(), a + 8192, a, 70, FI_GAUDI_DEVICE_TO_DEVICE), 0);
+  ASSERT_EQ(ops().device_stats(domain(), &after), 0);
+  EXPECT_EQ(after.host_to_device_bytes - before.host_to_device_bytes, 5000U);
+  EXPECT_EQ(after.device_to_host_bytes - before.device_to_host_bytes, 300U);
+  EXPECT_EQ(after.within_device_bytes - before.within_device_bytes, 70U);
+  EXPECT_EQ(after.copies - before.copies, 3U);
+  EXPECT_EQ(after.staged_bytes + after.zero_copy_bytes,
+            before.staged_bytes + before.zero_copy_bytes)
+      << "the application's own copies are no messages";
+  EXPECT_EQ(ops().free(domain(), a), 0);
+}
+
+TEST_F(extension, counts_one_export_for_all_allocations_of_a_mapping) {
+  const auto a = allocate(4096);
+  fi_gaudi_device_stats before{}, after{};
+  ASSERT_EQ(ops().device_stats(domain(), &before), 0);
+  for (int i = 0; i < 3; ++i) {
+    fi_gaudi_dmabuf exported{};
+    ASSERT_EQ(ops().export_dmabuf(domain(), a, 4096, &exported), 0);
+    close(exported.fd);
+  }
+  ASSERT_EQ(ops().device_stats(domain(), &after), 0);
+  EXPECT_LE(after.exports - before.exports, 1U) << "earlier cases may have made it";
+  EXPECT_GE(after.exports, 1U);
+  EXPECT_EQ(ops().free(domain(), a), 0);
+}
+
+TEST_F(extension, counts_nothing_for_a_device_that_is_not_open) {
+  device::table::instance().clear();
+  fi_gaudi_device_stats stats;
+  std::memset(&stats, 1, sizeof stats);
+  ASSERT_EQ(ops().device_stats(domain(), &stats), 0);
+  EXPECT_EQ(stats.exports + stats.copies + stats.host_to_device_bytes + stats.registrations, 0U);
+  EXPECT_EQ(stats.last_refusal, 0);
+  set_up("");
+}
+
 }  // namespace
 }  // namespace gaudi::fi

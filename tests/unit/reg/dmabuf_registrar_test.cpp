@@ -299,6 +299,51 @@ TEST_F(registrar, the_device_stays_open_for_as_long_as_something_of_it_is_kept) 
   EXPECT_EQ(driver_.open_descriptors(), 0);
 }
 
+TEST_F(registrar, counts_each_device_apart) {
+  driver_.bus_id = "0000:1a:00.0";
+  const base::scoped_fd own(memfd_create("fake-gaudi", MFD_CLOEXEC));
+  auto other = *device::device::adopt(driver_.thunk(), own.get());
+  side s({.count = 2, .bytes = 1ULL << 50});
+  const auto use_other = [&](std::uint64_t address) {
+    held h;
+    h.pin.emplace(*other->pin(address));
+    h.known = *s.registrar->obtain(*other, h.pin->where(), 0);
+  };
+  EXPECT_EQ(s.registrar->counted(*other).cached.misses, 0U) << "not wanted yet";
+  const auto all = allocate_pages(3);
+  for (const auto address : all) use(s, address);  // evicts the first
+  use(s, all[2]);
+  const auto b = *other->allocate(page);
+  use_other(b);  // evicts the second
+  s.nic.refuse = [] { return -FI_EACCES; };
+  const auto c = *other->allocate(page);
+  use_other(c);
+
+  const registration_counters here = s.registrar->counted(*device_);
+  EXPECT_EQ(here.cached.made, 3U);
+  EXPECT_EQ(here.cached.misses, 3U);
+  EXPECT_EQ(here.cached.hits, 1U);
+  EXPECT_EQ(here.cached.evictions, 2U);
+  EXPECT_EQ(here.cached.idle_bytes, page);
+  EXPECT_EQ(here.refusals, 0U);
+  EXPECT_EQ(here.last_refusal, 0);
+  const registration_counters there = s.registrar->counted(*other);
+  EXPECT_EQ(there.cached.made, 1U);
+  EXPECT_EQ(there.cached.misses, 2U);
+  EXPECT_EQ(there.cached.evictions, 0U);
+  EXPECT_EQ(there.cached.idle_bytes, page);
+  EXPECT_EQ(there.refusals, 1U);
+  EXPECT_EQ(there.last_refusal, -FI_EACCES);
+  EXPECT_EQ(s.registrar->cached().misses, 5U);
+  EXPECT_EQ(s.registrar->cached().evictions, 2U);
+
+  EXPECT_TRUE(other->free(b));
+  EXPECT_TRUE(other->free(c));
+  EXPECT_EQ(s.registrar->counted(*other).cached.idle, 0U);
+  s.registrar.reset();
+  other.reset();
+}
+
 /// Two domains with a thread each, which free each other's allocations, while both register them.
 class racing : public registrar {
  protected:
