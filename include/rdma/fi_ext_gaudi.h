@@ -255,6 +255,33 @@ struct fi_gaudi_ops {
 
 	/* Counters of the selected device. Opens nothing: all are 0 while it is not open. */
 	int (*device_stats)(struct fid_domain *domain, struct fi_gaudi_device_stats *stats);
+
+	/*
+	 * Pools: device memory that is exported to the NIC and registered when the pool is created, so that the first
+	 * message on a piece of it pays for neither. fi_mr_regattr with the pool's access, on a piece or a part of it, then
+	 * costs no system call; with another access it registers the whole pool once more. One allocation holds the pool:
+	 * ranges are checked against its ends, not a piece's, and a key that is good for a piece is good for all of it.
+	 */
+
+	/*
+	 * A pool of len bytes (> 0), rounded up to 4 KiB, of the selected device; access as fi_mr_regattr takes it. *pool
+	 * names it. The domain closes (-FI_EBUSY until then) after its pools. Errors of alloc. Where the NIC cannot have the
+	 * memory, the pool is there all the same and its data is staged, but for FI_EP_MSG endpoints and with
+	 * FI_GAUDI_DMABUF=on, where that is the error.
+	 */
+	int (*pool_create)(struct fid_domain *domain, uint64_t len, uint64_t access, uint64_t *pool);
+
+	/* len bytes (> 0) of the pool, aligned to 4 KiB. Not initialised. -FI_ENOMEM: no such gap; -FI_EINVAL: no such pool. */
+	int (*pool_alloc)(struct fid_domain *domain, uint64_t pool, uint64_t len, uint64_t *addr);
+
+	/*
+	 * addr as pool_alloc returned it, else -FI_EINVAL. Close the memory regions on the piece first: nobody looks, and the
+	 * next piece may be there.
+	 */
+	int (*pool_free)(struct fid_domain *domain, uint64_t pool, uint64_t addr);
+
+	/* -FI_EBUSY: pieces are not freed, or a memory region or a copy uses some of it; -FI_EINVAL: no such pool. */
+	int (*pool_destroy)(struct fid_domain *domain, uint64_t pool);
 };
 
 #ifdef __cplusplus

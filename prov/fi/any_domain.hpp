@@ -37,6 +37,7 @@ class any_domain : public fid_domain {
   [[nodiscard]] std::shared_ptr<device::device> selected_if_open() const noexcept;
 
   async_copies& copies() noexcept { return copies_; }
+  memory_pools& pools() noexcept { return pools_; }
 
  protected:
   explicit any_domain(const fid_domain& own) noexcept : fid_domain(own) {}
@@ -45,6 +46,7 @@ class any_domain : public fid_domain {
  private:
   std::atomic<unsigned> selected_{0};
   async_copies copies_;
+  memory_pools pools_;
 };
 
 }  // namespace gaudi::fi

@@ -41,6 +41,8 @@ fi_gaudi_ops connected_extension_ops = [] {
   ops.path_stats = not_supported;
   ops.cache_stats = cache_stats<connected_domain>;
   ops.device_stats = device_stats<connected_domain>;
+  ops.pool_create = pool_create<connected_domain>;
+  ops.pool_destroy = pool_destroy<connected_domain>;
   return ops;
 }();
 

@@ -88,15 +88,19 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<
     return -FI_EINVAL;
   }
   auto found = said ? device_said(*said) : device_of(r.address);
-  if (!found) return found.code();
-  auto pin = (*found)->pin(r.address, r.length);
-  if (const int gone = (*found)->lost(); gone != 0) return gone;
+  return found ? attach_device(dmabufs, r, *std::move(found)) : found.code();
+}
+
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r,
+                  std::shared_ptr<device::device> on) {
+  auto pin = on->pin(r.address, r.length);
+  if (const int gone = on->lost(); gone != 0) return gone;
   if (!pin) {
-    warn_not_there(r, **found, pin.code());
+    warn_not_there(r, *on, pin.code());
     return -FI_EINVAL;
   }
   r.pin.emplace(*std::move(pin));
-  r.owner = *std::move(found);
+  r.owner = std::move(on);
   return attach_core(dmabufs, r);
 }
 

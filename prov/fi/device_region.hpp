@@ -21,4 +21,8 @@ reg::cache_limits cache_limits() noexcept;
 /// address. Warns of what it refuses. 0 or an error. The caller holds the registrar's lock.
 int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said);
 
+/// The same, on this device.
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r,
+                  std::shared_ptr<device::device> on);
+
 }  // namespace gaudi::fi

@@ -135,6 +135,22 @@ int export_dmabuf(fid_domain* d, std::uint64_t addr, std::uint64_t len,
   });
 }
 
+int pool_alloc(fid_domain* d, std::uint64_t pool, std::uint64_t len, std::uint64_t* addr) noexcept {
+  return guarded_int([&] {
+    return any_domain::of(d).pools().with(pool, [&](memory_pool& p) {
+      const auto piece = p.take(len);
+      if (piece) *addr = *piece;
+      return piece.code();
+    });
+  });
+}
+
+int pool_free(fid_domain* d, std::uint64_t pool, std::uint64_t addr) noexcept {
+  return guarded_int([&] {
+    return any_domain::of(d).pools().with(pool, [&](memory_pool& p) { return p.give_back(addr); });
+  });
+}
+
 int adopt_device(fid_domain* d, int device_fd) noexcept {
   return guarded_int([&] {
     const auto number = device::table::instance().adopt(device_settings(), device_fd);
@@ -291,6 +307,10 @@ fi_gaudi_ops extension_ops{.size = sizeof(fi_gaudi_ops),
                            .device_count = device_count,
                            .select_device = select_device,
                            .selected_device = selected_device,
-                           .device_stats = device_stats<domain>};
+                           .device_stats = device_stats<domain>,
+                           .pool_create = pool_create<domain>,
+                           .pool_alloc = pool_alloc,
+                           .pool_free = pool_free,
+                           .pool_destroy = pool_destroy<domain>};
 
 }  // namespace gaudi::fi

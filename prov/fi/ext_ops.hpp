@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "copy/copier.hpp"
+#include "fi/guard.hpp"
+#include "fi/memory_pool.hpp"
 #include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::fi {
@@ -55,6 +57,35 @@ int device_stats(fid_domain* d, fi_gaudi_device_stats* stats) noexcept {
   const auto on = self.selected_if_open();
   if (on) *stats = stats_of(*on, self.with_dmabufs([&](auto& all) { return all.counted(*on); }));
   return 0;
+}
+
+/// fi_gaudi_ops.pool_create, likewise.
+template <class Domain>
+int pool_create(fid_domain* d, std::uint64_t len, std::uint64_t access,
+                std::uint64_t* pool) noexcept {
+  return guarded_int([&]() -> int {
+    Domain& self = Domain::of(d);
+    if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+    auto on = self.selected_device();
+    if (!on) return on.code();
+    auto made = self.with_dmabufs(
+        [&](auto& all) { return memory_pool::create(all, *std::move(on), len, access); });
+    if (!made) return made.code();
+    *pool = self.pools().add(*std::move(made), children::ref(self.open_children()));
+    return 0;
+  });
+}
+
+/// fi_gaudi_ops.pool_destroy, likewise.
+template <class Domain>
+int pool_destroy(fid_domain* d, std::uint64_t pool) noexcept {
+  return guarded_int([&]() -> int {
+    Domain& self = Domain::of(d);
+    if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+    return self.pools().remove(pool, [&](memory_pool& p) {
+      return self.with_dmabufs([&](auto& all) { return p.release(all); });
+    });
+  });
 }
 
 /// What fi_open_ops(FI_GAUDI_DOMAIN_OPS) gives.

@@ -181,6 +181,33 @@ TEST_F(extension, counts_one_export_for_all_allocations_of_a_mapping) {
   EXPECT_EQ(ops().free(domain(), a), 0);
 }
 
+TEST_F(extension, cuts_a_pool_into_pieces) {
+  std::uint64_t pool = 0, a = 0, b = 0, none = 0;
+  EXPECT_EQ(ops().pool_create(domain(), 0, FI_SEND, &pool), -FI_EINVAL);
+  EXPECT_EQ(ops().pool_create(domain(), UINT64_MAX, FI_SEND, &pool), -FI_ENOMEM);
+  ASSERT_EQ(ops().pool_create(domain(), 3 * 4096 - 1, FI_SEND | FI_RECV, &pool), 0);
+  EXPECT_EQ(ops().pool_alloc(domain(), pool, 0, &none), -FI_EINVAL);
+  ASSERT_EQ(ops().pool_alloc(domain(), pool, 5000, &a), 0);
+  ASSERT_EQ(ops().pool_alloc(domain(), pool, 4096, &b), 0);
+  EXPECT_EQ(b - a, 8192U);
+  EXPECT_EQ(ops().pool_alloc(domain(), pool, 1, &none), -FI_ENOMEM);
+  EXPECT_EQ(ops().pool_alloc(domain(), pool, UINT64_MAX, &none), -FI_ENOMEM);
+  EXPECT_EQ(ops().pool_free(domain(), pool, a + 4096), -FI_EINVAL);
+  EXPECT_EQ(ops().pool_destroy(domain(), pool), -FI_EBUSY);
+  EXPECT_EQ(ops().free(domain(), a), -FI_EBUSY) << "the pool's";
+  EXPECT_EQ(ops().pool_free(domain(), pool, a), 0);
+  EXPECT_EQ(ops().pool_free(domain(), pool, a), -FI_EINVAL);
+  EXPECT_EQ(ops().pool_free(domain(), pool, b), 0);
+  for (const auto unknown : {pool + 1, std::uint64_t{0}}) {
+    EXPECT_EQ(ops().pool_alloc(domain(), unknown, 1, &none), -FI_EINVAL);
+    EXPECT_EQ(ops().pool_free(domain(), unknown, a), -FI_EINVAL);
+    EXPECT_EQ(ops().pool_destroy(domain(), unknown), -FI_EINVAL);
+  }
+  EXPECT_EQ(fi_close(&domain()->fid), -FI_EBUSY) << "of a domain with pools";
+  EXPECT_EQ(ops().pool_destroy(domain(), pool), 0);
+  EXPECT_EQ(ops().pool_destroy(domain(), pool), -FI_EINVAL);
+}
+
 TEST_F(extension, counts_nothing_for_a_device_that_is_not_open) {
   device::table::instance().clear();
   fi_gaudi_device_stats stats;

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_errno.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "base/result.hpp"
+#include "device/device.hpp"
+#include "device/suballocator.hpp"
+#include "fi/children.hpp"
+#include "reg/dmabuf_registrar.hpp"
+#include "reg/region.hpp"
+
+namespace gaudi::fi {
+
+/// One allocation that the NIC knows from the beginning, handed out in pieces: a memory region on a
+/// piece, with the pool's access, finds the registration there. Not thread safe.
+class memory_pool {
+ public:
+  /// Allocates `len` bytes (> 0, rounded up to 4 KiB) and registers them as a memory region with
+  /// `access` would be; staged where that is. Errors of device::allocate and
+  /// dmabuf_registrar::obtain. The caller holds the registrar's lock.
+  static base::result<std::unique_ptr<memory_pool>> create(reg::dmabuf_registrar& dmabufs,
+                                                           std::shared_ptr<device::device> on,
+                                                           std::uint64_t len, std::uint64_t access);
+
+  /// Gives the memory back. -FI_EBUSY: pieces are handed out, or memory regions cover some of it;
+  /// the pool stays. The caller holds the lock of the registrar it was created with.
+  int release(reg::dmabuf_registrar& dmabufs);
+
+  /// `len` bytes (> 0), aligned to 4 KiB. -FI_EINVAL, -FI_ENOMEM.
+  base::result<std::uint64_t> take(std::uint64_t len);
+  /// A piece by its first address. -FI_EINVAL: not one.
+  int give_back(std::uint64_t addr) noexcept;
+
+ private:
+  explicit memory_pool(std::shared_ptr<device::device> on) noexcept : on_(std::move(on)) {}
+
+  int free() noexcept;
+
+  const std::shared_ptr<device::device> on_;
+  reg::region whole_;
+  device::suballocator pieces_;
+};
+
+/// A domain's pools, by number. Thread safe; its lock is above the registrar's.
+class memory_pools {
+ public:
+  /// `hold` keeps the domain open for as long as the pool is there.
+  std::uint64_t add(std::unique_ptr<memory_pool> made, children::ref hold);
+  /// Calls call(pool). -FI_EINVAL: no pool has this number.
+  template <class Call>
+  int with(std::uint64_t number, Call&& call) {
+    const std::lock_guard lock(mutex_);
+    const auto found = pools_.find(number);
+    return found == pools_.end() ? -FI_EINVAL : call(*found->second.pool);
+  }
+  /// The same, and the pool goes if call(pool) gives 0.
+  template <class Call>
+  int remove(std::uint64_t number, Call&& call) {
+    const std::lock_guard lock(mutex_);
+    const auto found = pools_.find(number);
+    if (found == pools_.end()) return -FI_EINVAL;
+    const int ret = call(*found->second.pool);
+    if (ret == 0) pools_.erase(found);
+    return ret;
+  }
+
+ private:
+  struct entry {
+    std::unique_ptr<memory_pool> pool;
+    children::ref hold;
+  };
+  std::mutex mutex_;
+  std::map<std::uint64_t, entry> pools_;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace gaudi::fi
