@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "node.hpp"
+#include "message.hpp"
 
 namespace {
 
@@ -37,33 +37,10 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = kib * kib;
 const node_options with_device{.device = true};
 
-void take_device(const rank& r) {
-  setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
-}
-
 /// Rank 0 cannot use its NIC for its device.
 void lame_the_sender(const rank& r) {
   take_device(r);
   nic_refuses = r.id() == 0;
-}
-
-// A message from rank 0 to rank 1, both at odd places.
-void send_one(const rank& r, node& n, memory& own, std::size_t size, std::uint64_t seed) {
-  const std::size_t offset = r.id() == 0 ? 3 : 4097;
-  if (r.id() == 0) {
-    own.put(offset, bytes_of(seed, size));
-    n.post(
-        [&] { return fi_tsend(n.ep(), own.at(offset), size, own.desc(), n.peer(1), 1, ctx(1)); });
-    EXPECT_EQ(0, n.wait(ctx(1)).err);
-  } else {
-    n.post([&] {
-      return fi_trecv(n.ep(), own.at(offset), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
-    });
-    const completion c = n.wait(ctx(1));
-    EXPECT_EQ(0, c.err);
-    EXPECT_EQ(size, c.len);
-    expect_same(bytes_of(seed, size), own.get(offset, size), "message");
-  }
 }
 
 // (receiver in device memory)
@@ -77,7 +54,7 @@ TEST_P(passed_dmabuf, is_read_by_the_receiver_s_nic) {
     memory own(n, 8 * mib + 8 * kib, r.id() == 0 || to_device);
     std::uint64_t passed = 0;
     const auto send = [&](std::size_t size, bool by_nic) {
-      send_one(r, n, own, size, size + by_nic);
+      pass_message(r, n, own, size, size + by_nic);
       if (by_nic && r.id() == 1) passed += size;
       EXPECT_EQ(passed, n.paths().passed_bytes) << size;
       r.barrier();
@@ -131,7 +108,7 @@ TEST(passed_dmabuf, of_freed_memory_is_not_read_again) {
     memory landing(n, mib, true);
     for (std::uint64_t round = 0; round < 20; ++round) {
       memory own(n, mib, true);
-      send_one(r, n, r.id() == 0 ? own : landing, 256 * kib, round);
+      pass_message(r, n, r.id() == 0 ? own : landing, 256 * kib, round);
       r.barrier();
     }
     EXPECT_EQ(r.id() == 1 ? 20 * 256 * kib : 0, n.paths().passed_bytes);
@@ -148,7 +125,7 @@ TEST(passed_dmabuf, is_passed_again_when_there_was_no_room_to_keep_it) {
       memory one(n, mib, true);
       memory two(n, mib, true);
       for (std::uint64_t round = 0; round < 6; ++round)
-        send_one(r, n, round % 2 ? one : two, 256 * kib, round);
+        pass_message(r, n, round % 2 ? one : two, 256 * kib, round);
       r.barrier();
       EXPECT_EQ(r.id() == 1 ? 6 * 256 * kib : 0, n.paths().passed_bytes);
     });
@@ -162,7 +139,7 @@ TEST(passed_dmabuf, that_nobody_s_nic_reads_is_staged) {
     node n(with_device);
     n.meet(r);
     memory own(n, mib, true);
-    for (std::uint64_t round = 0; round < 3; ++round) send_one(r, n, own, 512 * kib, round);
+    for (std::uint64_t round = 0; round < 3; ++round) pass_message(r, n, own, 512 * kib, round);
     r.barrier();
     EXPECT_EQ(0U, n.paths().passed_bytes);
   });
@@ -175,7 +152,7 @@ TEST(passed_dmabuf, is_none_of_a_process_that_stages) {
     node n(with_device);
     n.meet(r);
     memory own(n, mib, true);
-    send_one(r, n, own, 512 * kib, 1);
+    pass_message(r, n, own, 512 * kib, 1);
     r.barrier();
     EXPECT_EQ(0U, n.paths().passed_bytes);
   });

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "node.hpp"
+#include "message.hpp"
 
 namespace gaudi::test {
 namespace {
@@ -17,10 +17,6 @@ using environment = std::vector<std::pair<std::string, std::string>>;
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = kib * kib;
 const node_options with_device{.device = true};
-
-void take_device(const rank& r) {
-  setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
-}
 
 /// Of both ranks together since `before`, the same at each.
 struct moved {
@@ -61,23 +57,9 @@ target exchange(rank& r, std::uint64_t address, std::uint64_t key) {
 
 // A message of `size` bytes from rank 0 to rank 1, both at odd places. Returns what moved.
 moved send_one(rank& r, node& n, memory& own, std::size_t size) {
-  const std::size_t offset = r.id() == 0 ? 3 : 4097;
   const auto before = n.paths();
   const auto device_before = n.device_stats();
-  if (r.id() == 0) {
-    own.put(offset, bytes_of(size, size));
-    n.post(
-        [&] { return fi_tsend(n.ep(), own.at(offset), size, own.desc(), n.peer(1), 1, ctx(1)); });
-    EXPECT_EQ(0, n.wait(ctx(1)).err);
-  } else {
-    n.post([&] {
-      return fi_trecv(n.ep(), own.at(offset), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
-    });
-    const completion c = n.wait(ctx(1));
-    EXPECT_EQ(0, c.err);
-    EXPECT_EQ(size, c.len);
-    expect_same(bytes_of(size, size), own.get(offset, size), "message");
-  }
+  pass_message(r, n, own, size, size);
   r.barrier();
   EXPECT_EQ(n.paths().zero_copy_bytes - before.zero_copy_bytes,
             n.device_stats().zero_copy_bytes - device_before.zero_copy_bytes);
