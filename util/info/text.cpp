@@ -186,8 +186,10 @@ void print_software(const software_fact& s) {
 
 void print_parameters(const report& r) {
   fmt::print("Parameters (* given, not the default)\n");
+  std::size_t width = 0;
+  for (const auto& p : r.parameters) width = std::max(width, p.variable.size() + 2);
   for (const auto& p : r.parameters)
-    fmt::print("  {} {:<26}{}{}\n", p.given ? '*' : ' ', p.variable,
+    fmt::print("  {} {:<{}}{}{}\n", p.given ? '*' : ' ', p.variable, width,
                p.value.empty() ? "(empty)" : p.value, p.valid ? "" : "   NOT VALID");
 }
 

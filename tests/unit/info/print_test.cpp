@@ -90,6 +90,16 @@ TEST(text, tells_whose_each_device_is) {
                          "  3     needs a reset    -\n"));
 }
 
+TEST(text, keeps_names_and_values_of_parameters_apart) {
+  auto r = server();
+  r.parameters = {
+      {.variable = "FI_GAUDI_SHORT", .value = "1", .given = false, .valid = true},
+      {.variable = "FI_GAUDI_" + std::string(30, 'X'), .value = "2", .given = true, .valid = true}};
+  const std::string text = text_of(r);
+  EXPECT_THAT(text, testing::HasSubstr("FI_GAUDI_SHORT  "));
+  EXPECT_THAT(text, testing::HasSubstr("X  2\n"));
+}
+
 TEST(text, says_so_where_there_is_nothing) {
   const std::string text = text_of(report{});
   EXPECT_THAT(text, testing::HasSubstr("Gaudis\n  none\n"));
