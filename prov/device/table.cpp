@@ -115,7 +115,7 @@ void table::put(unsigned number, std::shared_ptr<device> found) {
 }
 
 // In all its places; who still knows the lost one by its address finds it as long as the table is.
-void table::follow(const device& lost, std::shared_ptr<device> found) {
+void table::follow(const device& lost, const std::shared_ptr<device>& found) {
   device* const added = found.get();
   for (unsigned i = 0; i < open_count_.load(std::memory_order_relaxed); ++i)
     if (open_[i].load(std::memory_order_relaxed) == &lost)
@@ -170,7 +170,7 @@ result<unsigned> table::adopt(const settings& how, int fd) {
   const auto number = place_for(**found);
   if (!number) return number;
   if (const auto before = places_[*number].opened)
-    follow(*before, *std::move(found));
+    follow(*before, *found);
   else
     put(*number, *std::move(found));
   count_.store(static_cast<unsigned>(places_.size()), std::memory_order_release);

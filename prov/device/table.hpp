@@ -111,7 +111,7 @@ class table {
   base::result<void> list(const settings& how);
   base::result<std::vector<place>> places_of(const settings& how);
   void put(unsigned number, std::shared_ptr<device> found);
-  void follow(const device& lost, std::shared_ptr<device> found);
+  void follow(const device& lost, const std::shared_ptr<device>& found);
   base::result<unsigned> place_for(const device& adopted);
   [[nodiscard]] bool is_open(const device& one) const noexcept;
 

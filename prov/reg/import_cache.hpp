@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <tuple>
 
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
@@ -19,7 +20,10 @@ namespace gaudi::reg {
 struct import_name {
   std::uint64_t peer;        ///< its endpoint's random number: of no other, and of no later process
   std::uint64_t allocation;  ///< its number there (device::location::generation), never used twice
-  friend auto operator<=>(const import_name&, const import_name&) = default;
+
+  friend bool operator<(const import_name& a, const import_name& b) noexcept {
+    return std::tie(a.peer, a.allocation) < std::tie(b.peer, b.allocation);
+  }
 };
 
 /// Device memory of another process, known to our NIC by its dma-buf.
