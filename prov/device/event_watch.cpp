@@ -58,7 +58,8 @@ void event_watch::run() noexcept {
     if (sources[1].revents != 0) return;
     if (!is_reset()) continue;
     on_.lose(-FI_EIO, "its driver is about to reset it");
-    return;
+    // There is no more to hear. It stays to be joined: the device may outlive the process's main().
+    sources[0].fd = -1;
   }
 }
 

@@ -136,7 +136,10 @@ int context::wait(uint64_t seq, uint64_t timeout_us, uint32_t& status) const {
     const uint64_t now = std::min(left, look_every_us);
     const int rc = wait_cs(*state_, seq, now, status);
     left -= now;
-    if (rc != 0 || status != HL_WAIT_CS_STATUS_BUSY || left == 0) return rc;
+    if (rc == 0 && status == HL_WAIT_CS_STATUS_BUSY && left != 0) continue;
+    // Whoever saw the removal first has aborted everything; that is not what the driver says then.
+    const int gone = rc == -EIO ? abort_if_down() : 0;
+    return gone != 0 ? gone : rc;
   }
 }
 

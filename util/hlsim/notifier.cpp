@@ -46,7 +46,8 @@ notifier::~notifier() {
   thread_.join();
 }
 
-/// Nothing more is to be told once the device is lost.
+/// Nothing more is to be told once the device is lost; the thread only stays to be joined, since
+/// its context may outlive main().
 void notifier::watch() {
   uint64_t told = 0;
   std::unique_lock lock(mutex_);
@@ -56,7 +57,7 @@ void notifier::watch() {
     if (status > HL_DEVICE_STATUS_OPERATIONAL && now == told) now = raise_for_fault(of_.state());
     if (now != told) ::eventfd_write(event_.get(), now - told);
     told = now;
-    if (status != HL_DEVICE_STATUS_OPERATIONAL) return;
+    if (status != HL_DEVICE_STATUS_OPERATIONAL) return ends_.wait(lock, [this] { return stop_; });
     ends_.wait_for(lock, look_every);
   }
 }
