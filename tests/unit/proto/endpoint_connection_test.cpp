@@ -166,39 +166,6 @@ TEST(endpoint_connection, a_peer_that_restarts_at_its_address_is_reached_again) 
   }));
 }
 
-// The end of the old connection and the request for the next are there together.
-TEST(endpoint_connection, the_last_words_of_a_peer_outlive_its_restart) {
-  for (int round = 0; round < 20; ++round) {
-    live_node b;
-    char said[] = "xy";
-    char got[2] = {};
-    for (std::uint64_t tag : {0, 1})
-      ASSERT_EQ(b.receive(memory_of(&got[tag], 1), tag, number(tag)), 0);
-    auto first = std::make_unique<live_node>();
-    const std::uint16_t port = first->ep->name().port();
-    auto to = first->meet(b);
-    pass(*first, to, b, 10, 2);
-    ASSERT_EQ(first->send(to, memory_of(&said[0], 1), 0, nullptr), 0);
-    wait(*first, {first.get()});
-    first.reset();
-    live_node second(test::small_settings(), port);
-    to = second.meet(b);
-    const auto send = [&] { return second.send(to, memory_of(&said[1], 1), 1, nullptr) == 0; };
-    bool sent = false;
-    const auto asked = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-    ASSERT_TRUE(progress_until({&second}, [&] {
-      sent = sent || send();
-      return std::chrono::steady_clock::now() > asked;
-    }));
-    EXPECT_TRUE(progress_until({&b, &second},
-                               [&] {
-                                 sent = sent || send();
-                                 return got[0] == 'x' && got[1] == 'y';
-                               }))
-        << "round " << round << " brought '" << std::string(got, 2) << "'";
-  }
-}
-
 TEST(endpoint_connection, a_port_that_is_taken_is_said_each_time) {
   live_node first;
   node second(test::small_settings(), first.ep->name().port());

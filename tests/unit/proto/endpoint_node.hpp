@@ -127,8 +127,7 @@ struct node {
 
 /// An enabled one.
 struct live_node : node {
-  explicit live_node(endpoint::settings how = small_settings(), std::uint16_t port = 0)
-      : node(how, port) {
+  explicit live_node(endpoint::settings how = small_settings()) : node(how) {
     EXPECT_TRUE(ep->enable());
   }
 };

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The order in which an endpoint hears of its connections.
+#include "proto/connection_manager.hpp"
+
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "endpoint_node.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+/// A connection manager with what it needs of an endpoint, which writes down what it hears.
+class side final : private connection_observer {
+ public:
+  explicit side(std::uint16_t port = 0) : core_(test::loopback_domain(port)) {
+    fi_cq_attr attr{};
+    attr.format = FI_CQ_FORMAT_MSG;
+    fid_cq* queue = nullptr;
+    fid_ep* receives = nullptr;
+    EXPECT_EQ(fi_cq_open(core_->domain(), &attr, &queue, nullptr), 0);
+    EXPECT_EQ(fi_srx_context(core_->domain(), core_->info().rx_attr, &receives, nullptr), 0);
+    queue_.reset(queue);
+    receives_.reset(receives);
+    manager.emplace(
+        *core_,
+        connection_manager::terms{
+            .eager_limit = 4096, .rx_buffers = 64, .ipc = false, .takes_dmabufs = false},
+        static_cast<connection_observer&>(*this));
+    EXPECT_TRUE(manager->listen(queue, receives));
+  }
+  ~side() { manager.reset(); }
+  side(const side&) = delete;
+  side& operator=(const side&) = delete;
+
+  /// Lets the core see what there is, and leaves it where it is.
+  void look() {
+    std::uint32_t event = 0;
+    alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
+    auto* const queue = reinterpret_cast<fid_eq*>(manager->events());
+    fi_eq_read(queue, &event, space, sizeof space, FI_PEEK);
+  }
+
+  std::vector<std::string> heard;
+
+ private:
+  std::uint32_t number_of(const net_address&) override { return 0; }
+  void connection_up(connection&) override { heard.emplace_back("up"); }
+  void connections_ending() override { heard.emplace_back("ending"); }
+  void connection_down(connection&, int) override { heard.emplace_back("down"); }
+
+  std::unique_ptr<core::inner_domain> core_;
+  core::unique_fid<fid_cq> queue_;
+  core::unique_fid<fid_ep> receives_;
+
+ public:
+  std::optional<connection_manager> manager;  // ends first
+};
+
+void connect(side& from, side& to) {
+  peer& p = from.manager->peer_named(to.manager->name());
+  const auto heard = to.heard.size();
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!from.manager->to(p) || to.heard.size() == heard) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+    from.manager->poll_now();
+    to.manager->poll_now();
+  }
+}
+
+// The end of the old connection and the request for the next are there together: what the old one
+// brought is taken before it ends.
+TEST(connection_manager, ends_a_connection_in_order_before_it_makes_the_next) {
+  side b;
+  auto first = std::make_unique<side>();
+  const std::uint16_t port = first->manager->name().port();
+  connect(*first, b);
+  first.reset();
+  side second(port);
+  peer& p = second.manager->peer_named(b.manager->name());
+  const auto asked = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  while (std::chrono::steady_clock::now() < asked) {
+    static_cast<void>(second.manager->to(p));
+    second.manager->poll_now();
+    b.look();
+  }
+  connect(second, b);
+  EXPECT_EQ(b.heard, (std::vector<std::string>{"up", "ending", "down", "up"}));
+}
+
+}  // namespace
+}  // namespace gaudi::proto
