@@ -80,6 +80,8 @@ void engine::submit(uint64_t seq, std::span<const command_buffer> buffers) {
   for (const command_buffer& b : buffers) {
     queue& q = queues_[b.queue];
     q.jobs.push_back({owner, b, job::hold::undecided, nullptr, 0});
+    // Now: which of several queues takes up its command first is nobody's choice.
+    q.jobs.back().buffer.endless |= struck_by_(fault::hang);
     if (!q.worker.joinable()) q.worker = std::thread([this, &q] { work(q); });
     if (q.jobs.size() == 1 && !q.naps) q.has_work.notify_one();
   }
@@ -228,7 +230,7 @@ std::optional<cs_progress> engine::carry_out(job& j) {
     if (struck_by_(fault::reset)) reset(HL_NOTIFIER_EVENT_GENERAL_HW_ERR);
     if (!healthy_()) return cs_progress::aborted;
     if (struck_by_(fault::cs_timeout)) return cs_progress::timed_out;
-    if (j.buffer.endless || struck_by_(fault::hang)) {
+    if (j.buffer.endless) {
       const uint64_t limit = current_settings().cs_timeout_ns;
       j.hangs_until_ns = limit != 0 ? j.owner->submitted_ns + limit : never_ns;
       return hang(j);
