@@ -12,6 +12,7 @@ enum hlthunk_device_name : int {
   HLTHUNK_DEVICE_INVALID = 3,
   HLTHUNK_DEVICE_DONT_CARE = 4,
   HLTHUNK_DEVICE_GAUDI2 = 5,
+  HLTHUNK_DEVICE_GAUDI3 = 7,
 };
 
 enum hl_device_status : int {

@@ -78,7 +78,8 @@ int take_buffer(int fd, const context& c, const hl_cs_chunk& chunk, command_buff
 
 int submit(int fd, context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
   out = {};
-  if ((in.flags & HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES) != 0) return 0;
+  if ((in.flags & HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES) != 0)
+    return c.device().flushes ? 0 : -EOPNOTSUPP;
   if (!in.chunks_execute || in.num_chunks_execute == 0 || in.num_chunks_execute > most_chunks)
     return -EINVAL;
   std::vector<command_buffer> buffers;
@@ -133,7 +134,7 @@ int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
 
 /// Nothing is on its way in the simulation: a write is in HBM when its completion is seen.
 int hlthunk_cs_flush_pci_hbw_writes(int fd) {
-  return compute_call(fd, [](context&) { return 0; });
+  return compute_call(fd, [](const context& c) { return c.device().flushes ? 0 : -EOPNOTSUPP; });
 }
 
 /// The buffer lies in the device file behind its device_state, so that mmap(fd, handle) works.

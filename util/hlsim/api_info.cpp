@@ -27,7 +27,7 @@ int fill_hw_ip(context& c, hlthunk_hw_ip_info& info) {
   info.dram_size = hbm_bytes(s);
   info.dram_enabled = 1;
   info.dram_page_size = info.device_mem_alloc_default_page_size =
-      m.mmu_page != 0 ? m.mmu_page : s.page_size;
+      m.mmu_page != 0 ? m.mmu_page : s.default_page;
   info.device_id = m.pci_device_id;
   info.module_id = s.index;
   info.server_type = m.server_type;
@@ -122,8 +122,8 @@ int hlthunk_get_dev_memalloc_page_orders(int fd, uint64_t* bitmask) {
   if (!bitmask) return -EINVAL;
   // A Gaudi1 allocates nothing, and the page size of a Gaudi2 is fixed and no power of two: there
   // is no order to choose.
-  return info_call(fd, [&](context&) {
-    *bitmask = 0;
+  return info_call(fd, [&](const context& c) {
+    *bitmask = c.device().page_orders;
     return 0;
   });
 }

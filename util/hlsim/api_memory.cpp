@@ -32,15 +32,6 @@ int pin(uint64_t host, uint64_t size) {
   return rc == 0 ? 0 : -EFAULT;
 }
 
-std::vector<uint32_t> pages_of(const device_state& state, uint64_t handle) {
-  std::vector<uint32_t> pages;
-  for (uint64_t n = 0;; ++n) {
-    const uint32_t p = page_of(state, handle, n);
-    if (p == no_page) return pages;
-    pages.push_back(p);
-  }
-}
-
 /// Gaudi1 has but one kind of address, so the offset must be 0.
 int export_range(const context& c, uint64_t address, uint64_t size, uint64_t offset) {
   const state_lock lock(c.state());
@@ -61,13 +52,17 @@ int export_any(int fd, uint64_t address, uint64_t size, uint64_t offset) {
 
 /// Both page_size and shared are without effect on a Gaudi2. On a Gaudi1 the answer is 0 however it
 /// ends, with errno untouched when it ends well.
-uint64_t hlthunk_device_memory_alloc(int fd, uint64_t size, uint64_t, bool contiguous, bool) {
+uint64_t hlthunk_device_memory_alloc(int fd, uint64_t size, uint64_t page_size, bool contiguous,
+                                     bool) {
   uint64_t handle = 0;
   compute_call(fd, [&](context& c) {
     if (strikes(c, fault::enomem)) return -ENOMEM;
     const state_lock lock(c.state());
     if (c.device().physical_hbm) return account_allocation(c.state(), size);
-    return allocate(c.state(), size, contiguous, handle);
+    if (!c.device().takes_page(page_size)) return -EINVAL;
+    const bool chosen = page_size != 0 && c.device().smallest_page != 0;
+    return allocate(c.state(), size, chosen ? page_size : c.state().default_page, contiguous,
+                    handle);
   });
   return handle;
 }
@@ -77,11 +72,11 @@ int hlthunk_device_memory_free(int fd, uint64_t handle) {
   return compute_call(fd, [&](context& c) {
     const state_lock lock(c.state());
     if (c.device().physical_hbm) return account_free(c.state(), handle);
-    const std::vector<uint32_t> pages = pages_of(c.state(), handle);
+    const std::vector<page_run> runs = runs_of(c.state(), handle);
     const int rc = free_allocation(c.state(), handle);
     const uint64_t size = c.state().page_size;
-    for (const uint32_t p : pages)
-      if (rc == 0) c.hbm().discard(p * size, size);
+    for (const page_run& r : runs)
+      if (rc == 0) c.hbm().discard(r.first * size, r.pages * size);
     return rc;
   });
 }

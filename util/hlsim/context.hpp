@@ -26,7 +26,7 @@ class context {
   context& operator=(const context&) = delete;
 
   device_state& state() const noexcept { return *state_; }
-  const model& device() const noexcept { return model_of(state_->model_generation); }
+  const model& device() const noexcept { return model_of(state_->model_kind); }
   const hbm_store& hbm() const noexcept { return hbm_; }
   [[nodiscard]] bool is_control() const noexcept { return control_; }
   [[nodiscard]] uint64_t generation() const noexcept { return generation_; }

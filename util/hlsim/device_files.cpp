@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -25,14 +26,13 @@ std::string path_of(const char* prefix, uint32_t index) {
 bool is_current(const std::string& path) {
   const scoped_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   auto id = std::make_unique<device_state>();
-  return fd && read_identity(fd.get(), *id) &&
-         id->model_generation == configured_model().generation;
+  return fd && read_identity(fd.get(), *id) && id->model_kind == current_settings().devices_are;
 }
 
 void fill_identity(device_state& state, uint32_t index, bool control) {
   state.magic = state_magic;
   state.index = index;
-  state.model_generation = configured_model().generation;
+  state.model_kind = current_settings().devices_are;
   state.is_control = control;
   std::snprintf(state.name, sizeof state.name, "%s", device_path(index).c_str());
 }
@@ -71,7 +71,12 @@ void choose_hbm(device_state& state, const model& m) {
   const settings& s = current_settings();
   const uint64_t total = s.hbm ? s.hbm : m.hbm_page * m.hbm_pages;
   const uint64_t page = s.page ? s.page : std::min(m.hbm_page, total);
-  state.page_size = std::max(page / huge_page, uint64_t{1}) * huge_page;
+  if (m.smallest_page != 0) {
+    state.default_page = std::clamp(std::bit_floor(page), m.smallest_page, m.largest_page);
+    state.page_size = m.smallest_page;
+  } else {
+    state.default_page = state.page_size = std::max(page / huge_page, uint64_t{1}) * huge_page;
+  }
   state.pages = static_cast<uint32_t>(std::clamp<uint64_t>(total / state.page_size, 1, most_pages));
 }
 

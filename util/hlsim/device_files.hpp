@@ -47,9 +47,9 @@ class folder_lock {
 std::string device_path(uint32_t index);
 std::string control_path(uint32_t index);
 
-/// Creates the files of device `index` where they are missing, or of another build or generation.
+/// Creates the files of device `index` where they are missing, or of another build or kind.
 /// The caller holds a folder_lock. 0 or -errno (-EBUSY: a process of another build has the device
-/// open, or one that simulates another generation).
+/// open, or one that simulates another kind).
 int ensure_device_files(uint32_t index);
 
 /// Sets the sizes of HBM as HLSIM_HBM and HLSIM_HBM_PAGE ask, within what device_state has room

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "model.hpp"
 #include "shared_state.hpp"
@@ -11,8 +12,9 @@
 
 namespace hlsim {
 
-/// Takes ceil(size / page) pages, from one block when `contiguous`. ENOMEM, EINVAL (size 0).
-int allocate(device_state& state, uint64_t size, bool contiguous, uint64_t& handle);
+/// Takes ceil(size / page) pages of `page` bytes (a multiple of device_state::page_size), aligned
+/// to that, from one block when `contiguous`. ENOMEM, EINVAL (size 0).
+int allocate(device_state& state, uint64_t size, uint64_t page, bool contiguous, uint64_t& handle);
 
 /// EINVAL: unknown, or still mapped. The pages freed are no longer referenced by anything.
 int free_allocation(device_state& state, uint64_t handle);
@@ -35,6 +37,14 @@ const mapping* find_address(const device_state& state, uint64_t va) noexcept;
 
 /// The `n`-th page of the allocation `handle`; pages count from 0.
 uint32_t page_of(const device_state& state, uint64_t handle, uint64_t n) noexcept;
+
+/// Neighbouring pages of an allocation.
+struct page_run {
+  uint64_t first, pages;
+};
+
+/// All pages of the allocation `handle`.
+std::vector<page_run> runs_of(const device_state& state, uint64_t handle);
 
 /// Bytes not allocated, as far as the driver knows.
 uint64_t free_bytes(const device_state& state) noexcept;

@@ -64,7 +64,7 @@ mover::piece mover::translate(uint64_t va, uint64_t size) const {
 }
 
 bool mover::is_host(uint64_t va) const noexcept {
-  return model_.host_va.holds(va, 1);
+  return model_.is_host(va);
 }
 
 bool mover::is_mapped(uint64_t va) const {

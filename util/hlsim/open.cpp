@@ -40,9 +40,8 @@ void end_unheld_context(device_state& state) {
 int wait_of_release(device_state& state) {
   end_unheld_context(state);
   const settings& s = current_settings();
-  const uint64_t takes =
-      std::max(state.recovering ? s.reset_ns : 0,
-               model_of(state.model_generation).resets_on_release ? s.release_ns : 0);
+  const uint64_t takes = std::max(state.recovering ? s.reset_ns : 0,
+                                  model_of(state.model_kind).resets_on_release ? s.release_ns : 0);
   return state.closed_ns == 0 || now_ns() - state.closed_ns >= takes ? 0 : -EAGAIN;
 }
 

@@ -58,15 +58,25 @@ uint32_t generation() {
   const char* text = std::getenv("HLSIM_GENERATION");
   if (!text || !*text || std::strcmp(text, "2") == 0) return gaudi2.generation;
   if (std::strcmp(text, "1") == 0) return gaudi1.generation;
+  if (std::strcmp(text, "3") == 0) return gaudi3.generation;
   complain("HLSIM_GENERATION", text);
   return gaudi2.generation;
+}
+
+uint32_t stacks(uint32_t of_generation) {
+  const char* text = std::getenv("HLSIM_HBM_STACKS");
+  if (!text || !*text || std::strcmp(text, "6") == 0) return gaudi2_stacks;
+  if (std::strcmp(text, "5") == 0 && of_generation == gaudi2.generation) return 5;
+  complain("HLSIM_HBM_STACKS", text);
+  return gaudi2_stacks;
 }
 
 settings read() {
   settings s;
   s.folder = folder();
   s.devices = static_cast<uint32_t>(std::min<double>(number("HLSIM_DEVICES", 2), most_devices));
-  s.generation = generation();
+  s.devices_are.generation = generation();
+  s.devices_are.stacks = stacks(s.devices_are.generation);
   s.hbm = size("HLSIM_HBM");
   s.page = size("HLSIM_HBM_PAGE");
   s.h2d = number("HLSIM_H2D_GBPS", 0);
@@ -115,7 +125,7 @@ const settings& current_settings() {
 }
 
 const model& configured_model() {
-  return model_of(current_settings().generation);
+  return model_of(current_settings().devices_are);
 }
 
 }  // namespace hlsim

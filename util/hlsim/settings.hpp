@@ -15,7 +15,7 @@ enum class reorder { never, sometimes, always };
 struct settings {
   std::string folder;  ///< where the device files live
   uint32_t devices = 2;
-  uint32_t generation = 2;           ///< of all of them: 1 or 2
+  kind devices_are;                  ///< all of them
   uint64_t hbm = 0;                  ///< bytes; 0 = as the model has
   uint64_t page = 0;                 ///< bytes; 0 = as the model has
   double h2d = 0, d2h = 0, d2d = 0;  ///< bytes per nanosecond; 0 = as fast as the machine copies
@@ -32,7 +32,8 @@ struct settings {
 /// the default is used.
 const settings& current_settings();
 
-/// The model that HLSIM_GENERATION chose. A device that is open has the one its opener chose.
+/// The model that HLSIM_GENERATION and HLSIM_HBM_STACKS chose. A device that is open has the one
+/// its opener chose.
 const model& configured_model();
 
 /// Reads "512M", "95.25G", "4096"; 0 when `text` is not a size.

@@ -7,13 +7,16 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "model.hpp"
+
 namespace hlsim {
 
 // What the driver would know of a device and its one compute context. It lives in the file behind
 // the device fd, mapped by every process that holds the fd, so all of them see the same context.
 // All members except the identity are guarded by the mutex.
 
-inline constexpr uint32_t most_pages = 1024;
+inline constexpr uint32_t most_pages = 131072;
+inline constexpr uint32_t most_allocations = 4096;
 inline constexpr uint32_t most_mappings = 65536;
 inline constexpr uint32_t most_exports = 4096;
 inline constexpr uint32_t most_cbs = 1024;
@@ -23,9 +26,10 @@ inline constexpr uint32_t no_page = UINT32_MAX;
 /// One device memory allocation: a chain of HBM pages through device_state::next_page.
 struct allocation {
   uint64_t handle;  ///< 0 = free slot
-  uint32_t first_page;
-  uint32_t pages;
+  uint32_t first_page, last_page;
+  uint32_t pages;  ///< of device_state::page_size, like those two
   uint32_t maps;
+  uint64_t alignment;  ///< bytes: the page that the user chose
 };
 
 enum class mapping_kind : uint32_t { hbm, host };
@@ -64,7 +68,7 @@ struct cs_slot {
 struct device_state {
   uint64_t magic;
   uint32_t index;
-  uint32_t model_generation;
+  kind model_kind;
   uint32_t is_control;  ///< only the identity is valid in a control node's file
   char name[192];       ///< path of the compute node's file
   char hbm_path[256];
@@ -76,16 +80,17 @@ struct device_state {
   uint64_t opened_ns, closed_ns;  ///< CLOCK_MONOTONIC
   uint32_t context_active;
   uint32_t hard_resets;
-  uint32_t in_reset;     ///< the context is lost; also read without the mutex
-  uint32_t recovering;   ///< a reset takes its time, or waits for the context's last user to go
-  uint64_t events;       ///< HL_NOTIFIER_EVENT_* that nobody has received yet
-  uint64_t event_count;  ///< of all events of the context; also read without the mutex
-  uint64_t page_size;
+  uint32_t in_reset;      ///< the context is lost; also read without the mutex
+  uint32_t recovering;    ///< a reset takes its time, or waits for the context's last user to go
+  uint64_t events;        ///< HL_NOTIFIER_EVENT_* that nobody has received yet
+  uint64_t event_count;   ///< of all events of the context; also read without the mutex
+  uint64_t page_size;     ///< bytes: what HBM is divided into here
+  uint64_t default_page;  ///< bytes: of an allocation that does not choose
   uint32_t pages;
   uint64_t last_handle, last_export, next_seq;
   uint64_t user_bytes;  ///< physical HBM: what the user says it has allocated
   uint64_t cb_end;      ///< end of the file: kernel command buffers lie behind this structure
-  allocation allocations[most_pages];
+  allocation allocations[most_allocations];
   uint32_t page_owner[most_pages];  ///< slot in allocations, or no_page
   uint32_t next_page[most_pages];
   uint32_t mapping_count;
