@@ -8,13 +8,14 @@ vm_packages=(qemu-system-x86 gcc g++ make patch xz-utils libibverbs-dev librdmac
   openmpi-bin libopenmpi-dev)
 
 # Boots with this machine's files as the root, read-only, and a folder that the guest may write to.
-# One CPU: emulated kernels with several have a race while they patch their code. A plain CPU model:
-# glibc would choose wide vectors on a newer one, which are slow to emulate.
+# One CPU, unless asked otherwise: emulated kernels with several have a race while they patch their code. A plain CPU
+# model: glibc would choose wide vectors on a newer one, which are slow to emulate.
 boot() { # CACHE ACCEL SECONDS SHARED-FOLDER [KERNEL-ARGUMENT...]
   local cache=$1 accel=$2 seconds=$3 shared=$4 cpu=qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt
   shift 4
   [[ $accel == kvm ]] && cpu=host
-  timeout --foreground "$seconds" qemu-system-x86_64 -accel "$accel" -M q35 -cpu "$cpu" -smp 1 -m 2G \
+  # shellcheck disable=SC2154  # of run.sh
+  timeout --foreground "$seconds" qemu-system-x86_64 -accel "$accel" -M q35 -cpu "$cpu" -smp "$cpus" -m 2G \
     -nodefaults -display none -serial stdio -no-reboot \
     -kernel "$cache/vmlinuz" -initrd "$cache/initramfs" \
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \

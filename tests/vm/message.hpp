@@ -18,8 +18,8 @@ inline void take_device(const rank& r) {
 
 /// A message of bytes_of(seed, size) from rank 0 to rank 1, both at odd places of `own`, checked
 /// there.
-inline void pass_message(const rank& r, node& n, memory& own, std::size_t size,
-                         std::uint64_t seed) {
+template <class Memory>
+void pass_message(const rank& r, node& n, Memory& own, std::size_t size, std::uint64_t seed) {
   const std::size_t offset = r.id() == 0 ? 3 : 4097;
   if (r.id() == 0) {
     own.put(offset, bytes_of(seed, size));

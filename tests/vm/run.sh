@@ -17,11 +17,13 @@ accel=auto
 compile=yes
 limit=1500
 guests=
+cpus=1
 tests=()
 
 usage() {
   cat <<END
-Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--guests N] [--timeout S] [--list] [TEST...]
+Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--guests N] [--cpus N] [--timeout S]
+                       [--list] [TEST...]
 
 Boots Linux 6.12 in QEMU with soft-RoCE that registers dma-bufs (a patch of tests/vm/rxe), and runs
 in it, with this machine's files, programs that were built here: the provider on libfabric's verbs
@@ -32,8 +34,9 @@ all are run but those named _long.
   --build DIR   build folder (default: build); what is downloaded and made is kept in DIR/vm
   --no-build    the build folder is complete: compile nothing of the project's
   --accel HOW   auto (default): KVM if a first boot with it succeeds, else emulation (tcg)
-  --guests N    virtual machines that share the tests, each with one CPU (default: as many as this
-                machine has CPUs, at most 2)
+  --guests N    virtual machines that share the tests (default: as many as this machine has CPUs, at most 2)
+  --cpus N      CPUs of each (default 1). With 2 both ends of a measurement run at once (speed_long), but an
+                emulated kernel with several may panic while it patches its code
   --timeout S   seconds that a virtual machine may take (default $limit)
   --list        name the tests and end
 
@@ -63,6 +66,7 @@ while (($#)); do
     --no-build) compile=no ;;
     --accel) accel=${2:?--accel wants auto, kvm or tcg}; shift ;;
     --guests) guests=${2:?--guests wants a number}; shift ;;
+    --cpus) cpus=${2:?--cpus wants a number}; shift ;;
     --timeout) limit=${2:?--timeout wants seconds}; shift ;;
     --list) list_tests; exit 0 ;;
     --help | -h) usage; exit 0 ;;
@@ -79,6 +83,7 @@ done
 
 [[ -z $guests ]] && guests=$(($(nproc) < 2 ? 1 : 2))
 [[ $guests =~ ^[1-9]$ ]] || { echo "--guests $guests: 1 to 9" >&2; exit 2; }
+[[ $cpus =~ ^[1-9]$ ]] || { echo "--cpus $cpus: 1 to 9" >&2; exit 2; }
 ((guests <= ${#tests[@]})) || guests=${#tests[@]}
 
 install_missing_packages "${vm_packages[@]}" || skip "packages of the virtual machine are missing (above)"
@@ -87,7 +92,7 @@ install_missing_packages "${vm_packages[@]}" || skip "packages of the virtual ma
 if [[ $compile == yes ]]; then
   [[ -f $build/CMakeCache.txt ]] || cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo
   cmake --build "$build" --target gaudi-fi hlsim unit_hlsim gaudi_{info,perf,rdma_check} mpi_programs vm_{zero_copy,export,verbs} \
-    integration_{messages,rma,connection,connected,device,wait,counter,multi_recv,threads,atomic,hcl_client,devices}
+    integration_{messages,rma,connection,connected,device,wait,counter,multi_recv,threads,atomic,hcl_client,devices,gaudi3}
 fi
 build=$(cd "$build" && pwd)
 "$root/util/get-libfabric-2.sh" --verbs --deps "$build/deps" || skip "libfabric 2.1 with verbs (above)"

@@ -2,6 +2,7 @@
 // Device memory that the NIC reads and writes itself: contents, and the counters that tell which
 // way the bytes went. For the virtual machine, where exports are real dma-bufs.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -463,6 +464,113 @@ TEST(refused, fails_to_register_where_staging_is_forbidden) {
       EXPECT_EQ(-FI_EOPNOTSUPP, register_range(n.domain(), reinterpret_cast<void*>(base), mib,
                                                FI_HMEM_SYNAPSEAI, 0, mr));
     EXPECT_EQ(0, n.ops().free(n.domain(), base));
+  });
+}
+
+/// Device memory under addresses that the provider does not know: the NIC reaches it, and nobody
+/// else. What is in it is seen by its other name.
+class foreign_memory {
+ public:
+  foreign_memory(node& n, std::size_t size) : node_(n) {
+    auto& ops = n.ops();
+    must(ops.alloc(n.domain(), size, &known_), "alloc");
+    fi_gaudi_dmabuf exported{};
+    must(ops.export_dmabuf(n.domain(), known_, size, &exported), "export_dmabuf");
+    constexpr std::uint64_t elsewhere = std::uint64_t{1} << 40;
+    struct {  // fi_mr_dmabuf, since libfabric 1.20
+      int fd;
+      std::uint64_t offset;
+      std::size_t len;
+      void* base_addr;
+    } range{exported.fd, exported.offset, size,
+            reinterpret_cast<void*>(exported.base_addr + elsewhere)};
+    union {
+      fi_mr_attr attr;
+      std::byte room[256];
+    } request{};
+    request.attr.mr_iov = reinterpret_cast<const iovec*>(&range);
+    request.attr.iov_count = 1;
+    request.attr.access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    fid_mr* mr = nullptr;
+    const int ret = fi_mr_regattr(n.domain(), &request.attr, std::uint64_t{1} << 40, &mr);
+    ::close(exported.fd);
+    must(ret, "fi_mr_regattr of a dma-buf");
+    mr_.reset(mr);
+    base_ = known_ + elsewhere;
+  }
+  foreign_memory(const foreign_memory&) = delete;
+  foreign_memory& operator=(const foreign_memory&) = delete;
+  ~foreign_memory() {
+    mr_.reset();
+    EXPECT_EQ(0, node_.ops().free(node_.domain(), known_)) << "nothing is left of its registration";
+  }
+
+  void* at(std::size_t offset) const { return reinterpret_cast<void*>(base_ + offset); }
+  void* desc() const { return fi_mr_desc(mr_.get()); }
+  std::uint64_t key() const { return fi_mr_key(mr_.get()); }
+  std::uint64_t remote(std::size_t offset) const { return base_ + offset; }
+  void put(std::size_t offset, const bytes& data) {
+    must(node_.ops().copy(node_.domain(), known_ + offset,
+                          reinterpret_cast<std::uintptr_t>(data.data()), data.size(),
+                          FI_GAUDI_HOST_TO_DEVICE),
+         "copy");
+  }
+  bytes get(std::size_t offset, std::size_t size) const {
+    bytes data(size);
+    must(node_.ops().copy(node_.domain(), reinterpret_cast<std::uintptr_t>(data.data()),
+                          known_ + offset, size, FI_GAUDI_DEVICE_TO_HOST),
+         "copy");
+    return data;
+  }
+
+ private:
+  node& node_;
+  std::uint64_t known_ = 0;
+  std::uint64_t base_ = 0;
+  fid_ptr<fid_mr> mr_;
+};
+
+TEST(foreign_dmabuf, takes_part_in_messages_of_all_lengths) {
+  for (const char* shared : {"auto", "off"}) {
+    run({.environment = {{"FI_GAUDI_IPC", shared}}}, [](rank& r) {
+      take_device(r);
+      node n(with_device);
+      n.meet(r);
+      foreign_memory own(n, 2 * mib);
+      for (const std::size_t size : {std::size_t{1}, std::size_t{100}, 16 * kib, 17 * kib, mib})
+        pass_message(r, n, own, size, size);
+    });
+  }
+}
+
+TEST(foreign_dmabuf, is_a_target_and_a_source_of_rma) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    foreign_memory own(n, 2 * mib);
+    const target other = exchange(r, own.remote(0), own.key());
+    for (const std::size_t size : {std::size_t{1}, std::size_t{100}, mib}) {
+      own.put(0, bytes_of(size + static_cast<std::size_t>(r.id()), size));
+      r.barrier();
+      n.post([&] {
+        return fi_read(n.ep(), own.at(mib), size, own.desc(), n.peer(1 - r.id()), other.address,
+                       other.key, ctx(2));
+      });
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+      expect_same(bytes_of(size + static_cast<std::size_t>(1 - r.id()), size), own.get(mib, size),
+                  "read");
+      r.barrier();
+      own.put(0, bytes_of(7 + size + static_cast<std::size_t>(r.id()), size));
+      n.post([&] {
+        return fi_write(n.ep(), own.at(0), size, own.desc(), n.peer(1 - r.id()),
+                        other.address + mib, other.key, ctx(3));
+      });
+      EXPECT_EQ(0, n.wait(ctx(3)).err);
+      r.barrier();
+      expect_same(bytes_of(7 + size + static_cast<std::size_t>(1 - r.id()), size),
+                  own.get(mib, size), "write");
+    }
   });
 }
 
