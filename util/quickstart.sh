@@ -67,7 +67,7 @@ choose_device_library() {
   fi
   export FI_GAUDI_HLTHUNK=$build/util/hlsim/libhl-thunk.so
   export HLSIM_DEVICES=${HLSIM_DEVICES:-2}
-  echo "device: simulated Gaudi2 (build/util/hlsim/libhl-thunk.so; two real Gaudis with libhl-thunk were not found)"
+  echo "device: simulated Gaudi${HLSIM_GENERATION:-2} (build/util/hlsim/libhl-thunk.so; two real Gaudis with libhl-thunk were not found)"
 }
 
 while (($#)); do

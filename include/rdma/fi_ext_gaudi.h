@@ -15,6 +15,9 @@
  * A device address is never valid for the CPU: dereferencing one is a fault. It is carried as uint64_t here
  * and cast to a pointer only where libfabric's interface asks for one.
  *
+ * A Gaudi that the process has open already, by a call of its own, is used through a duplicate of that descriptor where
+ * FI_GAUDI_DEVICE names it or nothing: as if it were adopted (adopt_device), but nothing has to be said.
+ *
  * Every function returns 0 or a negative libfabric error code, may be called from any thread, and
  * needs the domain that the ops were opened on. The domain must stay open while any of its device memory,
  * copies or exported descriptors is in use, except that an exported descriptor survives it.
@@ -47,7 +50,7 @@ struct fi_gaudi_device_attr {
 	int	 index;			/* device index as FI_GAUDI_DEVICE takes it; -1 when not known */
 	uint32_t module_id;
 	int	 simulated;		/* 1: the stand-in library, no hardware is involved */
-	int	 owned;			/* 1: opened by the provider; 0: adopted from the application */
+	int	 owned;			/* 1: opened by the provider; 0: the application's, adopted or found open, or its Synapse's */
 	uint64_t hbm_size;		/* bytes the driver reports for user allocations */
 	uint64_t hbm_free;		/* bytes of it not allocated */
 };
@@ -164,8 +167,9 @@ struct fi_gaudi_ops {
 	/*
 	 * len bytes (> 0) of device memory, aligned to 4 KiB. Not initialised. -FI_ENOMEM: HBM is full;
 	 * -FI_ENODEV, -FI_EBUSY, -FI_EAGAIN: no device, taken by another process, in reset;
-	 * -FI_EOPNOTSUPP: an adopted Gaudi1, whose memory is the application's to manage; -FI_EIO, -FI_ENODEV:
-	 * the device was lost (reset, removed), and is opened anew when all that was allocated there is freed.
+	 * -FI_EOPNOTSUPP: an adopted Gaudi1, whose memory is the application's to manage, or a device of Synapse's,
+	 * which allocates all of it (synDeviceMalloc); -FI_EIO, -FI_ENODEV: the device was lost (reset, removed), and
+	 * is opened anew when all that was allocated there is freed.
 	 */
 	int (*alloc)(struct fid_domain *domain, uint64_t len, uint64_t *addr);
 
@@ -178,7 +182,7 @@ struct fi_gaudi_ops {
 	/*
 	 * Copies len bytes (0 is allowed) and returns when they are there. Host addresses need not be registered
 	 * or aligned. -FI_EINVAL: a device range is not inside one allocation; -FI_EIO, -FI_ENODEV: the device
-	 * was lost.
+	 * was lost; -FI_EOPNOTSUPP: a Gaudi3, which offers no copies through libhl-thunk.
 	 */
 	int (*copy)(struct fid_domain *domain, uint64_t dst, uint64_t src, uint64_t len,
 		    enum fi_gaudi_copy_dir dir);
@@ -212,12 +216,12 @@ struct fi_gaudi_ops {
 	 * would open, where FI_GAUDI_DEVICE names one or none and it is not open yet, or of one that was lost, else as
 	 * one more, with the next number. The domain's calls use it from now on. The descriptor stays the
 	 * application's, must stay open while any domain is that used the device, and is never closed here.
-	 * -FI_EBUSY: that device is in use here already; -FI_EINVAL: not a Gaudi's descriptor; -FI_ENOSPC: 64 devices
+	 * -FI_EBUSY: that device is in use here already, maybe because it was found open; -FI_EINVAL: not a Gaudi's descriptor; -FI_ENOSPC: 64 devices
 	 * are listed; -FI_EIO, -FI_ENODEV: something is left on the lost one that it would follow.
 	 */
 	int (*adopt_device)(struct fid_domain *domain, int device_fd);
 
-	/* Makes a range known. -FI_EINVAL: outside its mapping; -FI_EEXIST: overlaps a known one. */
+	/* Makes a range known. -FI_EINVAL: outside its mapping; -EEXIST: overlaps a known one. */
 	int (*adopt_range)(struct fid_domain *domain, const struct fi_gaudi_range *range);
 
 	/* Forgets an adopted range by its first address. -FI_EBUSY: a memory region still covers it. */

@@ -62,6 +62,11 @@ constexpr std::array<named<flush_choice>, 4> flush_names{{
     {"off", flush_choice::off},
 }};
 
+constexpr std::array<named<bool>, 2> switch_names{{
+    {"off", false},
+    {"on", true},
+}};
+
 constexpr std::array<named<ipc_choice>, 2> ipc_names{{
     {"auto", ipc_choice::automatic},
     {"off", ipc_choice::off},
@@ -169,6 +174,7 @@ result<params> params::parse(const lookup& text_of) {
   p.ipc = in.choice(param::ipc, ipc_names);
   p.mr_cache_max_count = in.number(param::mr_cache_max_count);
   p.mr_cache_max_size = in.number(param::mr_cache_max_size);
+  p.mr_cache_foreign = in.choice(param::mr_cache_foreign, switch_names);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }

@@ -74,6 +74,7 @@ enum class param : std::size_t {
   ipc,
   mr_cache_max_count,
   mr_cache_max_size,
+  mr_cache_foreign,
   count_,
 };
 
@@ -124,6 +125,10 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "each ends with its last user"},
     {"mr_cache_max_size", "256G", 0, 1ULL << 50,
      "bytes of device memory that registrations kept for their next user may cover in all"},
+    {"mr_cache_foreign", "off", 0, 0,
+     "whether registrations of dma-bufs that the application brings (FI_MR_DMABUF) are kept for "
+     "their next user, too: off (they end with their last user, so that the memory's owner may "
+     "free it) or on"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
@@ -148,6 +153,7 @@ struct params {
   ipc_choice ipc = ipc_choice::automatic;
   std::size_t mr_cache_max_count = 0;   ///< idle registrations per domain
   std::uint64_t mr_cache_max_size = 0;  ///< bytes that these cover
+  bool mr_cache_foreign = false;        ///< dma-bufs of the application's, too
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

@@ -32,16 +32,16 @@ result<std::shared_ptr<dma_engine>> dma_engine::for_device(
 result<std::shared_ptr<dma_engine>> dma_engine::make(const std::shared_ptr<device::device>& owner,
                                                      clock::duration patience) {
   if (const int gone = owner->lost(); gone != 0) return error{gone};
-  auto commands = command_memory::make(owner, max_slots, slot_bytes);
-  if (!commands) return commands.failure();
-  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(commands), patience);
+  auto queues = copy_queues::of(owner);
+  if (!queues) return queues.failure();
+  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(queues), patience);
 }
 
-dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands,
-                       clock::duration patience)
+dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner,
+                       std::unique_ptr<copy_queues> queues, clock::duration patience)
     : owner_(std::move(owner)),
-      commands_(std::move(commands)),
-      slot_count_(std::min(owner_->generation().max_in_flight, max_slots)),
+      queues_(std::move(queues)),
+      slot_count_(std::min(queues_->slots(), max_slots)),
       patience_(patience),
       free_count_(slot_count_) {
   for (unsigned i = 0; i < slot_count_; ++i) slots_[i].next_free = i + 1;
@@ -72,31 +72,6 @@ void dma_engine::give_slot(unsigned index) noexcept {
   ++free_count_;
 }
 
-std::uint32_t dma_engine::queue_for(direction dir) noexcept {
-  const auto& traits = owner_->generation();
-  const auto& queues = dir == direction::host_to_device   ? traits.host_to_device
-                       : dir == direction::device_to_host ? traits.device_to_host
-                                                          : traits.device_to_device;
-  return queues[next_queue_.fetch_add(1, std::memory_order_relaxed) % queues.size()];
-}
-
-std::uint32_t dma_engine::write_packets(unsigned index, std::uint64_t dst, std::uint64_t src,
-                                        std::uint64_t len) noexcept {
-  auto* packet = reinterpret_cast<hl::lin_dma*>(commands_.at(index));
-  std::uint32_t bytes = 0;
-  for (; len > 0; bytes += sizeof *packet, ++packet) {
-    const std::uint64_t size = std::min(len, packet_limit);
-    *packet = {.size = static_cast<std::uint32_t>(size),
-               .ctl = owner_->generation().lin_dma_ctl,
-               .src = src,
-               .dst = dst};
-    src += size;
-    dst += size;
-    len -= size;
-  }
-  return bytes;
-}
-
 void dma_engine::count(std::uint64_t len, direction dir) noexcept {
   device::counters& all = owner_->counted();
   all.copies.add();
@@ -109,21 +84,16 @@ void dma_engine::count(std::uint64_t len, direction dir) noexcept {
 result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                                  direction dir, unsigned leave) {
   if (len == 0) return ticket{};
-  if (len > max_packets * packet_limit) return error{-FI_EINVAL};
   if (const int gone = owner_->lost(); gone != 0) return error{gone};
   const unsigned index = take_slot(leave);
   if (index == slot_count_) return error{-FI_EAGAIN};
 
-  const hl::cs_chunk chunk =
-      commands_.chunk(index, write_packets(index, dst, src, len), queue_for(dir));
-  const auto seq = owner_->thunk().submit(owner_->fd(), chunk);
-  if (!seq) {
+  if (const auto rc = queues_->start(index, dst, src, len, dir); !rc) {
     give_slot(index);
-    return error{failed(seq.code())};
+    return error{failed(rc.code())};
   }
   count(len, dir);
   slot& taken = slots_[index];
-  taken.seq = *seq;
   taken.began = clock::now();
   const std::uint64_t turn = taken.turn.load(std::memory_order_relaxed) + 1;
   taken.turn.store(turn, std::memory_order_release);
@@ -139,7 +109,7 @@ int dma_engine::wait_us(ticket which, std::uint64_t timeout_us) noexcept {
 
   int rc = owner_->lost();
   if (rc == 0) {
-    const auto status = owner_->thunk().wait(owner_->fd(), slots_[index].seq, timeout_us);
+    const auto status = queues_->wait(index, timeout_us);
     const bool busy = status && *status == hl::cs_status::busy;
     if (busy && !hangs(slots_[index])) return -FI_EAGAIN;
     if (busy) rc = owner_->lose(-FI_ETIMEDOUT, "a copy did not end within FI_GAUDI_COPY_TIMEOUT");

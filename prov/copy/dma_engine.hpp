@@ -9,13 +9,10 @@
 #include <mutex>
 
 #include "base/result.hpp"
-#include "copy/command_memory.hpp"
+#include "copy/copy_queues.hpp"
 #include "device/device.hpp"
 
 namespace gaudi::copy {
-
-/// Both sides of a copy are device addresses: of HBM, or of host memory in a pinned_region.
-enum class direction { host_to_device, device_to_host, device_to_device };
 
 /// As FI_GAUDI_COPY_TIMEOUT has it by default.
 inline constexpr std::chrono::milliseconds default_patience = std::chrono::seconds(60);
@@ -25,28 +22,28 @@ struct ticket {
   std::uint64_t id = 0;
 };
 
-/// The device's copy engine: asynchronous, by command submission to its DMA queues for host memory
-/// (device API reference 5.2 and 5.3). Thread safe; no allocation per copy. Copies are not
-/// ordered among each other. Make one per device (for_device), as the driver's limit of submissions
-/// in flight is per device.
+/// The device's copy engine: asynchronous, by whatever queues the device has for us (copy_queues).
+/// Thread safe; no allocation per copy. Copies are not ordered among each other. Make one per
+/// device (for_device), as the driver's limit of submissions in flight is per device.
 class dma_engine final : private device::loss_watcher {
  public:
   /// The device's engine, shared with whoever else has it now. `patience` is how long a copy may
   /// take before the device counts as hanging, and so as lost; 0: as long as its driver lets it; it
-  /// is of who makes the engine. -FI_ENOMEM; device::lost().
+  /// is of who makes the engine. -FI_ENOMEM; device::lost(); -FI_EOPNOTSUPP: a generation that does
+  /// not copy (generation_traits::copies), said once for each device.
   static base::result<std::shared_ptr<dma_engine>> for_device(
       const std::shared_ptr<device::device>& owner,
       std::chrono::milliseconds patience = default_patience);
 
   dma_engine(const dma_engine&) = delete;
   dma_engine& operator=(const dma_engine&) = delete;
-  /// Waits for what is in flight, since the hardware still reads its command buffers.
+  /// Waits for what is in flight, since the hardware still uses its memory.
   ~dma_engine() override;
 
   /// Starts a copy of `len` bytes (0 is done at once). Both ranges stay as they are until poll or
   /// wait reports the end. -FI_EAGAIN: as many copies as the engine takes are in flight, poll some;
-  /// -FI_EINVAL: more than one command buffer can describe (over 160 GiB); device::lost(), from
-  /// then on, if the device was reset, hangs or is gone.
+  /// -FI_EINVAL: longer than the queues take at a time (160 GiB); device::lost(), from then on, if
+  /// the device was reset, hangs or is gone.
   base::result<ticket> submit(std::uint64_t dst_device_va, std::uint64_t src_device_va,
                               std::uint64_t len, direction dir) {
     return start(dst_device_va, src_device_va, len, dir, reserved_slots);
@@ -70,13 +67,9 @@ class dma_engine final : private device::loss_watcher {
   // else in flight belongs to a thread that polls only after that call.
   static constexpr unsigned reserved_slots = 8;
   static constexpr unsigned max_slots = 64;
-  static constexpr std::uint32_t slot_bytes = 2048;
-  static constexpr std::uint64_t packet_limit = std::uint64_t{1} << 31;
-  static constexpr std::uint64_t max_packets = slot_bytes / sizeof(hl::lin_dma);
 
-  /// One command buffer. Belongs to whoever has the ticket; free ones are chained.
+  /// One copy in flight. Belongs to whoever has the ticket; free ones are chained.
   struct slot {
-    std::uint64_t seq = 0;
     clock::time_point began{};
     std::atomic<std::uint64_t> turn{1};  // even: in flight; counts up at each take and give
     unsigned next_free = 0;
@@ -85,7 +78,7 @@ class dma_engine final : private device::loss_watcher {
 
  public:
   /// For for_device, the only maker.
-  dma_engine(passkey, std::shared_ptr<device::device> owner, command_memory commands,
+  dma_engine(passkey, std::shared_ptr<device::device> owner, std::unique_ptr<copy_queues> queues,
              clock::duration patience);
 
  private:
@@ -96,24 +89,20 @@ class dma_engine final : private device::loss_watcher {
   base::result<ticket> start(std::uint64_t dst, std::uint64_t src, std::uint64_t len, direction dir,
                              unsigned leave);
   int wait_us(ticket which, std::uint64_t timeout_us) noexcept;
-  [[nodiscard]] std::uint32_t queue_for(direction dir) noexcept;
-  std::uint32_t write_packets(unsigned index, std::uint64_t dst, std::uint64_t src,
-                              std::uint64_t len) noexcept;
   void count(std::uint64_t len, direction dir) noexcept;
   /// slot_count_ if no slot may be taken.
   unsigned take_slot(unsigned leave) noexcept;
   void give_slot(unsigned index) noexcept;
-  void device_lost() noexcept override { commands_.abandon(); }
+  void device_lost() noexcept override { queues_->abandon(); }
   /// The driver refused or failed a submission: what that means for the device.
   int failed(int code) noexcept;
   int end_by(int code) noexcept;
   [[nodiscard]] bool hangs(const slot& pending) const noexcept;
 
   const std::shared_ptr<device::device> owner_;
-  const command_memory commands_;
+  const std::unique_ptr<copy_queues> queues_;
   const unsigned slot_count_;
   const clock::duration patience_;
-  std::atomic<unsigned> next_queue_{0};
   std::mutex mutex_;  // guards the chain of free slots
   unsigned first_free_ = 0;
   unsigned free_count_;

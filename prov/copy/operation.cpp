@@ -65,7 +65,10 @@ result<void> operation::prepare() {
   const auto address = reinterpret_cast<std::uintptr_t>(host());
   if (address == 0 || is_surely_device(*owner_->engine()->owner(), address))
     return error{-FI_EINVAL};
-  if (len_ < copier::pin_threshold) return {};
+  // Synapse knows mappings by their host addresses alone, and the application may have some of its
+  // own there.
+  const bool is_synapses = owner_->engine()->owner()->synapse() != nullptr;
+  if (len_ < copier::pin_threshold || is_synapses) return {};
   // Memory that cannot be pinned, such as a read-only file mapping, goes through chunks.
   auto pin = pinned_region::map(owner_->engine()->owner(), host(), len_);
   if (pin) pinned_.emplace(*std::move(pin));

@@ -12,7 +12,8 @@ namespace gaudi::copy {
 
 /// A host range that a device can reach: pinned by the driver and mapped once, until destroyed. The
 /// memory stays the caller's and must outlive this; no copy may be in flight when it ends.
-/// Move-only. Holds its device.
+/// Where the device is Synapse's it is mapped there, which then is not to be done by anybody else:
+/// so this is for memory of our own only. Move-only. Holds its device.
 class pinned_region {
  public:
   /// Any address and any length > 0; the driver pins whole pages. -FI_EFAULT: not all of it is
@@ -27,7 +28,7 @@ class pinned_region {
 
   [[nodiscard]] std::byte* host() const noexcept { return host_; }
   [[nodiscard]] std::size_t len() const noexcept { return len_; }
-  /// The device's address of host().
+  /// The device's address of host(), as dma_engine takes it.
   [[nodiscard]] std::uint64_t device_va() const noexcept { return device_va_; }
 
  private:

@@ -3,6 +3,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
+
 namespace gaudi::device {
 namespace {
 
@@ -14,6 +16,7 @@ constexpr auto release = std::memory_order_release;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 constexpr std::size_t initial_capacity = 64;
+constexpr unsigned least_shift = 12;  // allocations begin at multiples of 4 KiB
 
 }  // namespace
 
@@ -41,31 +44,77 @@ location address_map::load(const entry& from) noexcept {
           .pins = from.pins.load(acquire)};
 }
 
-std::size_t address_map::upper_bound(const entry* entries, std::size_t count,
-                                     std::uint64_t addr) const noexcept {
-  std::size_t first = 0;
-  while (count > 0) {
-    const std::size_t half = count / 2;
-    if (entries[first + half].base.load(acquire) <= addr) {
+// What a reader sees of a change may be anything that was ever written here, so it stays inside the
+// array whatever that is.
+std::size_t address_map::upper_bound(const array& in, std::size_t count,
+                                     std::uint64_t addr) noexcept {
+  if (count == 0 || addr < in.origin.load(acquire)) return 0;
+  const std::uint64_t last = in.last_slot.load(acquire);
+  const std::uint64_t slot = std::min<std::uint64_t>(in.slot_of(addr), last);
+  std::size_t first = in.begins[slot].load(acquire);
+  const std::size_t end = slot == last ? count : in.begins[slot + 1].load(acquire);
+  std::size_t left = end > first ? end - first : 0;
+  while (left > 0) {
+    const std::size_t half = left / 2;
+    if (in.entries[first + half].base.load(acquire) <= addr) {
       first += half + 1;
-      count -= half + 1;
+      left -= half + 1;
     } else {
-      count = half;
+      left = half;
     }
   }
   return first;
 }
 
 void address_map::reserve(std::size_t count) {
-  if (count <= capacity_) return;
-  const std::size_t capacity = capacity_ == 0 ? initial_capacity : 2 * capacity_;
-  arrays_.reserve(arrays_.size() + 1);
-  array bigger = std::make_unique<entry[]>(capacity);
-  const entry* current = entries_.load(relaxed);
-  for (std::size_t i = 0; i < count_.load(relaxed); ++i) store(bigger[i], load(current[i]));
-  entries_.store(bigger.get(), release);
-  arrays_.push_back(std::move(bigger));
-  capacity_ = capacity;
+  const array* const now = array_.load(relaxed);
+  if (now && count <= now->capacity) return;
+  arrays_.push_back(std::make_unique<array>(now ? 2 * now->capacity : initial_capacity));
+  array& bigger = current();
+  const std::size_t known = count_.load(relaxed);
+  for (std::size_t i = 0; i < known; ++i) store(bigger.entries[i], load(now->entries[i]));
+  spread(bigger, known);
+  array_.store(&bigger, release);
+}
+
+// Cuts anew, with room for as much again above and some below.
+void address_map::spread(array& over, std::size_t count) noexcept {
+  const std::uint64_t lowest = count ? over.entries[0].base.load(relaxed) : 0;
+  const std::uint64_t highest = count ? over.entries[count - 1].base.load(relaxed) : 0;
+  const std::uint64_t span = highest - lowest;
+  const std::uint64_t below = std::min(lowest, span / 4);
+  unsigned shift = least_shift;
+  while (((span + below) >> shift) >= over.slots / 2) ++shift;
+  over.origin.store(lowest - below, release);
+  over.shift.store(shift, release);
+  std::size_t slot = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    for (const std::size_t own = over.slot_of(over.entries[i].base.load(relaxed)); slot <= own;)
+      over.begins[slot++].store(static_cast<std::uint32_t>(i), release);
+  }
+  if (slot == 0) over.begins[slot++].store(0, release);
+  over.last_slot.store(slot - 1, release);
+}
+
+// `count`: with it.
+void address_map::note_inserted(array& in, std::size_t count, std::uint64_t base) noexcept {
+  if (count == 1 || base < in.origin.load(relaxed) || in.slot_of(base) >= in.slots)
+    return spread(in, count);
+  const std::size_t slot = in.slot_of(base);
+  std::size_t last = in.last_slot.load(relaxed);
+  for (std::size_t s = slot + 1; s <= last; ++s)
+    in.begins[s].store(in.begins[s].load(relaxed) + 1, release);
+  while (last < slot) in.begins[++last].store(static_cast<std::uint32_t>(count - 1), release);
+  in.last_slot.store(last, release);
+}
+
+// `count`: without it.
+void address_map::note_erased(array& in, std::size_t count, std::uint64_t base) noexcept {
+  std::size_t last = in.last_slot.load(relaxed);
+  for (std::size_t s = in.slot_of(base) + 1; s <= last; ++s)
+    in.begins[s].store(in.begins[s].load(relaxed) - 1, release);
+  while (last > 0 && in.begins[last].load(relaxed) == count) --last;
+  in.last_slot.store(last, release);
 }
 
 void address_map::begin_change() noexcept {
@@ -82,8 +131,9 @@ bool address_map::insert(const location& added) {
   // not read past the array's end meanwhile: find() takes the count first, and the array only
   // grows.
   reserve(count + 1);
-  entry* entries = entries_.load(relaxed);
-  const std::size_t at = upper_bound(entries, count, added.base);
+  array& in = current();
+  entry* const entries = in.entries.get();
+  const std::size_t at = upper_bound(in, count, added.base);
   if (at > 0) {
     const location before = load(entries[at - 1]);
     if (added.base - before.base < before.len) return false;
@@ -93,6 +143,7 @@ bool address_map::insert(const location& added) {
   begin_change();
   for (std::size_t i = count; i > at; --i) store(entries[i], load(entries[i - 1]));
   store(entries[at], added);
+  note_inserted(in, count + 1, added.base);
   count_.store(count + 1, release);
   end_change();
   return true;
@@ -100,12 +151,14 @@ bool address_map::insert(const location& added) {
 
 bool address_map::erase(std::uint64_t base) noexcept {
   const std::size_t count = count_.load(relaxed);
-  entry* entries = entries_.load(relaxed);
-  const std::size_t after = upper_bound(entries, count, base);
+  array& in = current();
+  entry* const entries = in.entries.get();
+  const std::size_t after = upper_bound(in, count, base);
   if (after == 0 || entries[after - 1].base.load(relaxed) != base) return false;
 
   begin_change();
   for (std::size_t i = after; i < count; ++i) store(entries[i - 1], load(entries[i]));
+  note_erased(in, count - 1, base);
   count_.store(count - 1, release);
   end_change();
   return true;
@@ -117,10 +170,10 @@ base::result<location> address_map::find(std::uint64_t addr, std::uint64_t len) 
     const std::uint64_t sequence = sequence_.load(acquire);
     if ((sequence & 1) != 0) continue;
     const std::size_t count = count_.load(acquire);
-    const entry* entries = entries_.load(acquire);
-    const std::size_t after = upper_bound(entries, count, addr);
+    const array& in = *array_.load(acquire);
+    const std::size_t after = upper_bound(in, count, addr);
     location found;
-    if (after > 0) found = load(entries[after - 1]);
+    if (after > 0) found = load(in.entries[after - 1]);
     if (sequence_.load(relaxed) != sequence) continue;
 
     if (after == 0 || addr - found.base >= found.len) return base::error{-FI_ENOENT};

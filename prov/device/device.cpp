@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "device/losses.hpp"
 #include "hl/or_no_memory.hpp"
 
 namespace gaudi::device {
@@ -22,9 +21,6 @@ std::uint64_t next_generation() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-/// What is taken of a Gaudi1's HBM at a time: few dma-bufs, each with many allocations in it.
-constexpr std::uint64_t physical_region = std::uint64_t{256} << 20;
-
 constexpr std::uint64_t round_up_to(std::uint64_t unit, std::uint64_t len) noexcept {
   return (len + unit - 1) / unit * unit;
 }
@@ -36,55 +32,18 @@ bool holds(std::uint64_t base, std::uint64_t len, std::uint64_t addr) noexcept {
 }  // namespace
 
 device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd,
-               const generation_traits& traits, device_attributes facts, const hl::hw_info& info)
+               std::shared_ptr<const hl::synapse> synapse, const generation_traits& traits,
+               device_attributes facts, const hl::hw_info& info)
     : thunk_(std::move(thunk)),
+      synapse_(std::move(synapse)),
       fd_(std::move(fd)),
       generation_(traits),
       attributes_(std::move(facts)),
       dram_base_(info.dram_base),
-      page_size_(info.dram_page_size) {
+      page_size_(info.alloc_page_size != 0 ? info.alloc_page_size : info.dram_page_size) {
   if (manages_hbm()) dram_.add_region(dram_base_, attributes_.hbm_size);
   // Who opened it has the notifier, of which there is one.
   if (attributes_.owned) events_ = event_watch::start(*this);
-}
-
-int device::lose(int code, const char* how) noexcept {
-  const int lasting = code == -FI_ENODEV ? -FI_ENODEV : -FI_EIO;
-  int before = 0;
-  if (!lost_.compare_exchange_strong(before, lasting, std::memory_order_acq_rel)) return before;
-  GAUDI_WARN(CORE,
-             "%s %s is lost: %s. Whatever is under way on it fails (%s). Close its memory regions "
-             "and free its memory%s; what needs device memory then opens it anew. The kernel's log "
-             "has the cause.\n",
-             attributes_.name.c_str(), attributes_.bus_id.c_str(), how, fi_strerror(-lasting),
-             attributes_.owned ? ", soon, as the driver may kill processes that keep it open"
-                               : ", and the descriptor that it was adopted by");
-  abandon_memory();
-  loss_watchers_.tell();
-  if (!fd_.abandon())
-    GAUDI_WARN(CORE, "%s cannot be closed yet: no file descriptor is left (RLIMIT_NOFILE)\n",
-               attributes_.bus_id.c_str());
-  losses::tell();
-  return lasting;
-}
-
-/// An export keeps the device open for the driver.
-void device::abandon_memory() noexcept {
-  const std::lock_guard lock(mutex_);
-  for (auto& [base, map] : regions_) map.abandon();
-  for (auto& [base, borrowed] : borrowed_) borrowed.map.abandon();
-}
-
-int device::cause_of(int code) noexcept {
-  if (const int already = lost(); already != 0) return already;
-  switch (code) {
-    case -FI_EBUSY:  // in reset, or about to be
-      return lose(code, "its driver resets it");
-    case -FI_ENODEV:
-      return lose(code, "it was removed");
-    default:
-      return code;
-  }
 }
 
 bool device::is_vacant() const {
@@ -94,6 +53,11 @@ bool device::is_vacant() const {
 
 result<std::uint64_t> device::hbm_free() const {
   if (const int gone = lost(); gone != 0) return error{gone};
+  if (synapse_) {
+    const auto held = synapse_->device_fd();
+    const auto pool = held ? synapse_->global_pool(*held) : held.failure();
+    return pool ? result<std::uint64_t>(pool->free) : pool.failure();
+  }
   if (manages_hbm()) {
     const std::lock_guard lock(mutex_);
     return dram_.free_bytes() + blocks_.free_bytes();
@@ -104,27 +68,38 @@ result<std::uint64_t> device::hbm_free() const {
   return usage->free_bytes + blocks_.free_bytes();
 }
 
+/// Said once.
+error device::no_allocator(const char* why) {
+  if (!std::exchange(warned_no_allocator_, true))
+    GAUDI_WARN(MR, "no memory of %s can be allocated here: it is %s.\n", attributes_.bus_id.c_str(),
+               why);
+  return error{-FI_EOPNOTSUPP};
+}
+
 result<void> device::grow(std::uint64_t len) {
-  const auto obtain = [&] {
-    return generation_.physical_addresses ? take_physical(len)
-                                          : mapping::allocate(thunk_, fd_.get(), len, page_size_);
-  };
-  auto got = obtain();
+  if (synapse_) return no_allocator("Synapse's, all of it: allocate with synDeviceMalloc");
+  auto got = take(len);
   if (!got && got.code() == -FI_ENOMEM && release_empty_regions(regions_.end()))
-    return add_region(obtain());
+    return add_region(take(len));
   return add_region(std::move(got));
 }
 
-result<mapping> device::take_physical(std::uint64_t len) {
-  if (!manages_hbm()) {
-    if (!std::exchange(warned_no_allocator_, true))
-      GAUDI_WARN(MR,
-                 "%s is the application's, and a Gaudi1's memory is managed by whoever opened it: "
-                 "allocate there and adopt the ranges, or let the provider open the device.\n",
-                 attributes_.bus_id.c_str());
-    return error{-FI_EOPNOTSUPP};
+result<mapping> device::take(std::uint64_t len) {
+  if (generation_.physical_addresses) return take_physical(len);
+  if (generation_.region > page_size_) {
+    auto roomy =
+        mapping::allocate(thunk_, fd_.get(), round_up_to(generation_.region, len), page_size_);
+    if (roomy || roomy.code() != -FI_ENOMEM) return roomy;
   }
-  auto part = dram_.allocate(round_up_to(physical_region, len));
+  return mapping::allocate(thunk_, fd_.get(), len, page_size_);
+}
+
+result<mapping> device::take_physical(std::uint64_t len) {
+  if (!manages_hbm())
+    return no_allocator(
+        "the application's, and a Gaudi1's memory is managed by whoever opened it: allocate there "
+        "and adopt the ranges, or let the provider open the device");
+  auto part = dram_.allocate(round_up_to(generation_.region, len));
   if (!part) part = dram_.allocate(len);
   if (!part) return error{-FI_ENOMEM};
   return mapping::borrow(thunk_, fd_.get(), part->base, part->len, true);
@@ -280,26 +255,25 @@ result<void> device::adopt_range(std::uint64_t addr, std::uint64_t len, std::uin
       !is_own_memory(map_base, map_len))
     return error{-FI_EINVAL};
   map_len = suballocator::round_up(map_len);  // as the driver does
+  return make_known(
+      {.base = addr, .len = len, .map_base = map_base, .map_len = map_len},
+      mapping::borrow(thunk_, fd_.get(), map_base, map_len, generation_.physical_addresses));
+}
+
+result<void> device::make_known(const location& added, mapping whole) {
   const std::lock_guard lock(mutex_);
-  if (manages_hbm() || overlaps_region(map_base, map_len)) return error{-EEXIST};
+  if (manages_hbm() || overlaps_region(added.map_base, added.map_len)) return error{-EEXIST};
   return hl::or_no_memory([&]() -> result<void> {
-    const auto at =
-        borrowed_
-            .try_emplace(map_base,
-                         borrowed_mapping{mapping::borrow(thunk_, fd_.get(), map_base, map_len,
-                                                          generation_.physical_addresses)})
-            .first;
-    if (at->second.map.len() != map_len) return error{-FI_EINVAL};
+    const auto at = borrowed_.try_emplace(added.map_base, borrowed_mapping{std::move(whole)}).first;
+    if (at->second.map.len() != added.map_len) return error{-FI_EINVAL};
     const auto drop_unused = [&] {
       if (at->second.ranges == 0) borrowed_.erase(at);
     };
     try {
-      const auto rc = publish({.base = addr,
-                               .len = len,
-                               .map_base = map_base,
-                               .map_len = map_len,
-                               .generation = next_generation(),
-                               .adopted = true});
+      location named = added;
+      named.generation = next_generation();
+      named.adopted = true;
+      const auto rc = publish(named);
       if (rc) ++at->second.ranges;
       drop_unused();
       return rc;
@@ -327,6 +301,12 @@ result<void> device::release_range(std::uint64_t addr) {
 }
 
 result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
+  auto pinned = pin_alone(addr, len);
+  if (pinned) pinned->owner_ = shared_from_this();
+  return pinned;
+}
+
+result<allocation_pin> device::pin_alone(std::uint64_t addr, std::uint64_t len) {
   if (const int gone = lost(); gone != 0) return error{gone};
   const auto where = find(addr, len);
   if (!where) return where.failure();
@@ -334,7 +314,7 @@ result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
     counters_.stale_refusals.add();
     return error{-FI_ENOENT};
   }
-  return allocation_pin(shared_from_this(), *where);
+  return allocation_pin(nullptr, *where);
 }
 
 mapping& device::mapping_at(std::uint64_t map_base) noexcept {
@@ -370,6 +350,11 @@ result<dmabuf> device::export_mapping(std::uint64_t addr, std::uint64_t len) {
       .fd = *std::move(fd), .offset = addr - at->map_base, .len = len, .base_addr = at->map_base};
 }
 
+allocation_pin::allocation_pin(allocation_pin&& other) noexcept
+    : owner_(std::move(other.owner_)), where_(other.where_) {
+  other.where_.pins = nullptr;
+}
+
 allocation_pin& allocation_pin::operator=(allocation_pin&& other) noexcept {
   std::swap(owner_, other.owner_);
   std::swap(where_, other.where_);
@@ -377,7 +362,7 @@ allocation_pin& allocation_pin::operator=(allocation_pin&& other) noexcept {
 }
 
 allocation_pin::~allocation_pin() {
-  if (owner_) where_.pins->drop();
+  if (where_.pins) where_.pins->drop();
 }
 
 }  // namespace gaudi::device

@@ -13,6 +13,7 @@
 
 #include "base/result.hpp"
 #include "device/address_map.hpp"
+#include "device/app_mappings.hpp"
 #include "device/counters.hpp"
 #include "device/event_watch.hpp"
 #include "device/free_watchers.hpp"
@@ -23,6 +24,7 @@
 #include "device/pin_count.hpp"
 #include "device/selector.hpp"
 #include "device/suballocator.hpp"
+#include "hl/synapse.hpp"
 #include "hl/thunk.hpp"
 
 namespace gaudi::device {
@@ -35,7 +37,7 @@ struct device_attributes {
   int index = -1;      ///< as FI_GAUDI_DEVICE takes it; -1 when not known
   std::uint32_t module_id = 0;
   bool simulated = false;
-  bool owned = false;          ///< opened here; false: adopted from the application
+  bool owned = false;          ///< opened here; false: the application's, or its Synapse's
   std::uint64_t hbm_size = 0;  ///< bytes for user allocations
 };
 
@@ -55,17 +57,25 @@ class device : public std::enable_shared_from_this<device> {
   static constexpr std::chrono::milliseconds default_reset_timeout{15000};
 
   /// Opens a device for this process alone, or gives the one that the process has open already if
-  /// `which` names it. After one warning that names the device and the remedy: -FI_EBUSY another
-  /// process has it; -FI_EAGAIN still in reset after `reset_timeout`; -FI_ENODEV no such device;
-  /// -FI_EOPNOTSUPP a generation not driven by this provider; or the driver's error.
+  /// `which` names it: by this class, or by a descriptor of the application's (open_files.hpp),
+  /// which is duplicated; without a name that is the first choice. After one warning that names the
+  /// device and the remedy: -FI_EBUSY another process has it; -FI_EAGAIN still in reset after
+  /// `reset_timeout`; -FI_ENODEV no such device; -FI_EINVAL no Gaudi that is known here; or the
+  /// driver's error.
   static base::result<std::shared_ptr<device>> open(
       std::shared_ptr<const hl::thunk> thunk, const selector& which,
       std::chrono::milliseconds reset_timeout = default_reset_timeout);
 
   /// Uses a device that the application opened. `fd` stays the application's and must stay open
-  /// while the device lives. -FI_EINVAL: not a Gaudi's descriptor; -FI_EOPNOTSUPP as for open.
+  /// while the device lives. -FI_EINVAL: not a Gaudi's descriptor.
   static base::result<std::shared_ptr<device>> adopt(std::shared_ptr<const hl::thunk> thunk,
                                                      int fd);
+
+  /// Uses the device that Synapse has in this process, by a duplicate of its descriptor, with its
+  /// pool of device memory as one adopted range. -FI_ENODEV after one warning: the application has
+  /// acquired none yet; errors of adopt().
+  static base::result<std::shared_ptr<device>> borrow(std::shared_ptr<const hl::thunk> thunk,
+                                                      std::shared_ptr<const hl::synapse> synapse);
 
   /// How many Gaudis the machine has, found by their control nodes, so that none is opened
   /// exclusively.
@@ -80,6 +90,21 @@ class device : public std::enable_shared_from_this<device> {
   [[nodiscard]] const generation_traits& generation() const noexcept { return generation_; }
   [[nodiscard]] const hl::thunk& thunk() const noexcept { return *thunk_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+  /// True for the first caller only: who says, once, that this device does not copy.
+  [[nodiscard]] bool tell_no_copies() noexcept { return !told_no_copies_.exchange(true); }
+  /// Where the device is Synapse's, that: its engines are not to be given commands behind its back.
+  /// Else null.
+  [[nodiscard]] const hl::synapse* synapse() const noexcept { return synapse_.get(); }
+
+  /// Of a borrowed device that nobody uses for now: lets go of what would keep Synapse from
+  /// releasing it. Until wake() only what was known of it is told. Nothing for others.
+  void rest() noexcept;
+  /// Takes it up again, be it acquired anew. False: it is another one, has another pool or is not
+  /// acquired, and this object is lost; or it was lost before.
+  bool wake() noexcept;
+  /// Of a borrowed device that is lost: its pool is no reason to keep it, unless some of it is
+  /// pinned.
+  void forget_pool() noexcept;
 
   /// 0, or why the device is lost, for good: -FI_EIO it was reset or hangs; -FI_ENODEV it is gone.
   /// One load.
@@ -100,12 +125,12 @@ class device : public std::enable_shared_from_this<device> {
   /// What was done with it, also by those who have it: engines and endpoints add to these.
   [[nodiscard]] counters& counted() noexcept { return counters_; }
 
-  /// Bytes of HBM that allocate() could still give, in the whole (one ioctl).
+  /// Bytes of HBM that allocate(), or Synapse, could still give, in the whole (one ioctl).
   [[nodiscard]] base::result<std::uint64_t> hbm_free() const;
 
   /// `len` bytes (> 0), aligned to 4 KiB, contents undefined. -FI_EINVAL: zero; -FI_ENOMEM: HBM
-  /// is full; -FI_EOPNOTSUPP: an adopted Gaudi1, whose HBM is the application's to manage; or
-  /// lost().
+  /// is full; -FI_EOPNOTSUPP: an adopted Gaudi1, whose HBM is the application's to manage,
+  /// or a borrowed device, whose HBM is Synapse's; or lost().
   base::result<std::uint64_t> allocate(std::uint64_t len);
   /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed. Watchers are
   /// told before the memory can be anybody else's.
@@ -131,6 +156,8 @@ class device : public std::enable_shared_from_this<device> {
   /// lives: what a memory region holds. Errors of find(): -FI_ENOENT also when it is just being
   /// freed; or lost().
   base::result<allocation_pin> pin(std::uint64_t addr, std::uint64_t len = 1);
+  /// The same for who keeps the device for longer than the pin anyway: the pin does not.
+  base::result<allocation_pin> pin_alone(std::uint64_t addr, std::uint64_t len);
 
   /// Whom to tell of each allocation and range that goes, until unwatch(). The watcher keeps the
   /// device for that long. Throws std::bad_alloc.
@@ -161,12 +188,15 @@ class device : public std::enable_shared_from_this<device> {
   struct passkey {};
 
   // The caller holds mutex_ in all of these.
+  base::error no_allocator(const char* why);
   base::result<void> grow(std::uint64_t len);
   base::result<std::uint64_t> allocate_block(std::uint64_t len);
   base::result<dmabuf> export_mapping(std::uint64_t addr, std::uint64_t len);
+  base::result<mapping> take(std::uint64_t len);
   base::result<mapping> take_physical(std::uint64_t len);
   base::result<void> add_region(base::result<mapping> got);
   base::result<void> publish(location added);
+  base::result<void> make_known(const location& added, mapping whole);
   base::result<std::uint64_t> close_to_pins(std::uint64_t addr, bool adopted) noexcept;
   void forget(std::uint64_t addr) noexcept;
   regions::iterator smallest_empty_region() noexcept;
@@ -180,19 +210,25 @@ class device : public std::enable_shared_from_this<device> {
 
   pin_count& spare_pins();
   // The caller does not hold it.
+  base::result<void> adopt_pool(const hl::synapse::pool& pool);
+  [[nodiscard]] bool is_still_there() const;
   void abandon_memory() noexcept;
   base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept;
 
  public:
   /// For open and adopt, the only makers.
   device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd,
-         const generation_traits& traits, device_attributes facts, const hl::hw_info& info);
+         std::shared_ptr<const hl::synapse> synapse, const generation_traits& traits,
+         device_attributes facts, const hl::hw_info& info);
 
  private:
   static base::result<std::shared_ptr<device>> make(std::shared_ptr<const hl::thunk> thunk,
-                                                    hl::device_fd fd);
+                                                    hl::device_fd fd,
+                                                    std::shared_ptr<const hl::synapse> synapse);
+  void follow_application();
 
   const std::shared_ptr<const hl::thunk> thunk_;
+  const std::shared_ptr<const hl::synapse> synapse_;
   const hl::device_fd fd_;  // before the mappings: they end first
   const generation_traits& generation_;
   const device_attributes attributes_;
@@ -202,6 +238,7 @@ class device : public std::enable_shared_from_this<device> {
   free_watchers watchers_;
   loss_watchers loss_watchers_;
   std::atomic<int> lost_{0};
+  std::atomic<bool> told_no_copies_{false};
   counters counters_;
 
   mutable std::mutex mutex_;                            // guards all below but reading map_
@@ -213,17 +250,23 @@ class device : public std::enable_shared_from_this<device> {
   std::deque<pin_count> pins_;               // of each record, and spare ones
   pin_count* spare_pins_ = nullptr;
   address_map map_;
+  hl::synapse::pool
+      pool_{};  // Synapse's, where the device is borrowed; empty: not known (any more)
+  bool resting_ = false;
   bool warned_no_export_ = false;
   bool warned_no_allocator_ = false;
 
-  std::unique_ptr<event_watch> events_;  // last: its thread uses all of the above
+  // Last: other threads use all of the above through them.
+  std::unique_ptr<event_watch> events_;
+  std::once_flag followed_;
+  std::unique_ptr<app_mappings> application_;
 };
 
 /// Holds an allocation: while it lives, free and release_range say -FI_EBUSY. Also holds the
-/// device.
+/// device, but for device::pin_alone.
 class allocation_pin {
  public:
-  allocation_pin(allocation_pin&&) noexcept = default;
+  allocation_pin(allocation_pin&& other) noexcept;
   allocation_pin& operator=(allocation_pin&& other) noexcept;
   ~allocation_pin();
 
@@ -235,8 +278,8 @@ class allocation_pin {
   allocation_pin(std::shared_ptr<device> owner, const location& where)
       : owner_(std::move(owner)), where_(where) {}
 
-  std::shared_ptr<device> owner_;  // null when moved from
-  location where_;
+  std::shared_ptr<device> owner_;
+  location where_;  // without pins when moved from
 };
 
 }  // namespace gaudi::device

@@ -13,10 +13,15 @@ namespace gaudi::device {
 struct generation_traits {
   int number;        ///< 1, 2 or 3: enum fi_gaudi_generation
   const char* name;  ///< "Gaudi2"
-  bool supported;    ///< this provider can drive it
   /// Device memory has no MMU: addresses are physical, and whoever opened the device manages all of
   /// it. They may be host addresses as well.
   bool physical_addresses;
+  /// Bytes taken from the driver at a time, or as much as is left: few dma-bufs, each with many
+  /// allocations in it. At least a page, 0: just that.
+  std::uint64_t region;
+  /// Its queues copy for applications (device API reference 5.4). Those of a Gaudi3 do not: all
+  /// that follows is without meaning then.
+  bool copies;
   bool kernel_commands;       ///< the queues take command buffers of the driver's only
   std::uint32_t lin_dma_ctl;  ///< control word of a plain copy
   /// Hardware queues for copies by direction, taken in turn so that independent copies overlap.

@@ -15,10 +15,11 @@ using base::error;
 using base::result;
 
 mapping::mapping(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t handle,
-                 std::uint64_t base, std::uint64_t len, bool physical)
+                 std::uint64_t va, std::uint64_t base, std::uint64_t len, bool physical)
     : thunk_(std::move(thunk)),
       fd_(fd),
       handle_(handle),
+      va_(va),
       base_(base),
       len_(len),
       physical_(physical) {}
@@ -27,6 +28,7 @@ mapping::mapping(mapping&& other) noexcept
     : thunk_(std::move(other.thunk_)),
       fd_(other.fd_),
       handle_(std::exchange(other.handle_, 0)),
+      va_(other.va_),
       base_(other.base_),
       len_(other.len_),
       physical_(other.physical_),
@@ -56,18 +58,23 @@ result<mapping> mapping::allocate(std::shared_ptr<const hl::thunk> thunk, int fd
       GAUDI_WARN(MR, "cannot free unmapped device memory: %s\n", fi_strerror(-rc.code()));
     return va.failure();
   }
-  return mapping(std::move(thunk), fd, *handle, *va, size, false);
+  return mapping(std::move(thunk), fd, *handle, *va, *va, size, false);
 }
 
 mapping mapping::borrow(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
                         std::uint64_t len, bool physical) {
-  return {std::move(thunk), fd, 0, base, len, physical};
+  return {std::move(thunk), fd, 0, base, base, len, physical};
+}
+
+mapping mapping::borrow_part(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t va,
+                             std::uint64_t base, std::uint64_t len) {
+  return {std::move(thunk), fd, 0, va, base, len, false};
 }
 
 result<base::scoped_fd> mapping::export_dmabuf() {
   if (!dmabuf_) {
     const auto exported = physical_ ? thunk_->export_physical(fd_, base_, len_)
-                                    : thunk_->export_dmabuf(fd_, base_, len_, 0);
+                                    : thunk_->export_dmabuf(fd_, va_, len_, base_ - va_);
     if (!exported) return exported.failure();
     dmabuf_.reset(*exported);
   }

@@ -23,6 +23,11 @@ class mapping {
   static mapping borrow(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
                         std::uint64_t len, bool physical);
 
+  /// Likewise a part of the application's mapping that begins at `va`: what is exported is that
+  /// part.
+  static mapping borrow_part(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t va,
+                             std::uint64_t base, std::uint64_t len);
+
   mapping(mapping&& other) noexcept;
   mapping& operator=(mapping&&) = delete;
   /// Releases whatever is left, in the driver's order: dma-buf, mapping, allocation.
@@ -44,12 +49,13 @@ class mapping {
   void abandon() noexcept;
 
  private:
-  mapping(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t handle, std::uint64_t base,
-          std::uint64_t len, bool physical);
+  mapping(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t handle, std::uint64_t va,
+          std::uint64_t base, std::uint64_t len, bool physical);
 
   std::shared_ptr<const hl::thunk> thunk_;
   int fd_;
   std::uint64_t handle_;  // 0: nothing to undo
+  std::uint64_t va_;      // that the driver gave; base_, but in a part of a mapping
   std::uint64_t base_;
   std::uint64_t len_;
   bool physical_;

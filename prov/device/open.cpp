@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/log.hpp"
 #include "device/device.hpp"
+#include "device/open_files.hpp"
 #include "device/sysfs.hpp"
 #include "hl/or_no_memory.hpp"
 
@@ -80,6 +84,18 @@ struct bus_id_lookup {
   }
 };
 
+/// What the application has opened, and the driver would let nobody open again. Empty: any that is
+/// not known here. The caller holds the registry's mutex.
+std::optional<open_file> file_of_application(const hl::thunk& thunk, const std::string& bus_id) {
+  for (open_file& one : gaudis_open_here(thunk, machine(thunk))) {
+    const bool is_wanted = bus_id.empty() ? !opened().devices.contains(one.bus_id) ||
+                                                opened().devices.at(one.bus_id).expired()
+                                          : one.bus_id == bus_id;
+    if (is_wanted) return std::move(one);
+  }
+  return {};
+}
+
 /// open(2) says EAGAIN while the device is in reset, and the library does not try again.
 result<int> open_when_ready(const hl::thunk& thunk, const std::string& bus_id,
                             milliseconds timeout) {
@@ -140,13 +156,6 @@ error refuse(const std::string& which, int code, milliseconds timeout) {
   }
 }
 
-std::string bus_id_of_fd(const hl::thunk& thunk, int fd) {
-  const auto names = machine(thunk);
-  if (auto id = names ? names->bus_id_of_fd(fd) : std::nullopt) return *id;
-  auto id = thunk.bus_id(fd);
-  return id ? *std::move(id) : "(PCI address unknown)";
-}
-
 int index_of(const hl::thunk& thunk, const std::string& bus_id) {
   const auto names = machine(thunk);
   if (const auto index = names ? names->index_of_bus_id(bus_id) : std::nullopt) return *index;
@@ -154,9 +163,8 @@ int index_of(const hl::thunk& thunk, const std::string& bus_id) {
   return index ? *index : -1;
 }
 
-/// Refuses the generations that are recognised but not driven.
-result<const generation_traits*> drivable(const hl::thunk& thunk, int fd,
-                                          const std::string& bus_id) {
+result<const generation_traits*> recognise(const hl::thunk& thunk, int fd,
+                                           const std::string& bus_id) {
   const auto id = thunk.device_id(fd);
   const generation_traits* traits = id ? generation_of(*id) : nullptr;
   if (traits == nullptr) {
@@ -164,21 +172,34 @@ result<const generation_traits*> drivable(const hl::thunk& thunk, int fd,
                id ? *id : 0);
     return error{-FI_EINVAL};
   }
-  if (!traits->supported) {
-    GAUDI_WARN(CORE,
-               "device %s is a %s, which this version cannot drive: choose a Gaudi2 or a Gaudi.\n",
-               bus_id.c_str(), traits->name);
-    return error{-FI_EOPNOTSUPP};
-  }
   return traits;
+}
+
+const char* whose(const hl::synapse* synapse) noexcept {
+  return synapse ? "Synapse's" : "the application's";
+}
+
+/// That the descriptor is of, or null.
+std::shared_ptr<const hl::synapse> synapse_with(int fd) {
+  auto used = hl::synapse::find();
+  const auto held = used ? (*used)->device_fd() : result<int>(used.failure());
+  return held && *held == fd ? *std::move(used) : nullptr;
 }
 
 }  // namespace
 
+std::string bus_id_of_fd(const hl::thunk& thunk, int fd) {
+  const auto names = machine(thunk);
+  if (auto id = names ? names->bus_id_of_fd(fd) : std::nullopt) return *id;
+  auto id = thunk.bus_id(fd);
+  return id ? *std::move(id) : "(PCI address unknown)";
+}
+
 result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> thunk,
-                                             hl::device_fd fd) {
+                                             hl::device_fd fd,
+                                             std::shared_ptr<const hl::synapse> synapse) {
   const std::string bus_id = bus_id_of_fd(*thunk, fd.get());
-  const auto traits = drivable(*thunk, fd.get(), bus_id);
+  const auto traits = recognise(*thunk, fd.get(), bus_id);
   if (!traits) return traits.failure();
   const auto info = thunk->hardware(fd.get());
   if (!info) return refuse("device " + bus_id, info.code(), {});
@@ -192,9 +213,9 @@ result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> th
                           .hbm_size = info->dram_size};
   GAUDI_INFO(CORE, "using %s at %s, %llu MiB of HBM, %s\n", facts.name.c_str(), bus_id.c_str(),
              static_cast<unsigned long long>(facts.hbm_size >> 20),
-             facts.owned ? "opened here" : "the application's");
-  auto made = std::make_shared<device>(passkey{}, std::move(thunk), std::move(fd), **traits,
-                                       std::move(facts), *info);
+             facts.owned ? "opened here" : whose(synapse.get()));
+  auto made = std::make_shared<device>(passkey{}, std::move(thunk), std::move(fd),
+                                       std::move(synapse), **traits, std::move(facts), *info);
   opened().devices[bus_id] = made;
   return made;
 }
@@ -202,22 +223,65 @@ result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> th
 result<std::shared_ptr<device>> device::open(std::shared_ptr<const hl::thunk> thunk,
                                              const selector& which, milliseconds reset_timeout) {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
-    const std::lock_guard lock(opened().mutex);
-    const auto bus_id = std::visit(bus_id_lookup{*thunk}, which.choice);
-    if (!bus_id) return refuse(which.describe(), bus_id.code(), reset_timeout);
-    if (auto known = opened().find(*bus_id)) return known;
-    const auto fd = open_when_ready(*thunk, *bus_id, reset_timeout);
-    if (!fd) return refuse(which.describe(), fd.code(), reset_timeout);
-    return make(thunk, hl::device_fd::owned(thunk, *fd));
+    auto found = [&]() -> result<std::shared_ptr<device>> {
+      const std::lock_guard lock(opened().mutex);
+      const auto bus_id = std::visit(bus_id_lookup{*thunk}, which.choice);
+      if (!bus_id) return refuse(which.describe(), bus_id.code(), reset_timeout);
+      if (auto known = opened().find(*bus_id)) return known;
+      if (auto file = file_of_application(*thunk, *bus_id))
+        return make(thunk, hl::device_fd::duplicate(std::move(file->fd)), nullptr);
+      const auto fd = open_when_ready(*thunk, *bus_id, reset_timeout);
+      if (!fd) return refuse(which.describe(), fd.code(), reset_timeout);
+      return make(thunk, hl::device_fd::owned(thunk, *fd), nullptr);
+    }();
+    if (found) (*found)->follow_application();
+    return found;
   });
 }
 
 result<std::shared_ptr<device>> device::adopt(std::shared_ptr<const hl::thunk> thunk, int fd) {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
-    const std::lock_guard lock(opened().mutex);
-    if (auto known = opened().find(bus_id_of_fd(*thunk, fd))) return known;
-    return make(thunk, hl::device_fd::borrowed(fd));
+    auto found = [&]() -> result<std::shared_ptr<device>> {
+      const std::lock_guard lock(opened().mutex);
+      if (auto known = opened().find(bus_id_of_fd(*thunk, fd))) return known;
+      return make(thunk, hl::device_fd::borrowed(fd), synapse_with(fd));
+    }();
+    if (found) (*found)->follow_application();
+    return found;
   });
+}
+
+result<std::shared_ptr<device>> device::borrow(std::shared_ptr<const hl::thunk> thunk,
+                                               std::shared_ptr<const hl::synapse> synapse) {
+  return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
+    const std::lock_guard lock(opened().mutex);
+    const auto held = synapse->device_fd();
+    if (!held) {
+      GAUDI_WARN(CORE,
+                 "this process uses libSynapse, which has no device yet: acquire one "
+                 "(synDeviceAcquire) before device memory is used.\n");
+      return held.failure();
+    }
+    if (auto known = opened().find(bus_id_of_fd(*thunk, *held))) return known;
+    const auto pool = synapse->global_pool(*held);
+    if (!pool) {
+      GAUDI_WARN(CORE, "SCAL tells nothing of the device that Synapse has in this process.\n");
+      return pool.failure();
+    }
+    base::scoped_fd own(::fcntl(*held, F_DUPFD_CLOEXEC, 0));
+    if (!own) return error{-errno};
+    auto made =
+        make(std::move(thunk), hl::device_fd::duplicate(std::move(own)), std::move(synapse));
+    if (!made) return made;
+    if (const auto rc = (*made)->adopt_pool(*pool); !rc) return rc.failure();
+    return made;
+  });
+}
+
+// Once, and without a lock: what is mapped already is told at once.
+void device::follow_application() {
+  if (attributes_.owned) return;
+  std::call_once(followed_, [this] { application_ = app_mappings::follow(*this); });
 }
 
 result<unsigned> device::count(const hl::thunk& thunk) {

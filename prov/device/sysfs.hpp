@@ -5,6 +5,10 @@
 #include <optional>
 #include <string>
 
+namespace gaudi::hl {
+class thunk;
+}  // namespace gaudi::hl
+
 namespace gaudi::device {
 
 /// PCI addresses of Gaudis as the kernel names them. Asked before libhl-thunk, whose own lookup
@@ -28,5 +32,9 @@ class sysfs {
 
   std::string root_;
 };
+
+/// The PCI address of an open device, by what is surest: the kernel's names for a real one, else
+/// the library's. A text in parentheses where it is not known.
+std::string bus_id_of_fd(const hl::thunk& thunk, int fd);
 
 }  // namespace gaudi::device

@@ -141,16 +141,45 @@ result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) 
   const std::shared_ptr<device> before = places_[number].opened;
   if (before && before->lost() == 0) return before;
   if (before) {
+    before->forget_pool();
     if (const int gone = keeps_lost(*before); gone != 0) return error{gone};
-    if (!before->attributes().owned) return error{before->lost()};
+    if (!before->attributes().owned && !before->synapse()) return error{before->lost()};
   }
-  const auto loaded = library_locked(how.library);
-  if (!loaded) return loaded.failure();
-  const selector which = before ? again(places_[number].which, *before) : places_[number].which;
-  auto found = device::open(*loaded, which, how.reset_timeout);
+  auto found =
+      obtain(number, how, before ? again(places_[number].which, *before) : places_[number].which);
   if (!found) return found;
   before ? follow(*before, *found) : put(number, *found);
   return found;
+}
+
+result<std::shared_ptr<device>> table::obtain(unsigned number, const settings& how,
+                                              const selector& which) {
+  const auto loaded = library_locked(how.library);
+  if (!loaded) return loaded.failure();
+  auto synapse = hl::synapse::find();
+  if (!synapse && synapse.code() == -FI_ENOSYS)
+    return device::open(*loaded, which, how.reset_timeout);
+  if (!synapse) return synapse.failure();
+  if (number == 0) return device::borrow(*loaded, *std::move(synapse));
+  GAUDI_WARN(CORE,
+             "this process uses libSynapse, which has one device in a process: that is number 0, "
+             "and there is no number %u, whatever FI_GAUDI_DEVICE says.\n",
+             number);
+  return error{-FI_ENODEV};
+}
+
+void table::enter() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (users_++ != 0) return;
+  for (const place& one : places_)
+    if (one.opened) one.opened->wake();
+}
+
+void table::leave() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (--users_ != 0) return;
+  for (const place& one : places_)
+    if (one.opened) one.opened->rest();
 }
 
 std::shared_ptr<device> table::opened(unsigned number) const noexcept {

@@ -52,6 +52,8 @@ class table {
   /// A device by its number, opened if it is not yet, or if it is lost and nothing is left on it:
   /// while something is, and where it was adopted, device::lost(). Errors of count(), thunk::load
   /// and device::open; -FI_EINVAL: no such number; -FI_ENODEV: "all", but the machine has none.
+  /// In a process that uses Synapse none is opened: number 0 is the device that Synapse has, if it
+  /// has one (errors of hl::synapse::find and device::borrow), and -FI_ENODEV is for all others.
   base::result<std::shared_ptr<device>> at(unsigned number, const settings& how);
   /// The default device.
   base::result<std::shared_ptr<device>> current(const settings& how) { return at(0, how); }
@@ -64,6 +66,15 @@ class table {
   /// device::lost() of the one that it would follow, on which something is left; else errors of
   /// count() and device::adopt.
   base::result<unsigned> adopt(const settings& how, int fd);
+
+  /// While it lives, devices are used: without any, those that are Synapse's rest.
+  class user {
+   public:
+    user() { instance().enter(); }
+    ~user() { instance().leave(); }
+    user(const user&) = delete;
+    user& operator=(const user&) = delete;
+  };
 
   /// Whose memory an address is in.
   struct holder {
@@ -110,10 +121,15 @@ class table {
   base::result<std::shared_ptr<const hl::thunk>> library_locked(const std::string& path);
   base::result<void> list(const settings& how);
   base::result<std::vector<place>> places_of(const settings& how);
+  base::result<std::shared_ptr<device>> obtain(unsigned number, const settings& how,
+                                               const selector& which);
   void put(unsigned number, std::shared_ptr<device> found);
   void follow(const device& lost, const std::shared_ptr<device>& found);
   base::result<unsigned> place_for(const device& adopted);
   [[nodiscard]] bool is_open(const device& one) const noexcept;
+
+  void enter() noexcept;
+  void leave() noexcept;
 
   [[nodiscard]] holder find_among_several(std::uint64_t addr) const noexcept;
 
@@ -121,6 +137,7 @@ class table {
   std::shared_ptr<const hl::thunk> library_;
   int library_failure_ = 0;
   bool listed_ = false;
+  unsigned users_ = 0;
   std::vector<place> places_;                     // by number; a device named twice has two
   std::vector<std::shared_ptr<device>> retired_;  // lost ones, of which somebody may still know
 

@@ -44,6 +44,7 @@ class any_domain : public fid_domain {
   ~any_domain() = default;
 
  private:
+  const device::table::user uses_devices_;  // first: what follows has some
   std::atomic<unsigned> selected_{0};
   async_copies copies_;
   memory_pools pools_;

@@ -19,6 +19,8 @@ namespace gaudi::fi {
 /// (queues, counters, shared contexts, host memory regions) are the core's own objects.
 class connected_domain final : public any_domain {
  public:
+  connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
+                   std::unique_ptr<core::inner_domain> core, void* context) noexcept;
   /// The domain op of fid_fabric, for an info of FI_EP_MSG.
   static int open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept;
 
@@ -46,9 +48,6 @@ class connected_domain final : public any_domain {
   int close() noexcept;
 
  private:
-  connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
-                   std::unique_ptr<core::inner_domain> core, void* context) noexcept;
-
   const parentage parentage_;
   children::ref parent_;
   children children_;

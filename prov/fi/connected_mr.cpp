@@ -32,6 +32,13 @@ int bind_region(fid_t, fid_t other, std::uint64_t) noexcept {
 }
 fi_ops fid_ops = region_ops(close_region, bind_region);
 
+fid_mr* known_to_core(std::unique_ptr<device_mr> mr) noexcept {
+  const reg::region& r = mr->region;
+  mr->mem_desc = r.transfers->descriptor();
+  mr->key = r.by_key ? r.by_key->key() : r.transfers->key();
+  return mr.release();
+}
+
 int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   if (!d.hmem()) {
     GAUDI_WARN(MR, "Gaudi memory cannot be registered in a domain opened without FI_HMEM\n");
@@ -47,18 +54,25 @@ int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
     r.leave_core();
     return ret;
   }
-  mr->mem_desc = r.transfers->descriptor();
-  mr->key = r.by_key ? r.by_key->key() : r.transfers->key();
-  *out = mr.release();
+  *out = known_to_core(std::move(mr));
   return 0;
 }
 
-// The caller's own dma-buf is for the core alone: it has a descriptor for it.
-int register_dmabuf(connected_domain& d, const fi_mr_attr& attr, std::uint64_t flags,
-                    fid_mr** out) {
-  fi_mr_attr plain = attr;
-  plain.iface = FI_HMEM_SYSTEM;
-  return d.core()->mr->regattr(&d.core()->fid, &plain, flags, out);
+// What counts is the file: whatever device it is of, and whether the provider knows that or not.
+int register_dmabuf(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
+  const auto part = attr.mr_iov ? part_of_dmabuf(attr) : core::dmabuf_range{};
+  if (attr.iov_count != 1 || part.length == 0) return -FI_EINVAL;
+  auto mr = std::make_unique<device_mr>(d, attr.context, fid_ops);
+  reg::region& r = mr->region;
+  mr->cover({reinterpret_cast<void*>(part.base_addr + part.offset), part.length}, attr.access);
+  r.virtual_address = true;
+  const std::lock_guard hold(d.dmabufs_mutex());
+  if (const int ret = attach_foreign(d.dmabufs(), r, part, true)) {
+    r.leave_core();
+    return ret;
+  }
+  *out = known_to_core(std::move(mr));
+  return 0;
 }
 
 int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
@@ -66,8 +80,7 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
     if (!attr || !out) return -FI_EINVAL;
     connected_domain& d = connected_domain::of(f);
     if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
-    const bool device = d.hmem() && attr->iface == FI_HMEM_SYNAPSEAI;
-    if (device && (flags & from_dmabuf)) return register_dmabuf(d, *attr, flags, out);
+    if (flags & from_dmabuf) return register_dmabuf(d, *attr, out);
     if (attr->iface == FI_HMEM_SYNAPSEAI) return register_device(d, *attr, out);
     return d.core()->mr->regattr(&d.core()->fid, attr, flags, out);
   });

@@ -8,6 +8,7 @@
 #include "base/params.hpp"
 #include "device/table.hpp"
 #include "fi/any_domain.hpp"
+#include "hl/synapse.hpp"
 
 namespace gaudi::fi {
 namespace {
@@ -19,14 +20,21 @@ std::uint64_t transfer_access(std::uint64_t access) {
          (access & FI_RECV ? FI_REMOTE_WRITE : 0);
 }
 
-// Lets the NIC at it where it can; else the data is staged.
-int attach_core(reg::dmabuf_registrar& dmabufs, reg::region& r) {
-  r.transfer_access = transfer_access(r.access);
-  auto own = dmabufs.obtain(*r.owner, r.pin->where(), r.transfer_access);
+// Where there is no device of ours to do so, it is our NIC that reads what is injected.
+std::uint64_t transfer_access_of_foreign(std::uint64_t access) {
+  return transfer_access(access) | (access & FI_WRITE ? FI_REMOTE_READ : 0);
+}
+
+// Lets the NIC at it where it can; else the data is staged. `obtain` gives the registration for an
+// access.
+template <class Obtain>
+int attach_core(reg::region& r, std::uint64_t transfer_access, Obtain&& obtain) {
+  r.transfer_access = transfer_access;
+  auto own = obtain(r.transfer_access);
   if (!own) return own.code();
   r.transfers = *std::move(own);
   if (r.remote_access() == 0 || r.key_names_transfers()) return 0;
-  auto named = dmabufs.obtain(*r.owner, r.pin->where(), r.remote_access());
+  auto named = obtain(r.remote_access());
   if (!named) return named.code();
   r.by_key = *std::move(named);
   return 0;
@@ -75,6 +83,41 @@ void warn_not_there(const reg::region& r, const device::device& on, int code) {
 
 }  // namespace
 
+// struct fi_mr_dmabuf of libfabric 1.20 and later, which takes the place of mr_iov.
+bool is_known_here(std::uint64_t address) {
+  auto& all = device::table::instance();
+  if (all.is_known(address)) return true;
+  return hl::synapse::find() && all.at(0, device_settings()) && all.is_known(address);
+}
+
+core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
+  struct given {
+    int fd;
+    std::uint64_t offset;
+    std::size_t len;
+    void* base_addr;
+  };
+  const auto& [fd, offset, len, base_addr] = *reinterpret_cast<const given*>(attr.mr_iov);
+  return {.fd = fd,
+          .offset = offset,
+          .length = len,
+          .base_addr = reinterpret_cast<std::uint64_t>(base_addr)};
+}
+
+int attach_foreign(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
+                   bool for_core_alone) {
+  // A free of our own must not meet what nobody uses.
+  const bool keep =
+      base::params::get().mr_cache_foreign && !device::table::instance().is_known(r.address);
+  r.foreign = true;
+  const std::uint64_t transfers =
+      for_core_alone ? r.remote_access() : transfer_access_of_foreign(r.access);
+  return attach_core(r, transfers, [&](std::uint64_t access) {
+    return dmabufs.obtain(part, access,
+                          keep ? reg::keeping::for_the_next : reg::keeping::while_used);
+  });
+}
+
 reg::cache_limits cache_limits() noexcept {
   const base::params& p = base::params::get();
   return {.count = p.mr_cache_max_count, .bytes = p.mr_cache_max_size};
@@ -93,7 +136,7 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<
 
 int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r,
                   std::shared_ptr<device::device> on) {
-  auto pin = on->pin(r.address, r.length);
+  auto pin = on->pin_alone(r.address, r.length);
   if (const int gone = on->lost(); gone != 0) return gone;
   if (!pin) {
     warn_not_there(r, *on, pin.code());
@@ -101,7 +144,9 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r,
   }
   r.pin.emplace(*std::move(pin));
   r.owner = std::move(on);
-  return attach_core(dmabufs, r);
+  return attach_core(r, transfer_access(r.access), [&](std::uint64_t access) {
+    return dmabufs.obtain(*r.owner, r.pin->where(), access);
+  });
 }
 
 }  // namespace gaudi::fi

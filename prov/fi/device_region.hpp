@@ -11,6 +11,19 @@ namespace gaudi::fi {
 /// A bit of fi_mr_regattr's flags that libfabric 1.17 does not name yet: FI_MR_DMABUF, since 1.20.
 inline constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;
 
+/// The part of a dma-buf that fi_mr_attr names where from_dmabuf is set.
+core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept;
+
+/// Whether the address is of memory that the provider knows. Synapse's is known from when its
+/// device is first used here, which may be by this call.
+bool is_known_here(std::uint64_t address);
+
+/// Fills a region of a dma-buf's memory that the provider does not know, whose address, length and
+/// access are set. `for_core_alone`: nothing but the core's own operations use it. Warns of what it
+/// refuses. 0 or an error. The caller holds the registrar's lock.
+int attach_foreign(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
+                   bool for_core_alone);
+
 /// As FI_GAUDI_MR_CACHE_MAX_COUNT and _SIZE have them.
 reg::cache_limits cache_limits() noexcept;
 

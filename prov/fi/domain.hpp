@@ -15,6 +15,7 @@
 #include "device/losses.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
+#include "fi/memory_region.hpp"
 #include "fi/parentage.hpp"
 #include "fi/progress_thread.hpp"
 #include "proto/path_counters.hpp"
@@ -62,6 +63,7 @@ class domain final : public any_domain {
   }
 
   // Under the lock.
+  memory_region_pool& regions() noexcept { return regions_; }
   reg::key_table& keys() noexcept { return keys_; }
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
   reg::nic_loop& loop() noexcept { return loop_; }
@@ -118,6 +120,7 @@ class domain final : public any_domain {
   const bool counts_targets_;
   std::optional<base::event_set> core_events_;
   std::optional<device::losses::bell> losses_;  // in core_events_
+  memory_region_pool regions_;
   reg::key_table keys_;
   reg::dmabuf_registrar dmabufs_;
   reg::nic_loop loop_;

@@ -13,28 +13,26 @@
 #include "fi/device_region.hpp"
 #include "fi/domain.hpp"
 #include "fi/guard.hpp"
-#include "fi/region_fid.hpp"
+#include "fi/memory_region.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::fi {
 namespace {
 
-struct memory_region final : region_fid<domain> {
-  memory_region(domain& d, void* user_context) noexcept;
-
-  std::vector<children::ref> counter_holds;
-};
-
 int close_region(fid_t f) noexcept {
-  auto* const region = static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f));
-  if (region->parent.belongs_to_parent()) return 0;
-  std::unique_ptr<memory_region> self(region);
-  const base::scoped_domain_lock hold(self->parent.lock());
+  auto& self = *static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f));
+  domain& d = self.parent;
+  if (d.belongs_to_parent()) return 0;
+  // What must not go under the lock: the domain's last child, which lets it close, and the device.
+  const children::ref hold = std::move(self.hold);
+  std::shared_ptr<device::device> owner;
+  const base::scoped_domain_lock lock(d.lock());
   // A peer may be in the middle of reading or writing it.
-  for (proto::endpoint* e : self->parent.endpoints()) e->let_go_of(self->region);
-  self->parent.keys().remove(self->region);
+  for (proto::endpoint* e : d.endpoints()) e->let_go_of(self.region);
+  owner = std::move(self.region.owner);
+  d.keys().remove(self.region);
   // Deregistration is a call of the core's, so it belongs under the lock.
-  self->region.leave_core();
+  d.regions().destroy(&self);
   return 0;
 }
 
@@ -63,11 +61,6 @@ int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 }
 fi_ops fid_ops = region_ops(close_region, bind_region);
 
-memory_region::memory_region(domain& d, void* user_context) noexcept
-    : region_fid(d, user_context, fid_ops) {
-  mem_desc = &region;
-}
-
 int attach_host(domain& d, reg::region& r) {
   if (device::table::instance().is_surely_device(r.address)) {
     GAUDI_WARN(MR,
@@ -92,12 +85,18 @@ struct wish {
   std::uint64_t access;
   std::uint64_t key;
   fi_hmem_iface iface;
-  std::optional<int> device;  // its number, where the caller said it
+  std::optional<int> device;                  // its number, where the caller said it
+  std::optional<core::dmabuf_range> foreign;  // memory that is not known here
   void* context;
 };
 
+int attach(domain& d, const wish& w, reg::region& r) {
+  if (w.foreign) return attach_foreign(d.dmabufs(), r, *w.foreign, false);
+  return w.iface == FI_HMEM_SYNAPSEAI ? attach_device(d.dmabufs(), r, w.device) : attach_host(d, r);
+}
+
 int register_range(domain& d, const wish& w, fid_mr** out) {
-  const auto& [range, access, key, iface, device, context] = w;
+  const auto& [range, access, key, iface, device, foreign, context] = w;
   if (range.iov_len == 0) {
     GAUDI_WARN(MR, "a memory region of length 0 was refused\n");
     return -FI_EINVAL;
@@ -109,56 +108,50 @@ int register_range(domain& d, const wish& w, fid_mr** out) {
     return -FI_ENOSYS;
   }
   if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
-  auto mr = std::make_unique<memory_region>(d, context);
-  reg::region& r = mr->region;
-  mr->cover(range, access);
-  r.virtual_address = d.virtual_address();
-
   const base::scoped_domain_lock hold(d.lock());
-  if (const int ret =
-          iface == FI_HMEM_SYNAPSEAI ? attach_device(d.dmabufs(), r, device) : attach_host(d, r)) {
-    r.leave_core();
-    return ret;
-  }
+  const auto destroy = [&](memory_region* r) { d.regions().destroy(r); };
+  std::unique_ptr<memory_region, decltype(destroy)> made(d.regions().create(d, context), destroy);
+  if (!made) return -FI_ENOMEM;
+  reg::region& r = made->region;
+  made->cover(range, access);
+  r.virtual_address = d.virtual_address();
+  if (const int ret = attach(d, w, r)) return ret;
   if (d.provider_keys()) {
     d.keys().add_chosen_here(r, d.counts_targets());
   } else if (const auto added = d.keys().add_requested(r, key); !added) {
-    r.leave_core();
     return added.code();
   }
-  mr->key = r.key;
-  *out = mr.release();
+  made->key = r.key;
+  *out = made.release();
   return 0;
 }
 
-// struct fi_mr_dmabuf of libfabric 1.20 and later, which takes the place of mr_iov.
-struct dmabuf_range {
-  int fd;
-  std::uint64_t offset;  // of the range in the dma-buf
-  std::size_t len;       // bytes
-  void* base_addr;       // of the dma-buf's first byte
-};
-
-// The caller's dma-buf names memory that this process can name itself: what counts is the address.
-// Memory of a device that somebody else opened has to be adopted first.
+// Memory that this process can name itself is what its address says, whatever the dma-buf. The
+// rest only the NIC reaches: the core has to take it, and its addresses must be such as no CPU has,
+// at this end and at the peer's.
 int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
-  const auto* buffer = reinterpret_cast<const dmabuf_range*>(attr.mr_iov);
-  const iovec range{static_cast<std::byte*>(buffer->base_addr) + buffer->offset, buffer->len};
-  const auto address = reinterpret_cast<std::uint64_t>(range.iov_base);
-  const bool names_device = attr.iface == FI_HMEM_SYNAPSEAI;
-  const bool is_said = names_device && device::may_be_device_address(address);  // a Gaudi1's
-  if (!is_said && !device::table::instance().is_surely_device(address)) {
+  const auto part = part_of_dmabuf(attr);
+  const std::uint64_t address = part.base_addr + part.offset;
+  wish w{.range = {reinterpret_cast<void*>(address), part.length},
+         .access = attr.access,
+         .key = attr.requested_key,
+         .iface = FI_HMEM_SYNAPSEAI,
+         .device = {},
+         .foreign = {},
+         .context = attr.context};
+  if (attr.iface == FI_HMEM_SYNAPSEAI) w.device = attr.device.synapseai;
+  const auto& all = device::table::instance();
+  const bool is_said = w.device && device::may_be_device_address(address);  // a Gaudi1's
+  if (device::is_device_address(address) && !is_known_here(address)) {
+    w.foreign = part;
+  } else if (!is_said && !all.is_surely_device(address)) {
     GAUDI_WARN(MR,
-               "a dma-buf (FI_MR_DMABUF) whose base_addr is %p cannot be registered: base_addr "
-               "must be the Gaudi address of its first byte\n",
-               buffer->base_addr);
+               "a dma-buf (FI_MR_DMABUF) whose base_addr is 0x%lx cannot be registered for "
+               "FI_EP_RDM: base_addr must be the Gaudi address of its first byte\n",
+               part.base_addr);
     return -FI_EOPNOTSUPP;
   }
-  return register_range(
-      d,
-      {range, attr.access, attr.requested_key, FI_HMEM_SYNAPSEAI,
-       names_device ? std::optional<int>(attr.device.synapseai) : std::nullopt, attr.context},
-      out);
+  return register_range(d, w, out);
 }
 
 int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
@@ -167,8 +160,13 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
     if (attr->iov_count != 1 || !attr->mr_iov) return -FI_EINVAL;
     if (flags & from_dmabuf) return register_dmabuf(domain::of(f), *attr, out);
     return register_range(domain::of(f),
-                          {*attr->mr_iov, attr->access, attr->requested_key, attr->iface,
-                           attr->device.synapseai, attr->context},
+                          {*attr->mr_iov,
+                           attr->access,
+                           attr->requested_key,
+                           attr->iface,
+                           attr->device.synapseai,
+                           {},
+                           attr->context},
                           out);
   });
 }
@@ -177,7 +175,7 @@ int regv(fid_t f, const iovec* iov, std::size_t count, std::uint64_t access, std
          std::uint64_t key, std::uint64_t, fid_mr** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || count != 1 || !iov || !out) return -FI_EINVAL;
-    return register_range(domain::of(f), {*iov, access, key, FI_HMEM_SYSTEM, {}, context}, out);
+    return register_range(domain::of(f), {*iov, access, key, FI_HMEM_SYSTEM, {}, {}, context}, out);
   });
 }
 
@@ -188,6 +186,11 @@ int reg_one(fid_t f, const void* buf, std::size_t len, std::uint64_t access, std
 }
 
 }  // namespace
+
+memory_region::memory_region(domain& d, void* user_context) noexcept
+    : region_fid(d, user_context, fid_ops) {
+  mem_desc = &region;
+}
 
 fi_ops_mr mr_ops{.size = sizeof(fi_ops_mr), .reg = reg_one, .regv = regv, .regattr = regattr};
 

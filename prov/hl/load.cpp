@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "hl/or_no_memory.hpp"
+#include "hl/resolver.hpp"
 #include "hl/thunk.hpp"
 
 namespace gaudi::hl {
@@ -23,27 +24,6 @@ void* open_first(const std::vector<std::string>& names, std::string& reason) {
   }
   return nullptr;
 }
-
-class resolver {
- public:
-  explicit resolver(void* library) : library_(library) {}
-
-  template <class Function>
-  void optional(Function*& slot, const char* name) {
-    slot = reinterpret_cast<Function*>(dlsym(library_, name));
-  }
-  template <class Function>
-  void required(Function*& slot, const char* name) {
-    optional(slot, name);
-    if (slot == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  /// The first required function that is not there, or null.
-  [[nodiscard]] const char* missing() const { return missing_; }
-
- private:
-  void* library_;
-  const char* missing_ = nullptr;
-};
 
 const char* resolve(void* library, functions& table) {
   resolver find(library);

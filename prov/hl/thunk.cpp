@@ -109,6 +109,7 @@ result<hw_info> thunk::hardware(int fd) const {
   return hw_info{.dram_base = field<std::uint64_t>(info.data(), 8),
                  .dram_size = field<std::uint64_t>(info.data(), 16),
                  .dram_page_size = field<std::uint64_t>(info.data(), 224),
+                 .alloc_page_size = field<std::uint64_t>(info.data(), 264),
                  .device_id = field<std::uint32_t>(info.data(), 32),
                  .module_id = field<std::uint32_t>(info.data(), 188)};
 }
@@ -220,9 +221,13 @@ result<std::uint64_t> thunk::take_events(int fd, int notifier) const {
 }
 
 bool device_fd::abandon() const noexcept {
-  if (!is_owned()) return true;
+  if (!is_owned() && !duplicate_) return true;
   const base::scoped_fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  return nothing && ::dup3(nothing.get(), fd_, O_CLOEXEC) == fd_;
+  return nothing && turn_to(nothing.get());
+}
+
+bool device_fd::turn_to(int other) const noexcept {
+  return ::dup3(other, fd_, O_CLOEXEC) == fd_;
 }
 
 }  // namespace gaudi::hl

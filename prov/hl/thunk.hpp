@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "base/scoped_fd.hpp"
 #include "hl/abi.hpp"
 
 namespace gaudi::hl {
@@ -55,6 +56,7 @@ struct hw_info {
   std::uint64_t dram_base = 0;
   std::uint64_t dram_size = 0;
   std::uint64_t dram_page_size = 0;
+  std::uint64_t alloc_page_size = 0;  ///< of an allocation; 0: an older driver, dram_page_size
   std::uint32_t device_id = 0;
   std::uint32_t module_id = 0;
 };
@@ -153,13 +155,18 @@ class thunk {
 };
 
 /// A device descriptor and how it ends: an owned one is closed through the library, a borrowed one
-/// (the application's) is left alone. Move-only.
+/// (the application's) is left alone, a duplicate of such a one is closed here. Move-only.
 class device_fd {
  public:
   static device_fd owned(std::shared_ptr<const thunk> library, int fd) {
     return {std::move(library), fd};
   }
   static device_fd borrowed(int fd) { return {nullptr, fd}; }
+  static device_fd duplicate(base::scoped_fd fd) {
+    device_fd made(nullptr, fd.get());
+    made.duplicate_ = std::move(fd);
+    return made;
+  }
   device_fd(device_fd&& other) noexcept = default;
   device_fd& operator=(device_fd&&) = delete;
   ~device_fd() {
@@ -167,16 +174,20 @@ class device_fd {
   }
 
   [[nodiscard]] int get() const noexcept { return fd_; }
-  /// Lets go of an owned device now: as far as the driver is concerned the descriptor is closed,
-  /// but its number stays taken, so that calls that come later fail and meet nobody else's file.
-  /// False: it could not be done.
+  /// Lets go of an owned device, or of a duplicate, now: as far as the driver is concerned the
+  /// descriptor is closed, but its number stays taken, so that calls that come later fail and meet
+  /// nobody else's file. False: it could not be done.
   [[nodiscard]] bool abandon() const noexcept;
+  /// Has a duplicate stand for another descriptor, under its own number. False: it could not be
+  /// done.
+  [[nodiscard]] bool turn_to(int other) const noexcept;
   [[nodiscard]] bool is_owned() const noexcept { return library_ != nullptr; }
 
  private:
   device_fd(std::shared_ptr<const thunk> library, int fd) : library_(std::move(library)), fd_(fd) {}
 
   std::shared_ptr<const thunk> library_;  // null when borrowed or moved from
+  base::scoped_fd duplicate_;             // fd_, where it is one
   int fd_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "base/log.hpp"
 #include "proto/endpoint.hpp"
+#include "proto/rts.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -259,7 +260,7 @@ void endpoint::arrived_grant(connection& c, buffer& b, std::size_t length) {
   }
   t->slots = !(g.head.flags & wire::direct);
   t->shared = g.head.flags & wire::shared;
-  if (t->shared && (!t->slots || !are_slots_of_peer(c, g))) return malformed(c, "grant");
+  if (t->shared && (!t->slots || !c.are_slots_of_peer(g))) return malformed(c, "grant");
   std::size_t room = 0;
   for (std::uint32_t i = 0; i < g.segment_count; ++i) {
     if (t->slots && g.segments[i].length == 0) return malformed(c, "grant");

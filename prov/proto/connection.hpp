@@ -17,6 +17,7 @@
 #include "proto/net_address.hpp"
 #include "proto/shared_slots.hpp"
 #include "proto/transfer.hpp"
+#include "proto/wire.hpp"
 #include "proto/work.hpp"
 
 namespace gaudi::proto {
@@ -53,6 +54,17 @@ class connection {
     return usable() && (data.return_is_due() || control.return_is_due());
   }
   [[nodiscard]] bool usable() const noexcept { return now == state::connected; }
+
+  /// Whether the other end is an endpoint of this process.
+  [[nodiscard]] bool is_here() const noexcept {
+    return link && link->reach() && link->reach()->is_this_process();
+  }
+  /// Where the peer may put data that is for a device here; null: nowhere.
+  [[nodiscard]] shared_slots* slots_to_us();
+  /// Whether the grant names slots that there are, and no more of them than they are long.
+  [[nodiscard]] bool are_slots_of_peer(const wire::grant_fields& g);
+  /// Whether the peer says that the kernel keeps our memory from it, and there is another way.
+  [[nodiscard]] bool is_kept_from_peer();
 
   peer* remote;
   state now;

@@ -28,17 +28,10 @@ base::result<copy::dma_engine*> endpoint::engine_for(device::device& on) {
 // here and now. b.copies tells how many are under way.
 int endpoint::copy_with_device(buffer& b, std::size_t at, const local_memory& memory,
                                std::size_t offset, std::size_t length, copy::direction dir) {
-  const bool to_device = dir == copy::direction::host_to_device;
   while (length) {
     const auto place = memory.at(offset);
     const std::size_t part = std::min(length, place.left());
-    if (!place.segment->on) {
-      if (to_device) {
-        std::memcpy(reinterpret_cast<void*>(place.address()), b.bytes + at, part);
-      } else {
-        std::memcpy(b.bytes + at, reinterpret_cast<const void*>(place.address()), part);
-      }
-    } else if (const int ret = start_copy(b, at, *place.segment->on, place.address(), part, dir)) {
+    if (const int ret = copy_part(b, at, place, part, dir)) {
       if (b.copies) wait_for_copies(b);
       return ret;
     }
@@ -47,6 +40,36 @@ int endpoint::copy_with_device(buffer& b, std::size_t at, const local_memory& me
     length -= part;
   }
   return 0;
+}
+
+int endpoint::copy_part(buffer& b, std::size_t at, const local_memory::place& place,
+                        std::size_t length, copy::direction dir) {
+  const local_segment& segment = *place.segment;
+  if (segment.on) return start_copy(b, at, *segment.on, place.address(), length, dir);
+  const bool to_device = dir == copy::direction::host_to_device;
+  if (!segment.is_host()) return copy_foreign(b, at, place, length, to_device);
+  if (to_device) {
+    std::memcpy(reinterpret_cast<void*>(place.address()), b.bytes + at, length);
+  } else {
+    std::memcpy(b.bytes + at, reinterpret_cast<const void*>(place.address()), length);
+  }
+  return 0;
+}
+
+// Memory that no device of ours has: the NIC reads it, or reads our buffer for it, here and now.
+int endpoint::copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
+                           std::size_t length, bool to_device) {
+  const core::inner_mr* const known =
+      place.segment->registered->core_for(to_device ? 0 : FI_REMOTE_READ);
+  // The core does not know what is shared with a peer.
+  if (!known || !how_.loop || b.shared) return -FI_EOPNOTSUPP;
+  std::byte* const here = b.bytes + at;
+  const std::uint64_t there = place.address();
+  const auto done = to_device
+                        ? how_.loop->read(reinterpret_cast<void*>(there), known->descriptor(),
+                                          length, reinterpret_cast<std::uint64_t>(here), b.key())
+                        : how_.loop->read(here, b.descriptor(), length, there, known->key());
+  return done.code();
 }
 
 int endpoint::start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
@@ -128,13 +151,13 @@ bool endpoint::copy_by_nic(transfer& t, const buffer& from, std::size_t at) {
     const auto place = t.memory.at(done);
     const std::size_t part = std::min(t.length - done, place.left());
     const std::byte* const bytes = from.bytes + at + done;
-    if (!place.segment->on) {
+    if (place.segment->is_host()) {
       std::memcpy(reinterpret_cast<void*>(place.address()), bytes, part);
     } else if (!how_.loop->read(reinterpret_cast<void*>(place.address()),
                                 place.segment->core_descriptor(), part,
                                 reinterpret_cast<std::uint64_t>(bytes), from.key())) {
       return false;
-    } else {
+    } else if (place.segment->on) {
       place.segment->on->counted().staged_bytes.add(part);
     }
     done += part;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <vector>
 
 #include "base/object_pool.hpp"
-#include "base/params.hpp"
 #include "base/slot_table.hpp"
 #include "copy/dma_engine.hpp"
 #include "core/inner_domain.hpp"
@@ -15,16 +13,15 @@
 #include "proto/address_vector.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
+#include "proto/endpoint_settings.hpp"
 #include "proto/given_dmabufs.hpp"
 #include "proto/operations.hpp"
 #include "proto/path_counters.hpp"
+#include "proto/pending_copies.hpp"
 #include "proto/receive.hpp"
 #include "proto/receive_context.hpp"
 #include "proto/transfer.hpp"
-#include "reg/import_cache.hpp"
 #include "reg/key_table.hpp"
-#include "reg/nic_loop.hpp"
-#include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
 
@@ -38,27 +35,7 @@ namespace gaudi::proto {
 /// Not thread safe: the caller holds the domain lock for every call.
 class endpoint final : private connection_observer, private address_vector::listener {
  public:
-  struct settings {
-    bool directed_receive = false;  // FI_DIRECTED_RECV
-    bool source_errors = false;     // FI_SOURCE_ERR
-    bool rma_order = false;         // FI_ORDER_RMA_*, FI_ORDER_SAW: as the core has them
-    bool provider_keys = false;     // keys without reg::key_table::software_bit are the core's own
-    std::size_t eager_size = 0;     // largest payload of one message
-    std::size_t staging_chunk = 0;
-    std::size_t staging_depth = 0;
-    std::size_t rx_buffers = 0;
-    std::size_t unexpected_limit = 0;
-    std::chrono::milliseconds copy_timeout = copy::default_patience;
-    base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
-    reg::nic_loop* loop =
-        nullptr;  // of the domain; null: devices get short messages by their engines
-    reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
-    bool ipc = false;                   // share memory with peers on this host
-    // With ipc: peers get the dma-bufs of device memory that our NIC does not reach, and theirs
-    // may.
-    bool passes_dmabufs = false;
-    reg::import_cache* imports = nullptr;  // of the domain; null: we take none of theirs
-  };
+  using settings = endpoint_settings;
 
   endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
   ~endpoint() override;
@@ -84,10 +61,7 @@ class endpoint final : private connection_observer, private address_vector::list
 
   /// Opens the core objects and listens. Before everything below; once, but for attempts that
   /// failed.
-  struct opening {
-    bool waitable = false;  // with file descriptors to sleep on, which cost the core some speed
-    bool any_port = false;  // not that of the info, which another endpoint of it has
-  };
+  using opening = endpoint_opening;
   base::result<void> enable(opening how);
   base::result<void> enable() { return enable({}); }
   [[nodiscard]] bool enabled() const noexcept { return core_queue_ != nullptr; }
@@ -187,15 +161,10 @@ class endpoint final : private connection_observer, private address_vector::list
                              std::uint64_t remote) const noexcept;
   int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length, std::uint64_t remote);
   void end_local_copies();
-  [[nodiscard]] static shared_slots* slots_to_us(connection& c);
-  [[nodiscard]] static bool is_here(const connection& c) noexcept;
-  static bool name_allocations(const local_memory& memory, wire::rts_fields& rts) noexcept;
   [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
                                          bool by_allocation,
                                          const local_memory& sink) const noexcept;
   [[nodiscard]] static bool is_kept_from_us(connection& c, const wire::rts_fields& source);
-  [[nodiscard]] static bool is_kept_from_peer(connection& c);
-  [[nodiscard]] static bool are_slots_of_peer(connection& c, const wire::grant_fields& g);
   static void release_staging(buffer& b, buffer_pool& pool) noexcept;
   [[nodiscard]] bool links_may_sleep() const noexcept;
 
@@ -281,10 +250,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void ask_to_write(connection& c, transfer& t);
   void grant_slots(transfer& t);
   void send_grant(connection& c, const transfer& t, wire::grant_fields& g, std::uint8_t flags);
-  static std::size_t rts_size(const wire::rts_fields& rts) noexcept;
   void start_waiting_grants();
-  static bool parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out,
-                        std::uint8_t flags);
 
   // mover.cpp
   enum class issue_result {
@@ -303,7 +269,6 @@ class endpoint final : private connection_observer, private address_vector::list
   [[nodiscard]] std::size_t chunk_length(const transfer& t) const noexcept;
   int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
-  static wire::segment remote_at(const transfer& t, std::size_t offset) noexcept;
   void piece_completed(direct_piece& piece, int error);
   void chunk_completed(buffer& b, int error);
   void chunk_copied(buffer& b);
@@ -316,6 +281,10 @@ class endpoint final : private connection_observer, private address_vector::list
   void piece_finished(transfer& t, std::size_t length, int error);
   int copy_with_device(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
                        std::size_t length, copy::direction dir);
+  int copy_part(buffer& b, std::size_t at, const local_memory::place& place, std::size_t length,
+                copy::direction dir);
+  int copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
+                   std::size_t length, bool to_device);
   int start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
                  std::size_t length, copy::direction dir);
   bool wait_for_a_copy(copy::dma_engine& engine);
@@ -407,11 +376,6 @@ class endpoint final : private connection_observer, private address_vector::list
   std::size_t unexpected_bytes_ = 0;
   std::size_t held_buffers_ = 0;
 
-  struct device_copy {
-    copy::dma_engine* engine;
-    copy::ticket ticket;
-    buffer* chunk;
-  };
   std::vector<device_copy> copies_;
   std::vector<std::shared_ptr<copy::dma_engine>> engines_;
   std::uint64_t losses_seen_ = device::losses::count();
@@ -426,11 +390,6 @@ class endpoint final : private connection_observer, private address_vector::list
   unsigned core_waits_ = 0;               // looks at links since the last one at the core
   std::vector<connection*> linked_;       // to peers on this host
   std::vector<std::uint32_t> doorbells_;  // connections whose peer has to be woken
-  struct local_copy {
-    work* done;
-    std::size_t length;
-    int error;  // positive FI_E*
-  };
   std::vector<local_copy> local_copies_;  // made, and not told yet
   given_dmabufs given_;
 

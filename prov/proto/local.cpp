@@ -144,52 +144,16 @@ bool endpoint::reaches(const transfer& t, std::uint64_t local,
          !device::may_be_device_address(remote);
 }
 
-// Where the peer may put data that is for a device here; null: nowhere.
-shared_slots* endpoint::slots_to_us(connection& c) {
-  if (!c.link) return nullptr;
-  if (!c.slots_in)
-    c.slots_in = std::make_unique<shared_slots>(c.link->slots_in(), c.link->slot_size());
-  return c.slots_in->count() == 0 ? nullptr : c.slots_in.get();
-}
-
-// Whether the grant names slots that there are, and no more of them than they are long.
-bool endpoint::are_slots_of_peer(connection& c, const wire::grant_fields& g) {
-  if (!c.link) return false;
-  if (!c.slots_out)
-    c.slots_out = std::make_unique<shared_slots>(c.link->slots_out(), c.link->slot_size());
-  return std::all_of(g.segments, g.segments + g.segment_count, [&](const wire::segment& s) {
-    return s.address < c.slots_out->count() && s.length <= c.slots_out->slot_size();
-  });
-}
-
 // A chunk or slot: to the pool, unless it is in memory shared with a peer. No device, and not the
 // core, may still use it.
 void endpoint::release_staging(buffer& b, buffer_pool& pool) noexcept {
   b.shared ? b.shared->release(b) : pool.release(b);
 }
 
-// Whether the other end is an endpoint of this process.
-bool endpoint::is_here(const connection& c) noexcept {
-  return c.link && c.link->reach() && c.link->reach()->is_this_process();
-}
-
-// Names device memory by its allocations. False: it is not all such memory.
-bool endpoint::name_allocations(const local_memory& memory, wire::rts_fields& rts) noexcept {
-  if (!memory.only_on_device()) return false;
-  for (std::size_t i = 0; i < memory.count(); ++i) {
-    const local_segment& s = memory[i];
-    if (s.length == 0) continue;
-    const auto where = s.on->find(s.address, s.length);
-    if (!where) return false;
-    rts.segments[rts.segment_count++] = {s.address, where->generation, s.length};
-  }
-  return true;
-}
-
 // Whether source and sink are memory of one device, in one process.
 bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& source,
                                    bool by_allocation, const local_memory& sink) const noexcept {
-  if (how_.rendezvous == base::rendezvous_choice::staged || !is_here(c) || !sink.only_on_device())
+  if (how_.rendezvous == base::rendezvous_choice::staged || !c.is_here() || !sink.only_on_device())
     return false;
   for (std::size_t i = 0; i < sink.count(); ++i) {
     if (sink[i].on != sink[0].on) return false;
@@ -211,12 +175,8 @@ bool endpoint::is_kept_from_us(connection& c, const wire::rts_fields& source) {
   const auto any = [&](auto is) {
     return std::any_of(source.segments, source.segments + source.segment_count, is);
   };
-  return c.link && !c.link->reach() && slots_to_us(c) &&
+  return c.link && !c.link->reach() && c.slots_to_us() &&
          !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
-}
-
-bool endpoint::is_kept_from_peer(connection& c) {
-  return c.link && c.link->peer_reaches() == ipc::reaching::no && slots_to_us(c);
 }
 
 // Takes its time now; its end is told at the next progress, as that of the core's operations is.

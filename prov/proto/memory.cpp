@@ -61,7 +61,7 @@ int local_memory::add_checked(std::uint64_t address, std::size_t length,
   }
   segments_[count_++] = {address, length, registered, on};
   length_ += length;
-  device_ = device_ || on;
+  device_ = device_ || !segments_[count_ - 1].is_host();
   return 0;
 }
 
@@ -78,7 +78,7 @@ local_memory local_memory::inside(const reg::region& r, std::uint64_t address,
 
 bool local_memory::core_reaches(std::uint64_t remote) const noexcept {
   return std::all_of(segments_.begin(), segments_.begin() + count_, [&](const local_segment& s) {
-    return !s.on || (s.registered && s.registered->core_for(remote));
+    return s.is_host() || (s.registered && s.registered->core_for(remote));
   });
 }
 

@@ -13,8 +13,8 @@
 
 namespace gaudi::proto {
 
-/// A contiguous part of an operation's local memory. Where `on` is set, `address` is a device
-/// address and is never touched by the CPU.
+/// A contiguous part of an operation's local memory. Where it is not the host's, `address` is a
+/// device address and is never touched by the CPU.
 struct local_segment {
   // No initial values: most operations use one of four segments.
   std::uint64_t address;
@@ -22,6 +22,10 @@ struct local_segment {
   const reg::region* registered;  // as the application gave it, or null
   device::device* on;
 
+  /// A CPU can touch it. What is neither this nor `on` a device of ours only the NIC reaches.
+  [[nodiscard]] bool is_host() const noexcept {
+    return !on && !(registered && registered->foreign);
+  }
   [[nodiscard]] std::byte* host() const noexcept { return reinterpret_cast<std::byte*>(address); }
   /// What the core wants with it; null: it does not know the memory.
   [[nodiscard]] void* core_descriptor() const noexcept {

@@ -47,9 +47,9 @@ void endpoint::move(transfer& t) {
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
-    if (!t.slots) limit = std::min(limit, remote_at(t, t.issued).length);
+    if (!t.slots) limit = std::min(limit, t.remote_at(t.issued).length);
     if (t.by_engine) limit = std::min(limit, engine_copy_limit);
-    const bool staged = t.slots || (place.segment->on && !core_takes(t, place, limit));
+    const bool staged = t.slots || (!place.segment->is_host() && !core_takes(t, place, limit));
     const issue_result did = t.by_engine ? issue_by_engine(t, place, limit)
                              : staged    ? issue_staged(t, limit)
                                          : issue_direct(t, place, limit);
@@ -76,15 +76,6 @@ void endpoint::note_remainder(transfer& t) noexcept {
   rest ? ++t.on->with_rest : --t.on->with_rest;
 }
 
-// What lies from `offset` on in one range of the peer's; nothing behind the last.
-wire::segment endpoint::remote_at(const transfer& t, std::size_t offset) noexcept {
-  for (const wire::segment& s : t.remote) {
-    if (offset < s.length) return {s.address + offset, s.key, s.length - offset};
-    offset -= s.length;
-  }
-  return {};
-}
-
 // Device memory that the core may have. It takes a short message for host memory and reads it with
 // the CPU when it sends, so short ones are staged.
 bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
@@ -95,7 +86,7 @@ bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
 
 endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
                                               std::size_t limit) {
-  const bool local = !t.by_nic && reaches(t, place.address(), remote_at(t, t.issued).address);
+  const bool local = !t.by_nic && reaches(t, place.address(), t.remote_at(t.issued).address);
   if (local || t.by_nic) {
     // Each is copied at once: no more of them than is good for those who wait.
     if (t.in_flight != 0) return issue_result::waiting;
@@ -137,10 +128,10 @@ void endpoint::count_piece(transfer& t, const local_memory::place& place, bool l
     ++paths_.passed_ops;
     paths_.passed_bytes += length;
   }
-  if (!place.segment->on) return;
+  if (place.segment->is_host()) return;
   ++paths_.zero_copy_ops;
   paths_.zero_copy_bytes += length;
-  place.segment->on->counted().zero_copy_bytes.add(length);
+  if (place.segment->on) place.segment->on->counted().zero_copy_bytes.add(length);
   if (t.moves == transfer::motion::pull) t.nic_wrote = true;
 }
 
@@ -151,7 +142,7 @@ endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory
   const auto engine = engine_for(*place.segment->on);
   buffer* const b = engine ? chunks_->acquire() : nullptr;
   if (engine && !b) return issue_result::no_room;
-  const auto ticket = engine ? (*engine)->submit(place.address(), remote_at(t, t.issued).address,
+  const auto ticket = engine ? (*engine)->submit(place.address(), t.remote_at(t.issued).address,
                                                  length, copy::direction::device_to_device)
                              : base::result<copy::ticket>(engine.failure());
   if (!ticket) {
@@ -212,7 +203,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
 
 int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                        std::size_t offset, std::uint32_t slot) {
-  const wire::segment target = t.slots ? t.remote[slot] : remote_at(t, offset);
+  const wire::segment target = t.slots ? t.remote[slot] : t.remote_at(offset);
   if (t.by_nic) return read_by_nic(t, w, bytes, descriptor, length, target);
   if (reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
     return copy_by_link(t, w, bytes, length, target.address);

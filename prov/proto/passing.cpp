@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "proto/endpoint.hpp"
+#include "proto/rts.hpp"
 #include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::proto {

@@ -229,14 +229,13 @@ void endpoint::fail_transfers(connection& c, int error) {
     }
     wait_for_copies(b);
     const auto kind = b.owner->moves;
-    b.owner = nullptr;
-    if (b.what == work::kind::receive) {
-      repost(b);
-    } else if (kind == transfer::motion::drain) {
-      send_buffers_->release(b);
-    } else if (kind != transfer::motion::fill) {
-      release_staging(b, *chunks_);
+    if (kind == transfer::motion::drain) {
+      // All of it was here before the peer went.
+      chunk_copied(b);
+      continue;
     }
+    b.owner = nullptr;
+    if (kind != transfer::motion::fill) release_staging(b, *chunks_);
   }
   std::erase_if(unwritten_, [&](buffer* b) {
     if (b->owner->on != &c) return false;

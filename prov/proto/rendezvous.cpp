@@ -18,6 +18,7 @@
 
 #include "base/log.hpp"
 #include "proto/endpoint.hpp"
+#include "proto/rts.hpp"
 
 namespace gaudi::proto {
 
@@ -115,10 +116,6 @@ int endpoint::send_rendezvous(connection& c, const local_memory& memory, const o
   return ret;
 }
 
-std::size_t endpoint::rts_size(const wire::rts_fields& rts) noexcept {
-  return offsetof(wire::rts_fields, segments) + rts.segment_count * sizeof(wire::segment);
-}
-
 // Whether the peer shall say where our data is to go, because it cannot or shall not read it here.
 bool endpoint::wants_grant(const local_memory& memory) const noexcept {
   using base::rendezvous_choice;
@@ -134,8 +131,8 @@ int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) {
   rts.operation = t.id;
   rts.length = t.length;
   rts.segment_count = 0;
-  const bool named = t.zero_copy && (is_here(*t.on) ? name_allocations(t.memory, rts)
-                                                    : name_for_peer(*t.on, t.memory, rts));
+  const bool named = t.zero_copy && (t.on->is_here() ? name_allocations(t.memory, rts)
+                                                     : name_for_peer(*t.on, t.memory, rts));
   flags |= named ? wire::passed : wire::staged;
   if (!named) rts.segment_count = 0;
   return 0;
@@ -171,23 +168,6 @@ int endpoint::expose(transfer& t, wire::rts_fields& rts, std::uint64_t access) {
   return 0;
 }
 
-bool endpoint::parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out,
-                         std::uint8_t flags) {
-  constexpr std::size_t fixed = offsetof(wire::rts_fields, segments);
-  if (length < fixed) return false;
-  std::memcpy(&out, bytes, std::min(length, sizeof out));
-  if (flags & wire::staged) return out.segment_count == 0;
-  if (out.segment_count > wire::max_segments ||
-      length < fixed + out.segment_count * sizeof(wire::segment))
-    return false;
-  std::uint64_t named = 0;
-  for (std::uint32_t i = 0; i < out.segment_count; ++i) {
-    if (out.segments[i].length > out.length - named) return false;
-    named += out.segments[i].length;
-  }
-  return named == out.length;
-}
-
 // The transfer's memory is where the data goes, and its length what is wanted of it.
 void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8_t flags,
                           transfer& t) {
@@ -210,7 +190,7 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8
 // The source has to bring it.
 void endpoint::ask_to_write(connection& c, transfer& t) {
   const bool reached = t.zero_copy && t.memory.core_reaches(FI_REMOTE_WRITE);
-  if (t.memory.on_device() ? !reached : is_kept_from_peer(c)) return grant_slots(t);
+  if (t.memory.on_device() ? !reached : c.is_kept_from_peer()) return grant_slots(t);
 
   wire::rts_fields own{};
   if (const int ret = expose(t, own, FI_REMOTE_WRITE)) return finish(t, -ret);
@@ -232,7 +212,7 @@ void endpoint::send_grant(connection& c, const transfer& t, wire::grant_fields& 
 
 void endpoint::grant_slots(transfer& t) {
   t.moves = transfer::motion::fill;
-  shared_slots* const shared = slots_to_us(*t.on);
+  shared_slots* const shared = t.on->slots_to_us();
   t.shared = shared != nullptr;
   const std::size_t chunk = chunk_length(t);
   const std::size_t wanted =

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "proto/endpoint.hpp"
+#include "proto/rts.hpp"
 
 namespace gaudi::proto {
 

@@ -52,6 +52,15 @@ struct transfer : boost::intrusive::list_base_hook<> {
     reader,  // an RMA read that waits for its answer
   };
 
+  /// What lies from `offset` on in one range of the peer's; nothing behind the last.
+  [[nodiscard]] wire::segment remote_at(std::size_t offset) const noexcept {
+    for (const wire::segment& s : remote) {
+      if (offset < s.length) return {s.address + offset, s.key, s.length - offset};
+      offset -= s.length;
+    }
+    return {};
+  }
+
   connection* on = nullptr;
   role is = role::sink;
   base::slot_table<transfer>::id id = 0;

@@ -45,6 +45,22 @@ dmabuf_refusal explain_refusal(int code) noexcept {
   }
 }
 
+dmabuf_refusal explain_no_nic(bool there_is_one) noexcept {
+  if (there_is_one)
+    return {refusal_cause::other, "FI_GAUDI_DMABUF=off keeps it from the NIC",
+            "leave FI_GAUDI_DMABUF at auto", true};
+  return {refusal_cause::other, "only an RDMA NIC reaches it", "let core verbs carry the data",
+          true};
+}
+
+dmabuf_refusal explain_refusal_of_given(int code) noexcept {
+  if (code != -FI_EINVAL) return explain_refusal(code);
+  return {refusal_cause::other, "the NIC's driver refused the descriptor or the range",
+          "give a dma-buf's descriptor, offset and length inside it, and a base_addr at the "
+          "beginning of a page",
+          false};
+}
+
 dmabuf_refusal explain_no_export(int code) noexcept {
   switch (-code) {
     case FI_EOPNOTSUPP:

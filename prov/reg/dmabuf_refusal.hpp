@@ -31,6 +31,12 @@ dmabuf_refusal explain_old_libfabric() noexcept;
 /// libfabric's verbs provider give them.
 dmabuf_refusal explain_refusal(int code) noexcept;
 
+/// None is asked: there is no RDMA NIC, or it may not have dma-bufs.
+dmabuf_refusal explain_no_nic(bool there_is_one) noexcept;
+
+/// As explain_refusal, for a dma-buf that the application brought, of which nothing is known here.
+dmabuf_refusal explain_refusal_of_given(int code) noexcept;
+
 /// What an error of exporting device memory as dma-buf means.
 dmabuf_refusal explain_no_export(int code) noexcept;
 

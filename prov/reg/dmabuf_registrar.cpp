@@ -16,6 +16,14 @@ constexpr std::uint64_t page_size = 4096;
 constexpr std::uint64_t local_access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
 constexpr std::uint64_t remote_access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
+dmabuf_attempt try_to_register_given(core::inner_domain& core, const core::dmabuf_range& part,
+                                     std::uint64_t access) {
+  if (!core.takes_dmabufs()) return {{}, -FI_EOPNOTSUPP, explain_old_libfabric()};
+  auto mr = core.register_dmabuf(part, local_access | access);
+  if (!mr) return {{}, mr.code(), explain_refusal_of_given(mr.code())};
+  return {*std::move(mr), 0};
+}
+
 }  // namespace
 
 base::result<exported_allocation> export_allocation(device::device& on,
@@ -61,9 +69,23 @@ base::result<registration> dmabuf_registrar::obtain(device::device& on,
 
   const registration_name wanted{where.generation, access & remote_access};
   if (auto same = cache_.find(wanted, &owner.cached)) return same;
-  auto tried = try_with_room(on, where, wanted.access);
+  auto tried = try_with_room([&] { return try_to_register(core_, on, where, wanted.access); });
   if (tried.code != 0) return refused(owner, tried.code, tried.why);
   return cache_.add(wanted, where.len, std::move(tried.mr), &owner.cached);
+}
+
+base::result<registration> dmabuf_registrar::obtain(const core::dmabuf_range& part,
+                                                    std::uint64_t access, keeping kept) {
+  if (choice_ == base::dmabuf_choice::off || !over_rdma_)
+    return refused(part, -FI_EOPNOTSUPP, explain_no_nic(over_rdma_));
+  const auto number = given_.number_of(part);
+  if (!number) return number.failure();
+  const registration_name wanted{*number, access & remote_access};
+  if (auto same = cache_.find(wanted)) return same;
+  given_.prune([&](std::uint64_t n) { return n == *number || cache_.knows(n); });
+  auto tried = try_with_room([&] { return try_to_register_given(core_, part, wanted.access); });
+  if (tried.code != 0) return refused(part, tried.code, tried.why);
+  return cache_.add(wanted, part.length, std::move(tried.mr), nullptr, kept);
 }
 
 registration_counters dmabuf_registrar::counted(const device::device& on) const noexcept {
@@ -89,13 +111,28 @@ dmabuf_registrar::known_device& dmabuf_registrar::known(device::device& on) {
 }
 
 // What is kept for later must not be what makes the present fail.
-dmabuf_attempt dmabuf_registrar::try_with_room(device::device& on, const device::location& where,
-                                               std::uint64_t access) {
+template <class Attempt>
+dmabuf_attempt dmabuf_registrar::try_with_room(Attempt&& attempt) {
   for (;;) {
-    auto tried = try_to_register(core_, on, where, access);
+    auto tried = attempt();
     const bool scarce = tried.code == -FI_ENOMEM || tried.code == -EMFILE || tried.code == -ENFILE;
     if (!scarce || !cache_.evict_oldest()) return tried;
   }
+}
+
+base::error dmabuf_registrar::refused(const core::dmabuf_range& given, int code,
+                                      const dmabuf_refusal& why) {
+  ++refusals_;
+  static std::atomic_flag warned;
+  if (!warned.test_and_set()) {
+    GAUDI_WARN(
+        MR,
+        "NIC %s did not register bytes 0x%lx+%zu of a dma-buf of the application's: %s (%s). "
+        "To change that: %s.\n",
+        core_.info().domain_attr->name, given.offset, given.length, why.reason, fi_strerror(-code),
+        why.remedy);
+  }
+  return base::error{code};
 }
 
 base::result<registration> dmabuf_registrar::refused(known_device& by, int code,

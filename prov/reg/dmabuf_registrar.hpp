@@ -11,6 +11,7 @@
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
 #include "device/free_watchers.hpp"
+#include "reg/dmabuf_numbers.hpp"
 #include "reg/dmabuf_refusal.hpp"
 #include "reg/registration_cache.hpp"
 
@@ -53,6 +54,9 @@ struct registration_counters {
 /// the probe: where it fails for good, the domain stages that device's memory from then on, after
 /// one warning that says why.
 ///
+/// A dma-buf of the application's is another matter: what is known of it is its file, and nobody
+/// tells when its memory is freed, nor could stage it.
+///
 /// The caller holds the domain lock, also when it drops a registration. Only frees come from other
 /// threads and without that lock, which might be held by who waits for them: what they end here is
 /// ended under the cache's own. The core is opened for FI_THREAD_DOMAIN nevertheless: what verbs
@@ -73,6 +77,14 @@ class dmabuf_registrar final : private device::free_watcher {
   /// the reason instead, as an error. Throws std::bad_alloc.
   base::result<registration> obtain(device::device& on, const device::location& where,
                                     std::uint64_t access);
+
+  /// Registers a part of a dma-buf that the application brings, whoever exported it, in the same
+  /// way; `part.fd` stays the caller's, who may close it at once. One that nobody uses any more is
+  /// kept as `kept` says, and with it the exporter's memory: an owner of the habanalabs driver
+  /// cannot free it until then. The NIC's errors, after a warning that says why (the first time):
+  /// nobody can stage such memory. -errno: not an open file. Throws std::bad_alloc.
+  base::result<registration> obtain(const core::dmabuf_range& part, std::uint64_t access,
+                                    keeping kept);
 
   /// Ends all registrations without users, so that the core's domain may close.
   void forget_idle() noexcept { cache_.forget_idle(); }
@@ -96,8 +108,9 @@ class dmabuf_registrar final : private device::free_watcher {
 
   void leaving(std::uint64_t generation) noexcept override { cache_.forget(generation); }
   known_device& known(device::device& on);
-  dmabuf_attempt try_with_room(device::device& on, const device::location& where,
-                               std::uint64_t access);
+  template <class Attempt>
+  dmabuf_attempt try_with_room(Attempt&& attempt);
+  base::error refused(const core::dmabuf_range& given, int code, const dmabuf_refusal& why);
   base::result<registration> refused(known_device& by, int code, const dmabuf_refusal& why);
   base::result<registration> without(known_device& owner, int code) noexcept;
 
@@ -106,6 +119,7 @@ class dmabuf_registrar final : private device::free_watcher {
   const bool over_rdma_;
   std::list<known_device> devices_;  // before what is kept of them: that ends first
   registration_cache cache_;
+  dmabuf_numbers given_;
   std::uint64_t refusals_ = 0;
 };
 

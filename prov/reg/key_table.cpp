@@ -3,39 +3,68 @@
 
 #include <rdma/fi_errno.h>
 
-#include <algorithm>
+#include <utility>
 
 namespace gaudi::reg {
+namespace {
+
+constexpr unsigned first_bits = 6;
+
+}  // namespace
 
 void key_table::add_chosen_here(region& r, bool software) {
+  make_room();
   const core::inner_mr* known = r.virtual_address && !software ? r.core_for_peers() : nullptr;
   r.key = known ? known->key() : software_bit | next_++;
-  regions_.emplace(r.key, &r);
+  link(r);
+  ++count_;
 }
 
 base::result<void> key_table::add_requested(region& r, std::uint64_t key) {
-  if (regions_.contains(key)) return base::error{-FI_ENOKEY};
-  regions_.emplace(key, &r);
+  make_room();
+  for (const region* same = chain(key); same; same = same->next_of_key) {
+    if (same->key == key) return base::error{-FI_ENOKEY};
+  }
   r.key = key;
+  link(r);
+  ++count_;
   return {};
 }
 
-void key_table::remove(const region& r) noexcept {
-  const auto [first, last] = regions_.equal_range(r.key);
-  const auto found = std::find_if(first, last, [&](const auto& e) { return e.second == &r; });
-  if (found != last) regions_.erase(found);
+void key_table::link(region& r) noexcept {
+  region*& first = chain(r.key);
+  r.next_of_key = first;
+  r.link_of_key = &first;
+  if (first) first->link_of_key = &r.next_of_key;
+  first = &r;
+}
+
+void key_table::remove(region& r) noexcept {
+  if (!r.link_of_key) return;
+  *r.link_of_key = r.next_of_key;
+  if (r.next_of_key) r.next_of_key->link_of_key = r.link_of_key;
+  r.link_of_key = nullptr;
+  --count_;
+}
+
+void key_table::make_room() {
+  if (count_ < chains_.size()) return;
+  bits_ = chains_.empty() ? first_bits : bits_ + 1;
+  auto before = std::exchange(chains_, std::vector<region*>(std::size_t{1} << bits_));
+  for (region* at : before) {
+    while (at) link(*std::exchange(at, at->next_of_key));
+  }
 }
 
 base::result<region*> key_table::find(std::uint64_t key, std::uint64_t address, std::size_t length,
                                       std::uint64_t access) const noexcept {
-  const auto [first, last] = regions_.equal_range(key);
-  const auto found = std::find_if(first, last, [&](const auto& entry) {
-    const region& r = *entry.second;
-    const std::uint64_t begin = r.virtual_address ? address : r.address + address;
-    return (r.access & access) == access && r.holds(begin, length);
-  });
-  if (found == last) return base::error{-FI_EACCES};
-  return found->second;
+  if (chains_.empty()) return base::error{-FI_EACCES};
+  for (region* at = chains_[place_of(key)]; at; at = at->next_of_key) {
+    if (at->key != key || (at->access & access) != access) continue;
+    const std::uint64_t begin = at->virtual_address ? address : at->address + address;
+    if (at->holds(begin, length)) return at;
+  }
+  return base::error{-FI_EACCES};
 }
 
 }  // namespace gaudi::reg

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <vector>
 
 #include "base/result.hpp"
 #include "reg/region.hpp"
@@ -16,7 +16,8 @@ namespace gaudi::reg {
 /// memory, and device memory that the NIC reaches), so that RMA needs no software at the target.
 /// Every other region is `software`: its key is found in this table when a request of a peer
 /// arrives. Keys that the application chooses are always software, as the core knows nothing of
-/// them. Not thread safe: the caller holds the domain lock.
+/// them. Linked through the regions themselves, so that only growth allocates; they leave before
+/// they go. Not thread safe: the caller holds the domain lock.
 class key_table {
  public:
   /// Set in every provider-chosen key that the core does not know. verbs keys have 32 bits and
@@ -30,7 +31,8 @@ class key_table {
   /// Makes the region known under the application's key. -FI_ENOKEY: in use.
   base::result<void> add_requested(region& r, std::uint64_t key);
 
-  void remove(const region& r) noexcept;
+  /// Nothing happens to one that is not here.
+  void remove(region& r) noexcept;
 
   /// Where a peer's request points. -FI_EACCES: no such key, not this access, or outside the
   /// region: a peer learns no more than that.
@@ -38,8 +40,18 @@ class key_table {
                                            std::size_t length, std::uint64_t access) const noexcept;
 
  private:
+  // Keys count up, or have their numbers in their upper bits.
+  [[nodiscard]] std::size_t place_of(std::uint64_t key) const noexcept {
+    return static_cast<std::size_t>(key * 0x9e3779b97f4a7c15 >> (64 - bits_));
+  }
+  region*& chain(std::uint64_t key) noexcept { return chains_[place_of(key)]; }
+  void link(region& r) noexcept;
+  void make_room();
+
   // Regions in one allocation of a device may share the core's registration, and so its key.
-  std::unordered_multimap<std::uint64_t, region*> regions_;
+  std::vector<region*> chains_;
+  unsigned bits_ = 0;  // of their number
+  std::size_t count_ = 0;
   std::uint64_t next_ = 1;
 };
 

@@ -23,6 +23,10 @@ struct region {
   bool virtual_address =
       false;  // peers give addresses; else offsets from the start (FI_MR_SCALABLE)
 
+  // For key_table: the next one in its chain, and what points here while it is in one.
+  region* next_of_key = nullptr;
+  region** link_of_key = nullptr;
+
   // Of what peers do here, or null. They outlive the region.
   base::counter* peers_read = nullptr;
   base::counter* peers_wrote = nullptr;
@@ -32,6 +36,9 @@ struct region {
   // Device memory: kept open, and kept from being freed, for as long as the region exists.
   std::shared_ptr<device::device> owner;
   std::optional<device::allocation_pin> pin;
+  // Memory of a dma-buf that the application brought: only the NIC reaches it, and no device of
+  // ours has it.
+  bool foreign = false;
   // Device memory that the NIC reaches: what our own transfers use, in which the peer may have to
   // read what is sent or write what is received; and what `key` names, where peers may use it and
   // that is not the same. Declared last: they end before the memory may go.
@@ -42,7 +49,7 @@ struct region {
   /// The core's registration for local use that lets a peer do `remote` as well; null: none.
   [[nodiscard]] const core::inner_mr* core_for(std::uint64_t remote) const noexcept {
     if (on_device()) {
-      const bool allowed = (transfer_access & remote) == remote && owner->lost() == 0;
+      const bool allowed = (transfer_access & remote) == remote && (!owner || owner->lost() == 0);
       return allowed ? transfers.get() : nullptr;
     }
     return core && (access & remote) == remote ? &core : nullptr;
@@ -67,7 +74,8 @@ struct region {
   [[nodiscard]] bool key_names_transfers() const noexcept {
     return remote_access() != 0 && remote_access() == transfer_access;
   }
-  [[nodiscard]] bool on_device() const noexcept { return owner != nullptr; }
+  /// A CPU must not touch it.
+  [[nodiscard]] bool on_device() const noexcept { return owner != nullptr || foreign; }
   [[nodiscard]] bool holds(std::uint64_t first, std::size_t count) const noexcept {
     return first >= address && count <= length && first - address <= length - count;
   }

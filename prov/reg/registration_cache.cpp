@@ -3,6 +3,7 @@
 
 #include <rdma/fabric.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <utility>
@@ -12,109 +13,250 @@ namespace {
 
 constexpr std::array<std::uint64_t, 4> all_accesses{0, FI_REMOTE_READ, FI_REMOTE_WRITE,
                                                     FI_REMOTE_READ | FI_REMOTE_WRITE};
+constexpr std::size_t first_buckets = 64;
 
 }  // namespace
+
+// Without the lock it may go astray while entries come and go, and then finds nothing.
+registration_cache::entry* registration_cache::look_up(key k) const noexcept {
+  const bucket_array* const buckets = buckets_.load(std::memory_order_acquire);
+  if (!buckets) return nullptr;
+  entry* e = buckets->of(k).load(std::memory_order_acquire);
+  while (e && e->name.load(std::memory_order_relaxed) != k)
+    e = e->next.load(std::memory_order_acquire);
+  return e;
+}
+
+registration_cache::entry* registration_cache::enter(key k) const noexcept {
+  entry* const e = look_up(k);
+  if (!e) return nullptr;
+  auto seen = e->uses.load();
+  while (use_word::lives(seen) && e->name.load(std::memory_order_relaxed) == k) {
+    if (e->uses.enter(seen)) return e;
+  }
+  return nullptr;
+}
+
+// Exact for callers that come one after the other, as those of a domain do: another exchange would
+// be a fifth of a hit.
+void registration_cache::note_hit(entry& e) noexcept {
+  e.hits.store(e.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+registration registration_cache::find(const registration_name& name,
+                                      cache_counters* part) noexcept {
+  const key k = key_of(name);
+  if (!crowded_.load(std::memory_order_acquire)) {
+    if (entry* const e = enter(k)) {
+      note_hit(*e);
+      return registration(*e);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  entry* const e = enter(k);
+  if (!e) {
+    count(&cache_counters::misses, part);
+    return {};
+  }
+  note_hit(*e);
+  if (e->idle_place.is_linked()) leave_idle(*e);
+  return registration(*e);
+}
+
+registration registration_cache::add(const registration_name& name, std::uint64_t bytes,
+                                     core::inner_mr made, cache_counters* part, keeping kept) {
+  const std::lock_guard lock(mutex_);
+  assert(!look_up(key_of(name)));
+  grow();
+  entry& e = spare();
+  count(&cache_counters::made, part);
+  // One that would drive all others out is not kept, nor is any where nothing is.
+  const bool fits = limits_.count != 0 && bytes <= limits_.bytes;
+  e.kept = fits ? kept : keeping::while_used;
+  e.bytes = bytes;
+  e.part = part;
+  e.mr = std::move(made);
+  e.last_use.store(UINT64_MAX, std::memory_order_relaxed);  // not the last one, whatever that was
+  e.name.store(key_of(name), std::memory_order_relaxed);
+  e.uses.begin();
+  link(e);
+  all_.push_back(e);
+  if (e.kept == keeping::for_the_next) {
+    ++kept_;
+    kept_bytes_ += bytes;
+    if (!crowded_ && (kept_ > limits_.count || kept_bytes_ > limits_.bytes)) become_crowded();
+  }
+  return registration(e);
+}
+
+registration_cache::entry& registration_cache::spare() {
+  if (entry* const e = spare_) {
+    spare_ = e->next.load(std::memory_order_relaxed);
+    return *e;
+  }
+  entry& fresh = entries_.emplace_back();
+  fresh.home = this;
+  return fresh;
+}
+
+// Arrays that were outgrown live on for readers; they double, so together they take no more than
+// the current one.
+void registration_cache::grow() {
+  const bucket_array* const now = buckets_.load(std::memory_order_relaxed);
+  if (now && all_.size() <= now->mask) return;
+  arrays_.push_back(std::make_unique<bucket_array>(now ? 2 * (now->mask + 1) : first_buckets));
+  buckets_.store(arrays_.back().get(), std::memory_order_release);
+  for (entry& e : all_) link(e);
+}
+
+void registration_cache::link(entry& e) noexcept {
+  bucket& b = buckets_.load(std::memory_order_relaxed)->of(e.name.load(std::memory_order_relaxed));
+  e.next.store(b.load(std::memory_order_relaxed), std::memory_order_release);
+  b.store(&e, std::memory_order_release);
+}
+
+void registration_cache::unlink(const entry& e) noexcept {
+  bucket* at =
+      &buckets_.load(std::memory_order_relaxed)->of(e.name.load(std::memory_order_relaxed));
+  while (at->load(std::memory_order_relaxed) != &e) at = &at->load(std::memory_order_relaxed)->next;
+  at->store(e.next.load(std::memory_order_relaxed), std::memory_order_release);
+}
+
+void registration_cache::note_use(entry& e) noexcept {
+  // What threads note at the same time may count as one use.
+  const std::uint64_t last = uses_.load(std::memory_order_relaxed);
+  if (e.last_use.load(std::memory_order_relaxed) == last) return;
+  uses_.store(last + 1, std::memory_order_relaxed);
+  e.last_use.store(last + 1, std::memory_order_relaxed);
+}
+
+void registration_cache::give_back(entry& e) noexcept {
+  note_use(e);
+  const bool kept = e.kept == keeping::for_the_next;
+  const std::uint64_t left = e.uses.leave();
+  if (use_word::is_used(left) || (kept && !crowded_.load(std::memory_order_seq_cst))) return;
+  const std::lock_guard lock(mutex_);
+  // It may be in use again meanwhile, or no registration any more, or another one.
+  if (e.uses.load() == left) fell_idle(e);
+}
+
+void registration_cache::fell_idle(entry& e) noexcept {
+  if (e.kept == keeping::while_used) {
+    end(e);
+  } else if (crowded_) {
+    if (e.idle_place.is_linked()) leave_idle(e);
+    make_idle(e);
+    while (idle_.size() > limits_.count || idle_bytes_ > limits_.bytes) end_oldest();
+  }
+}
+
+// From here on each that falls idle is told. One that did so just before is found here: its users
+// count themselves out before they look whether it is crowded.
+void registration_cache::become_crowded() noexcept {
+  crowded_.store(true, std::memory_order_seq_cst);
+  for (entry& e : all_) {
+    if (e.kept == keeping::for_the_next && e.uses.is_idle()) make_idle(e);
+  }
+  idle_.sort([](const entry& a, const entry& b) {
+    return a.last_use.load(std::memory_order_relaxed) < b.last_use.load(std::memory_order_relaxed);
+  });
+}
+
+void registration_cache::become_roomy() noexcept {
+  idle_.clear();
+  idle_bytes_ = 0;
+  crowded_.store(false, std::memory_order_release);
+}
+
+void registration_cache::make_idle(entry& e) noexcept {
+  idle_.push_back(e);
+  idle_bytes_ += e.bytes;
+}
+
+void registration_cache::leave_idle(entry& e) noexcept {
+  idle_.erase(idle_.iterator_to(e));
+  idle_bytes_ -= e.bytes;
+}
+
+bool registration_cache::end(entry& e) noexcept {
+  if (!e.uses.end()) return false;
+  if (e.idle_place.is_linked()) leave_idle(e);
+  const std::uint64_t hits = e.hits.exchange(0, std::memory_order_relaxed);
+  counters_.hits += hits;
+  if (e.part) e.part->hits += hits;
+  unlink(e);
+  all_.erase(all_.iterator_to(e));
+  if (e.kept == keeping::for_the_next) {
+    --kept_;
+    kept_bytes_ -= e.bytes;
+  }
+  e.mr = {};
+  e.next.store(std::exchange(spare_, &e), std::memory_order_release);
+  // Not at the first one below the limits: a full cache stays crowded.
+  if (crowded_ && kept_ <= limits_.count / 2 && kept_bytes_ <= limits_.bytes / 2) become_roomy();
+  return true;
+}
+
+bool registration_cache::end_oldest() noexcept {
+  while (!idle_.empty()) {
+    entry& oldest = idle_.front();
+    cache_counters* const part = oldest.part;
+    if (end(oldest)) {
+      count(&cache_counters::evictions, part);
+      return true;
+    }
+    // Its user came before it was crowded.
+    leave_idle(oldest);
+  }
+  return false;
+}
+
+bool registration_cache::evict_oldest() noexcept {
+  const std::lock_guard lock(mutex_);
+  // Who has too little room elsewhere will ask again.
+  if (!crowded_) become_crowded();
+  return end_oldest();
+}
+
+bool registration_cache::knows(std::uint64_t generation) const noexcept {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(all_accesses.begin(), all_accesses.end(), [&](std::uint64_t access) {
+    return look_up(key_of({generation, access})) != nullptr;
+  });
+}
+
+void registration_cache::forget(std::uint64_t generation) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const std::uint64_t access : all_accesses) {
+    entry* const known = look_up(key_of({generation, access}));
+    if (!known) continue;
+    [[maybe_unused]] const bool ended = end(*known);
+    assert(ended);
+  }
+}
+
+void registration_cache::forget_idle() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto at = all_.begin(); at != all_.end();) end(*at++);
+}
 
 void registration_cache::count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept {
   ++(counters_.*what);
   if (part) ++(part->*what);
 }
 
-void registration_cache::make_idle(entry& e) noexcept {
-  idle_.push_back(e);
-  for (cache_counters* c : {&counters_, e.part}) {
-    if (!c) continue;
-    ++c->idle;
-    c->idle_bytes += e.bytes;
+cache_counters registration_cache::sum(const cache_counters& ended,
+                                       const cache_counters* part) const noexcept {
+  const std::lock_guard lock(mutex_);
+  cache_counters all = ended;
+  for (const entry& e : all_) {
+    if (part && e.part != part) continue;
+    all.hits += e.hits.load(std::memory_order_relaxed);
+    if (!e.uses.is_idle()) continue;
+    ++all.idle;
+    all.idle_bytes += e.bytes;
   }
-}
-
-void registration_cache::leave_idle(entry& e) noexcept {
-  idle_.erase(idle_.iterator_to(e));
-  for (cache_counters* c : {&counters_, e.part}) {
-    if (!c) continue;
-    --c->idle;
-    c->idle_bytes -= e.bytes;
-  }
-}
-
-registration registration_cache::find(const registration_name& name,
-                                      cache_counters* part) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = all_.find(name);
-  if (found == all_.end()) {
-    count(&cache_counters::misses, part);
-    return {};
-  }
-  count(&cache_counters::hits, part);
-  entry& e = found->second;
-  if (e.users++ == 0) leave_idle(e);
-  return registration(e);
-}
-
-registration registration_cache::add(const registration_name& name, std::uint64_t bytes,
-                                     core::inner_mr made, cache_counters* part) {
-  const std::lock_guard lock(mutex_);
-  const auto [at, added] = all_.try_emplace(name);
-  assert(added);
-  count(&cache_counters::made, part);
-  entry& e = at->second;
-  e.home = this;
-  e.name = name;
-  e.bytes = bytes;
-  e.users = 1;
-  e.part = part;
-  e.mr = std::move(made);
-  return registration(e);
-}
-
-void registration_cache::give_back(entry& e) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (--e.users != 0) return;
-  make_idle(e);
-  // One that would drive all others out is not kept, nor is any where nothing is.
-  if (limits_.count == 0 || e.bytes > limits_.bytes) return end(e);
-  while (over_limits()) end_oldest();
-}
-
-bool registration_cache::over_limits() const noexcept {
-  return idle_.size() > limits_.count || counters_.idle_bytes > limits_.bytes;
-}
-
-void registration_cache::end(entry& idle) noexcept {
-  assert(idle.users == 0);
-  leave_idle(idle);
-  all_.erase(all_.find(idle.name));
-}
-
-void registration_cache::end_oldest() noexcept {
-  count(&cache_counters::evictions, idle_.front().part);
-  end(idle_.front());
-}
-
-bool registration_cache::evict_oldest() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return false;
-  end_oldest();
-  return true;
-}
-
-void registration_cache::forget(std::uint64_t generation) noexcept {
-  const std::lock_guard lock(mutex_);
-  for (const std::uint64_t access : all_accesses) {
-    const auto found = all_.find({generation, access});
-    if (found != all_.end()) end(found->second);
-  }
-}
-
-void registration_cache::forget_idle() noexcept {
-  const std::lock_guard lock(mutex_);
-  while (!idle_.empty()) end(idle_.front());
-}
-
-cache_counters registration_cache::counters(const cache_counters& part) const noexcept {
-  const std::lock_guard lock(mutex_);
-  return part;
+  return all;
 }
 
 }  // namespace gaudi::reg

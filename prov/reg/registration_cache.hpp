@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <atomic>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <mutex>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/inner_domain.hpp"
 
@@ -14,7 +17,7 @@ namespace gaudi::reg {
 
 /// What the core's registration of an allocation is found by.
 struct registration_name {
-  std::uint64_t generation;  ///< device::location::generation
+  std::uint64_t generation;  ///< device::location::generation, or a number of dmabuf_numbers
   std::uint64_t access;      ///< of FI_REMOTE_READ | FI_REMOTE_WRITE
   bool operator==(const registration_name&) const = default;
 };
@@ -23,6 +26,12 @@ struct registration_name {
 struct cache_limits {
   std::size_t count = 0;    ///< registrations
   std::uint64_t bytes = 0;  ///< of device memory that they cover
+};
+
+/// What becomes of a registration that has no user any more.
+enum class keeping : std::uint8_t {
+  for_the_next,  ///< as far as the limits go
+  while_used,
 };
 
 /// Compare struct fi_gaudi_cache_stats.
@@ -39,6 +48,12 @@ struct cache_counters {
 /// least recently used ones going first where the limits or the NIC want that. Thread safe: its own
 /// lock, below a domain's, is held while the core ends a registration, so that an allocation that
 /// is forgotten here is not known to the NIC any more either.
+///
+/// While all that there are would fit the limits, a hit takes no lock: it looks up the entry and
+/// counts itself among its users, in one word with what tells that the entry is still the same.
+/// Above that the cache is `crowded`: hits and last users take the lock and keep the order in which
+/// entries fell idle. Entries stay where they are until the cache goes, whatever becomes of them,
+/// since a reader may be looking.
 class registration_cache {
  public:
   class user;
@@ -51,52 +66,141 @@ class registration_cache {
 
   /// A further user of a known registration; none (false): not known. `part`, if any, counts what
   /// becomes of registrations of one kind, besides the cache's own counters. It is read with
-  /// counters(), and outlives the cache.
+  /// counters(), and outlives the cache. Hits that threads have at the same time may count as one.
   user find(const registration_name& name, cache_counters* part = nullptr) noexcept;
-  /// The first user of a new one, which covers `bytes`. Throws std::bad_alloc.
+  /// The first user of a new one, which covers `bytes`; with keeping::while_used it ends with its
+  /// last user. Throws std::bad_alloc.
   user add(const registration_name& name, std::uint64_t bytes, core::inner_mr made,
-           cache_counters* part = nullptr);
+           cache_counters* part = nullptr, keeping kept = keeping::for_the_next);
 
   /// Ends the registration that has been without users for longest. False: none is.
   bool evict_oldest() noexcept;
+  /// Whether there is any registration of that number.
+  [[nodiscard]] bool knows(std::uint64_t generation) const noexcept;
   /// Ends all registrations of an allocation, which has no users any more.
   void forget(std::uint64_t generation) noexcept;
   /// Ends all that have no users.
   void forget_idle() noexcept;
 
-  [[nodiscard]] cache_counters counters() const noexcept { return counters(counters_); }
-  [[nodiscard]] cache_counters counters(const cache_counters& part) const noexcept;
+  /// These look at all there are.
+  [[nodiscard]] cache_counters counters() const noexcept { return sum(counters_, nullptr); }
+  [[nodiscard]] cache_counters counters(const cache_counters& part) const noexcept {
+    return sum(part, &part);
+  }
 
  private:
-  struct hash {
-    std::size_t operator()(const registration_name& name) const noexcept {
-      // FI_REMOTE_READ and FI_REMOTE_WRITE are bits 12 and 13; generations count up from 1.
-      return name.generation << 2 ^ name.access >> 12;
+  // A name in one word.
+  using key = std::uint64_t;
+  static key key_of(const registration_name& name) noexcept {
+    // FI_REMOTE_READ and FI_REMOTE_WRITE are bits 12 and 13.
+    return name.generation << 2 | (name.access >> 12 & 3);
+  }
+
+  // How many use it (low bits), and how often it began or ended to be a registration: an odd number
+  // while it is one. Who saw the word with a key beside it, and could then count itself in it, uses
+  // what has this key.
+  class use_word {
+   public:
+    static constexpr std::uint64_t user = 1;
+    static bool lives(std::uint64_t w) noexcept { return (w & turn) != 0; }
+    static bool is_used(std::uint64_t w) noexcept { return (w & (turn - 1)) != 0; }
+
+    std::uint64_t load() const noexcept { return word_.load(std::memory_order_acquire); }
+    /// A user more, where nothing has changed.
+    bool enter(std::uint64_t& seen) noexcept {
+      return word_.compare_exchange_weak(seen, seen + user, std::memory_order_acq_rel,
+                                         std::memory_order_acquire);
     }
-  };
-  struct entry : boost::intrusive::list_base_hook<> {
-    registration_cache* home = nullptr;
-    registration_name name{};
-    std::uint64_t bytes = 0;
-    std::size_t users = 0;
-    cache_counters* part = nullptr;
-    core::inner_mr mr;
+    /// What is left. In one order with what is said of crowds.
+    std::uint64_t leave() noexcept {
+      return word_.fetch_sub(user, std::memory_order_seq_cst) - user;
+    }
+    bool is_idle() const noexcept {
+      const auto w = word_.load(std::memory_order_seq_cst);
+      return lives(w) && !is_used(w);
+    }
+    /// With its first user.
+    void begin() noexcept {
+      word_.store(word_.load(std::memory_order_relaxed) + turn + user, std::memory_order_release);
+    }
+    /// False: somebody uses it.
+    bool end() noexcept {
+      auto w = word_.load(std::memory_order_relaxed);
+      return !is_used(w) && word_.compare_exchange_strong(w, w + turn, std::memory_order_acq_rel,
+                                                          std::memory_order_relaxed);
+    }
+
+   private:
+    static constexpr std::uint64_t turn = std::uint64_t{1} << 24;
+    std::atomic<std::uint64_t> word_{0};
   };
 
+  struct alignas(64) entry {
+    use_word uses;
+    std::atomic<key> name{0};
+    std::atomic<entry*> next{nullptr};  // in its bucket, or among the spare ones
+    std::atomic<std::uint64_t> last_use{0};
+    std::atomic<std::uint64_t> hits{0};
+    registration_cache* home = nullptr;
+    core::inner_mr mr;
+    keeping kept = keeping::for_the_next;
+    // Not for a hit.
+    std::uint64_t bytes = 0;
+    cache_counters* part = nullptr;
+    boost::intrusive::list_member_hook<> idle_place;
+    boost::intrusive::list_member_hook<> place;
+  };
+  template <boost::intrusive::list_member_hook<> entry::*Hook>
+  using list_by = boost::intrusive::list<
+      entry, boost::intrusive::member_hook<entry, boost::intrusive::list_member_hook<>, Hook>>;
+  using bucket = std::atomic<entry*>;
+  struct bucket_array {
+    explicit bucket_array(std::size_t count)
+        : first(std::make_unique<bucket[]>(count)), mask(count - 1) {}
+    [[nodiscard]] bucket& of(key k) const noexcept {
+      // Allocations made one after the other are neighbours; accesses of one are not.
+      return first[((k >> 2) ^ (k & 3) * 0x9e3779b1U) & mask];
+    }
+    std::unique_ptr<bucket[]> first;
+    std::size_t mask;
+  };
+
+  [[nodiscard]] entry* look_up(key k) const noexcept;
+  [[nodiscard]] entry* enter(key k) const noexcept;
+  static void note_hit(entry& e) noexcept;
+  void note_use(entry& e) noexcept;
   void give_back(entry& e) noexcept;
+  [[nodiscard]] cache_counters sum(const cache_counters& ended,
+                                   const cache_counters* part) const noexcept;
   // Under the lock.
-  void count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept;
+  entry& spare();
+  void grow();
+  void link(entry& e) noexcept;
+  void unlink(const entry& e) noexcept;
+  void fell_idle(entry& e) noexcept;
+  void become_crowded() noexcept;
+  void become_roomy() noexcept;
   void make_idle(entry& e) noexcept;
   void leave_idle(entry& e) noexcept;
-  void end(entry& idle) noexcept;
-  void end_oldest() noexcept;
-  [[nodiscard]] bool over_limits() const noexcept;
+  bool end(entry& e) noexcept;  // false: it has a user
+  bool end_oldest() noexcept;
+  void count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept;
 
   const cache_limits limits_;
-  mutable std::mutex mutex_;
-  std::unordered_map<registration_name, entry, hash> all_;
-  boost::intrusive::list<entry> idle_;  // without users, oldest first
-  cache_counters counters_;
+  std::atomic<const bucket_array*> buckets_{nullptr};
+  std::atomic<bool> crowded_{false};
+  alignas(64) std::atomic<std::uint64_t> uses_{0};  // tells of two uses which was later
+
+  alignas(64) mutable std::mutex mutex_;
+  std::deque<entry> entries_;  // once made, there for good
+  entry* spare_ = nullptr;
+  std::vector<std::unique_ptr<bucket_array>> arrays_;  // the last one is current
+  list_by<&entry::place> all_;
+  std::uint64_t kept_ = 0;  // of these for the next user, used or not, and what they cover
+  std::uint64_t kept_bytes_ = 0;
+  list_by<&entry::idle_place> idle_;  // while crowded: those without users, oldest first
+  std::uint64_t idle_bytes_ = 0;
+  cache_counters counters_;  // but hits of those that there are, and what is idle
 };
 
 /// Uses a registration while it lives. The allocation is pinned for longer.

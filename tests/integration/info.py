@@ -43,6 +43,16 @@ expect(facts["software"]["provider_found"], "libfabric finds the provider")
 given = {p["name"] for p in facts["parameters"] if p["given"]}
 expect(given == {"FI_GAUDI_HLTHUNK"}, f"parameters that were given: {given}")
 
+expect([d["copy_engine"] for d in facts["devices"]] == ["dma"] * 2, "their engines")
+
+with tempfile.TemporaryDirectory(prefix="gaudi-info-", dir="/dev/shm") as others:
+    code, facts = document(HLSIM_GENERATION="3", HLSIM_DIR=others)
+    text = run(HLSIM_GENERATION="3", HLSIM_DIR=others)
+expect([d["name"] for d in facts["devices"]] == ["simulated Gaudi3"] * 2, "two simulated Gaudi3s")
+expect([d["copy_engine"] for d in facts["devices"]] == ["none"] * 2, "which do not copy")
+expect(facts["devices"][0]["hbm_total"] == 127 << 30, "their memory")
+expect("offers no copies" in text.stdout, "which do not copy, as text")
+
 code, facts = document(FI_GAUDI_CORE="tcp", FI_GAUDI_RNDV="write")
 expect(facts["software"]["core"] == "tcp", "the core that was chosen")
 expect([p["value"] for p in facts["parameters"] if p["name"] == "FI_GAUDI_RNDV"] == ["write"], "a value given")

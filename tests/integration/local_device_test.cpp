@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
 
 #include "node.hpp"
 
@@ -178,6 +179,35 @@ TEST_P(local_device, comes_to_host_memory_of_its_process) {
       if (to_host) device.put(0, bytes_of(9, size));
     }
     EXPECT_EQ(0U, n.paths().engine_bytes);
+  });
+}
+
+// What was here before its sender went is received, however long the device takes to have it.
+TEST_P(local_device, has_a_message_whose_sender_is_gone) {
+  run({.environment = {{"HLSIM_LATENCY_US", "200000"}}}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    constexpr std::size_t size = 64;
+    std::optional<node> n(std::in_place, node_options{.device = true});
+    n->meet(r);
+    std::optional<memory> own(std::in_place, *n, size, r.id() == 1);
+    if (r.id() == 1)
+      n->post([&] {
+        return fi_trecv(n->ep(), own->at(0), size, own->desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+      });
+    r.barrier();
+    if (r.id() == 0) {
+      own->put(0, bytes_of(1, size));
+      n->post(
+          [&] { return fi_tsend(n->ep(), own->at(0), size, own->desc(), n->peer(1), 1, ctx(1)); });
+      EXPECT_EQ(0, n->wait(ctx(1)).err);
+      r.set_idle_work({});
+      own.reset();
+      n.reset();
+    } else {
+      EXPECT_EQ(0, n->wait(ctx(1)).err);
+      expect_same(bytes_of(1, size), own->get(0, size), "message");
+    }
+    r.barrier();
   });
 }
 

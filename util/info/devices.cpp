@@ -68,9 +68,16 @@ std::string name_of(const hl::thunk& thunk, int fd) {
   return traits ? traits->name : "unknown Gaudi";
 }
 
+bool copies(const hl::thunk& thunk, int fd) {
+  const auto id = thunk.device_id(fd);
+  const auto* traits = id ? device::generation_of(*id) : nullptr;
+  return traits != nullptr && traits->copies;
+}
+
 device_fact look_at(const hl::thunk& thunk, int fd, int index, const std::filesystem::path& sysfs) {
   device_fact fact{
       .index = index, .name = name_of(thunk, fd), .bus_id = {}, .place = {}, .state = {}};
+  fact.copies = copies(thunk, fd);
   look_at_state(thunk, fd, fact);
   if (thunk.simulated().empty()) {
     // Before the library, which takes an odd-numbered card for its neighbour on newer kernels.

@@ -62,6 +62,14 @@ std::string command_of(const fs::path& process) {
   return name;
 }
 
+/// Libraries are among the files that are mapped.
+bool has_loaded(const fs::path& process, std::string_view library) {
+  std::ifstream in(process / "maps");
+  for (std::string line; std::getline(in, line);)
+    if (fs::path(line).filename() == library) return true;
+  return false;
+}
+
 }  // namespace
 
 fs::path compute_node_of(const fs::path& control) {
@@ -83,7 +91,9 @@ std::vector<holder> holders_of(const fs::path& node, const fs::path& proc) {
   for (const fs::directory_iterator end; !failure && it != end; it.increment(failure)) {
     const auto pid = number_in(it->path().filename().string());
     if (pid && holds(it->path(), node.filename(), wanted))
-      found.push_back({.pid = *pid, .command = command_of(it->path())});
+      found.push_back({.pid = *pid,
+                       .command = command_of(it->path()),
+                       .synapse = has_loaded(it->path(), "libSynapse.so")});
   }
   std::sort(found.begin(), found.end(),
             [](const holder& a, const holder& b) { return a.pid < b.pid; });

@@ -27,7 +27,8 @@ const char* text_of(owner_mode mode) {
 
 json holders(const device_fact& d) {
   json list = json::array();
-  for (const auto& h : d.holders) list.push_back({{"pid", h.pid}, {"command", h.command}});
+  for (const auto& h : d.holders)
+    list.push_back({{"pid", h.pid}, {"command", h.command}, {"synapse", h.synapse}});
   return list;
 }
 
@@ -40,6 +41,7 @@ json devices(const report& r) {
                     {"pci_path", d.place.path},
                     {"numa_node", d.place.numa_node},
                     {"module_id", d.module_id},
+                    {"copy_engine", d.copies ? "dma" : "none"},
                     {"hbm_total", d.hbm_total},
                     {"hbm_free", d.hbm_free},
                     {"state", d.state},

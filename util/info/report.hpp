@@ -15,7 +15,8 @@ namespace gaudi::info {
 /// A process that has a device open for computing.
 struct holder {
   int pid = 0;
-  std::string command;  ///< its short name, as ps shows it, in printable ASCII
+  std::string command;   ///< its short name, as ps shows it, in printable ASCII
+  bool synapse = false;  ///< it has libSynapse loaded: there the provider would be a guest
 };
 
 /// Whose a device is: it can be opened by one process at a time.
@@ -28,7 +29,8 @@ enum class owner_mode {
 /// A Gaudi as its control node shows it.
 struct device_fact {
   int index = 0;
-  std::string name;  ///< "Gaudi2", or the stand-in's "simulated Gaudi2"
+  std::string name;    ///< "Gaudi2", or the stand-in's "simulated Gaudi2"
+  bool copies = true;  ///< its queues copy for applications, through libhl-thunk
   std::string bus_id;
   topo::pci_place place;
   std::uint32_t module_id = 0;

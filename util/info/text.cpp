@@ -37,7 +37,7 @@ void print_wrapped(const std::string& text) {
   fmt::print(" {}\n", line);
 }
 
-/// "process 4711 (python3) and 1 more"
+/// "process 4711 (python3, Synapse) and 1 more"
 std::string owner_text(const device_fact& d) {
   if (d.mode == owner_mode::owner) return "none; the provider would open it (owner mode)";
   if (d.mode == owner_mode::none) return "-";
@@ -45,7 +45,8 @@ std::string owner_text(const device_fact& d) {
   const holder& first = d.holders.front();
   const std::string others =
       d.holders.size() > 1 ? fmt::format(" and {} more", d.holders.size() - 1) : "";
-  return fmt::format("process {} ({}){}", first.pid, first.command, others);
+  return fmt::format("process {} ({}{}){}", first.pid, first.command,
+                     first.synapse ? ", Synapse" : "", others);
 }
 
 void print_devices(const report& r) {
@@ -61,9 +62,14 @@ void print_devices(const report& r) {
                node_text(d.place.numa_node), d.module_id,
                fmt::format("{:.1f} / {:.1f}", static_cast<double>(d.hbm_free) / gib,
                            static_cast<double>(d.hbm_total) / gib));
-  fmt::print("\n  {:<5} {:<16} {}\n", "index", "state", "owner");
+  fmt::print("\n  {:<5} {:<16} {:<6} {}\n", "index", "state", "engine", "owner");
   for (const auto& d : r.devices)
-    fmt::print("  {:<5} {:<16} {}\n", d.index, d.state, owner_text(d));
+    fmt::print("  {:<5} {:<16} {:<6} {}\n", d.index, d.state, d.copies ? "dma" : "none",
+               owner_text(d));
+  if (std::any_of(r.devices.begin(), r.devices.end(), [](const auto& d) { return !d.copies; }))
+    print_wrapped(
+        "Engine none: a Gaudi3 offers no copies through libhl-thunk. A NIC that reaches its memory "
+        "moves data, nothing else does: it cannot be staged.");
   fmt::print("\n");
 }
 

@@ -96,11 +96,13 @@ verdict judge_device(const report& r, std::size_t device) {
   }
   if (failed.empty()) return {};
   const probe_fact& p = nearest(r, failed);
-  return {cause_of(p.why.cause),
-          fmt::format("{} cannot read and write the memory of {} {}: {} ({}).", r.nics[p.nic].name,
-                      r.devices[device].name, r.devices[device].bus_id, p.why.reason,
-                      fi_strerror(std::abs(p.code))),
-          p.why.remedy};
+  const device_fact& d = r.devices[device];
+  return {
+      cause_of(p.why.cause),
+      fmt::format("{} cannot read and write the memory of {} {}: {} ({}).{}", r.nics[p.nic].name,
+                  d.name, d.bus_id, p.why.reason, fi_strerror(std::abs(p.code)),
+                  d.copies ? "" : " It cannot be staged either, for want of a copy engine."),
+      p.why.remedy};
 }
 
 }  // namespace

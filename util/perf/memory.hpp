@@ -26,8 +26,11 @@ class device_memory {
   std::uint64_t address_ = 0;
 };
 
-/// Registered memory of one kind, zeroed. Device memory is reached only through the provider's
-/// copy. The endpoint must outlive it.
+/// Whether the device copies: a Gaudi3 does not, and its bytes can be neither set nor verified.
+bool can_copy(endpoint& ep);
+
+/// Registered memory of one kind, zeroed where that can be. Device memory is reached only through
+/// the provider's copy. The endpoint must outlive it.
 class buffer {
  public:
   buffer(endpoint& ep, memory_kind kind, std::size_t size);

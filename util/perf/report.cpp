@@ -7,6 +7,7 @@
 
 #include "common/sizes.hpp"
 #include "failure.hpp"
+#include "memory.hpp"
 
 namespace gaudi::perf {
 namespace {
@@ -23,12 +24,17 @@ const char* latency_kind(operation op) {
 }  // namespace
 
 void to_json(nlohmann::json& j, const side& s) {
-  j = {{"memory", s.memory}, {"device", s.device}, {"provider", s.provider}, {"domain", s.domain}};
+  j = {{"memory", s.memory},
+       {"device", s.device},
+       {"copies", s.copies},
+       {"provider", s.provider},
+       {"domain", s.domain}};
 }
 
 void from_json(const nlohmann::json& j, side& s) {
   j.at("memory").get_to(s.memory);
   j.at("device").get_to(s.device);
+  j.at("copies").get_to(s.copies);
   j.at("provider").get_to(s.provider);
   j.at("domain").get_to(s.domain);
 }
@@ -36,12 +42,14 @@ void from_json(const nlohmann::json& j, side& s) {
 side describe(endpoint& ep, memory_kind memory) {
   side s{.memory = name_of(memory),
          .device = {},
+         .copies = true,
          .provider = ep.info().fabric_attr->prov_name,
          .domain = ep.info().domain_attr->name};
   if (memory == memory_kind::device) {
     fi_gaudi_device_attr attr{};
     require(ep.device_ops().query_device(ep.domain(), &attr), "opening the Gaudi");
     s.device = fmt::format("{} {}", attr.name, attr.pci_addr);
+    s.copies = can_copy(ep);
   }
   return s;
 }

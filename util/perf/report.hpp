@@ -14,6 +14,7 @@ namespace gaudi::perf {
 struct side {
   std::string memory;  ///< "host" or "device"
   std::string device;  ///< "Gaudi2 0000:19:00.0", "simulated Gaudi2 ...", empty for host memory
+  bool copies = true;  ///< the device, if there is one: see can_copy
   std::string provider;
   std::string domain;
 };

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "copy/copier.hpp"
 #include "fake_engine.hpp"
 
 namespace gaudi::copy {
@@ -222,6 +223,23 @@ TEST_F(engine_test, survives_a_submission_for_which_memory_is_short) {
       .WillRepeatedly(testing::DoDefault());
   EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_ENOMEM);
   submit();
+}
+
+TEST(no_engine, a_gaudi3_has_and_nothing_is_asked_of_its_driver) {
+  test::fake_driver driver;
+  driver.pci_id = 0x1060;
+  EXPECT_CALL(driver.library, host_memory_map(_, _, _, _)).Times(0);
+  EXPECT_CALL(driver.library, command_submission(_, _, _)).Times(0);
+  const auto opened = device::device::open(driver.thunk(), {});
+  ASSERT_TRUE(opened);
+  EXPECT_EQ(dma_engine::for_device(*opened).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(copier::for_device(*opened).code(), -FI_EOPNOTSUPP);
+  std::uint64_t host = 0;
+  EXPECT_EQ(copy_sync(*opened, *(*opened)->allocate(8), reinterpret_cast<std::uint64_t>(&host), 8,
+                      direction::host_to_device)
+                .code(),
+            -FI_EOPNOTSUPP);
+  EXPECT_EQ((*opened)->counted().copies.value(), 0U);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <rdma/fi_errno.h>
 
 #include <atomic>
+#include <map>
 #include <random>
 #include <set>
 #include <thread>
@@ -84,6 +85,47 @@ TEST(address_map, stays_sorted_through_growth) {
       ASSERT_TRUE(map.insert(at(base, 4096)));
     const std::uint64_t probe = first + (random() % 1000) * 4096;
     ASSERT_EQ(static_cast<bool>(map.find(probe + 17, 1)), known.contains(probe));
+  }
+}
+
+TEST(address_map, finds_each_however_they_lie) {
+  std::mt19937_64 random(2);
+  for (int round = 0; round < 40; ++round) {
+    address_map map;
+    std::map<std::uint64_t, std::uint64_t> known;  // length by base
+    for (int step = 0; step < 1500; ++step) {
+      // Heaps of neighbours far from each other, and now and then below all others.
+      const unsigned scale = 12 + random() % 30;
+      const std::uint64_t base =
+          first + ((std::uint64_t{1} << 44) >> round % 8) +
+          (random() % 2 ? 0 - (random() % 64 << scale % 24) : random() % 64 << scale);
+      if (known.contains(base) && random() % 2) {
+        ASSERT_TRUE(map.erase(base));
+        known.erase(base);
+      } else {
+        const std::uint64_t length = 1 + random() % 9000;
+        const auto next = known.lower_bound(base);
+        const bool fits =
+            (next == known.end() || next->first - base >= length) &&
+            (next == known.begin() || base - std::prev(next)->first >= std::prev(next)->second);
+        ASSERT_EQ(map.insert(at(base, length)), fits);
+        if (fits) known.emplace(base, length);
+      }
+      const std::uint64_t probe = base + random() % 9000;
+      const auto after = known.upper_bound(probe);
+      const bool inside =
+          after != known.begin() && probe - std::prev(after)->first < std::prev(after)->second;
+      const auto found = map.find(probe, 1);
+      ASSERT_EQ(static_cast<bool>(found), inside);
+      if (inside) {
+        ASSERT_EQ(found->base, std::prev(after)->first);
+      }
+    }
+    for (const auto& [base, length] : known) {
+      const auto found = map.find(base + length - 1, 1);
+      ASSERT_TRUE(found);
+      ASSERT_EQ(found->base, base);
+    }
   }
 }
 

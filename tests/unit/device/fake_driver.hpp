@@ -15,9 +15,9 @@
 
 namespace gaudi::test {
 
-/// One Gaudi2 with a few 768 MiB pages behind a mocked library: just enough state for allocations,
-/// mappings and exports to be refused as the driver refuses them. Descriptors are real, so that
-/// close can be seen.
+/// One Gaudi, of itself a Gaudi2 with a few 768 MiB pages, behind a mocked library: just enough
+/// state for allocations, mappings and exports to be refused as the driver refuses them.
+/// Descriptors are real, so that close can be seen.
 class fake_driver {
  public:
   static constexpr std::uint64_t page = 768ULL << 20;
@@ -29,6 +29,8 @@ class fake_driver {
   std::string bus_id = "0000:19:00.0";
   std::uint32_t pci_id = 0x1020;
   std::uint64_t dram_base = first_va;
+  std::uint64_t page_size = page;
+  std::uint64_t alloc_page_size = 0;   ///< told beside page_size, as newer drivers do
   bool someone_holds_exports = false;  ///< as an importer would: unmap is refused
 
   std::shared_ptr<const hl::thunk> thunk() const {
@@ -55,16 +57,16 @@ class fake_driver {
   void serve_memory();
 
   std::uint64_t allocate(std::uint64_t size) {
-    const auto count = static_cast<unsigned>((size + page - 1) / page);
+    const auto count = static_cast<unsigned>((size + page_size - 1) / page_size);
     if (pages_used() + count > pages_) return static_cast<void>(errno = ENOMEM), 0;
     allocations_[++last_handle_] = count;
     return last_handle_;
   }
   std::uint64_t map(std::uint64_t handle) {
-    std::uint64_t va = first_va;
+    std::uint64_t va = dram_base;
     for (const auto& [base, mapped] : mapped_) {
-      if (base - va >= allocations_.at(handle) * page) break;
-      va = base + allocations_.at(mapped) * page;
+      if (base - va >= allocations_.at(handle) * page_size) break;
+      va = base + allocations_.at(mapped) * page_size;
     }
     mapped_[va] = handle;
     return va;
@@ -127,14 +129,15 @@ inline void fake_driver::serve_facts() {
       std::memcpy(static_cast<char*>(info) + offset, &value, sizeof value);
     };
     put(8, dram_base);
-    put(16, pages_ * page);
+    put(16, pages_ * page_size);
     put(32, pci_id);
     put(188, std::uint32_t{5});
-    put(224, page);
+    put(224, page_size);
+    put(264, alloc_page_size);
     return 0;
   });
   ON_CALL(library, get_dram_usage(_, _)).WillByDefault([this](int, hl::dram_usage* usage) {
-    usage->free_bytes = (pages_ - pages_used()) * page;
+    usage->free_bytes = (pages_ - pages_used()) * page_size;
     return 0;
   });
 }

@@ -42,6 +42,30 @@ TEST_F(opening, finds_a_module_with_a_library_that_cannot_open_by_it) {
   EXPECT_EQ(driver.open_descriptors(), 0);
 }
 
+TEST_F(opening, works_with_a_library_that_has_the_required_functions_only) {
+  auto table = test::mock_library::table();
+  table.open_control_by_module_id = nullptr;
+  table.get_open_stats = nullptr;
+  table.device_mapped_memory_export_dmabuf_fd = nullptr;
+  table.device_memory_export_dmabuf_fd = nullptr;
+  table.request_command_buffer = nullptr;
+  table.destroy_command_buffer = nullptr;
+  table.cs_flush_pci_hbw_writes = nullptr;
+  table.notifier_create = nullptr;
+  table.notifier_recv = nullptr;
+  const auto old = std::make_shared<const hl::thunk>(table, "simulated Gaudi2");
+  for (const std::uint32_t id : {0x1000U, 0x1020U, 0x1060U}) {
+    driver.pci_id = id;
+    const auto gaudi = device::open(old, {});
+    ASSERT_TRUE(gaudi);
+    const auto address = (*gaudi)->allocate(4096);
+    ASSERT_TRUE(address);
+    EXPECT_EQ((*gaudi)->export_dmabuf(*address, 4096).code(), -FI_EOPNOTSUPP);
+    EXPECT_EQ((*gaudi)->lost(), 0);
+    EXPECT_TRUE((*gaudi)->free(*address));
+  }
+}
+
 TEST_F(opening, is_shared_in_the_process) {
   const auto one = open("");
   EXPECT_CALL(driver.library, open(_, _)).Times(0);
@@ -85,11 +109,19 @@ TEST_F(opening, a_broken_device_is_eperm) {
   EXPECT_EQ(open("0000:19:00.0").code(), -FI_EPERM);
 }
 
-TEST_F(opening, refuses_other_generations_and_closes_them) {
-  for (const std::uint32_t id : {0x1060U, 0x1061U, 0x1062U}) {
+TEST_F(opening, knows_each_generation_by_its_pci_ids) {
+  for (const auto& [id, generation] :
+       {std::pair{0x1000U, 1}, std::pair{0x1001U, 1}, std::pair{0x1010U, 1}, std::pair{0x1011U, 1},
+        std::pair{0xff02U, 1}, std::pair{0x1020U, 2}, std::pair{0xff07U, 2}, std::pair{0x1060U, 3},
+        std::pair{0x1061U, 3}, std::pair{0x1062U, 3}, std::pair{0xff0bU, 3}}) {
     driver.pci_id = id;
-    EXPECT_EQ(open("").code(), -FI_EOPNOTSUPP);
+    const auto opened = open("");
+    ASSERT_TRUE(opened) << id;
+    EXPECT_EQ((*opened)->attributes().generation, generation) << id;
   }
+}
+
+TEST_F(opening, refuses_what_is_no_gaudi_and_closes_it) {
   driver.pci_id = 0x4711;
   EXPECT_EQ(open("").code(), -FI_EINVAL);
   EXPECT_EQ(driver.open_descriptors(), 0);

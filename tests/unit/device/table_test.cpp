@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -139,13 +140,35 @@ TEST_F(many_devices, one_named_twice_is_one) {
 }
 
 TEST_F(many_devices, one_that_is_taken_leaves_the_others) {
-  const auto taken = open_elsewhere("0000:1a:00.0");
+  std::ofstream(folder() + "/fault") << "1:busy";
   const auto how = listing("all");
   EXPECT_EQ(all_.at(1, how).code(), -FI_EBUSY);
   EXPECT_TRUE(open(0, how));
   EXPECT_TRUE(open(2, how));
-  (*all_.library(GAUDI_HLSIM))->close(taken);
+  std::filesystem::remove(folder() + "/fault");
   EXPECT_TRUE(open(1, how)) << "it may be free later";
+}
+
+TEST_F(many_devices, one_that_the_application_has_open_is_used_beside_the_others) {
+  const int fd = open_elsewhere("0000:1a:00.0");
+  const auto how = listing("all");
+  const auto apps = open(1, how), own = open(2, how);
+  ASSERT_TRUE(apps && own);
+  EXPECT_FALSE(apps->attributes().owned);
+  EXPECT_NE(apps->fd(), fd) << "a duplicate";
+  EXPECT_TRUE(own->attributes().owned);
+  allocate(*apps, 4096);
+  EXPECT_EQ(all_.adopt(how, fd).code(), -FI_EBUSY) << "known already";
+  (*all_.library(GAUDI_HLSIM))->close(fd);
+}
+
+TEST_F(many_devices, without_a_list_one_that_the_application_has_open_is_the_default) {
+  const int fd = open_elsewhere("0000:1b:00.0");
+  const auto apps = open(0, listing(""));
+  ASSERT_TRUE(apps);
+  EXPECT_EQ(apps->attributes().bus_id, "0000:1b:00.0");
+  EXPECT_FALSE(apps->attributes().owned);
+  (*all_.library(GAUDI_HLSIM))->close(fd);
 }
 
 TEST_F(many_devices, an_adopted_one_takes_the_place_of_the_only_one) {

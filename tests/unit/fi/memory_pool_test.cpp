@@ -12,17 +12,11 @@
 #include "../reg/fake_nic.hpp"
 #include "fi/device_region.hpp"
 
-namespace {
-
-std::atomic<bool> has_dmabufs{false};
-
-}  // namespace
-
 // libfabric's own where nothing else is wanted. 1.17, which we build with, knows no dma-bufs.
 extern "C" std::uint32_t fi_version() {
   using function = std::uint32_t (*)();
   static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "fi_version"));
-  return has_dmabufs ? FI_VERSION(1, 20) : real();
+  return gaudi::test::fake_nic::knows_dmabufs ? FI_VERSION(1, 20) : real();
 }
 
 namespace gaudi::fi {
@@ -33,12 +27,12 @@ constexpr std::uint64_t length = 1 << 20;
 class a_pool : public testing::Test {
  protected:
   a_pool() {
-    has_dmabufs = true;
+    gaudi::test::fake_nic::knows_dmabufs = true;
     on_ = *device::device::open(driver_.thunk(), device::selector{});
   }
   ~a_pool() override {
     on_.reset();
-    has_dmabufs = false;
+    gaudi::test::fake_nic::knows_dmabufs = false;
   }
   std::unique_ptr<memory_pool> create(std::uint64_t access) {
     auto made = memory_pool::create(dmabufs_, on_, length, access);

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -85,6 +86,7 @@ TEST_F(thunk, hardware_reads_the_fields_where_they_are) {
     put(32, std::uint32_t{0x1020});
     put(188, std::uint32_t{3});
     put(224, std::uint64_t{768 << 20});
+    put(264, std::uint64_t{640 << 20});
     std::memset(bytes + 336, 0xff, 2048);  // a later release's tail
     return 0;
   });
@@ -95,6 +97,30 @@ TEST_F(thunk, hardware_reads_the_fields_where_they_are) {
   EXPECT_EQ(info->device_id, 0x1020U);
   EXPECT_EQ(info->module_id, 3U);
   EXPECT_EQ(info->dram_page_size, std::uint64_t{768 << 20});
+  EXPECT_EQ(info->alloc_page_size, std::uint64_t{640 << 20});
+}
+
+// Of which it knows no end: all of what we give is its to write.
+TEST_F(thunk, a_later_library_may_fill_all_of_a_structure) {
+  const auto longer = [](auto* out, std::size_t known) {
+    std::memset(reinterpret_cast<char*>(out) + known, 0xff, sizeof *out - known);
+    return 0;
+  };
+  EXPECT_CALL(library, get_dram_usage(5, _)).WillOnce([&](int, hl::dram_usage* usage) {
+    usage->free_bytes = 4096;
+    return longer(usage, 16);
+  });
+  EXPECT_CALL(library, get_open_stats(5, _)).WillOnce([&](int, hl::open_stats* stats) {
+    return longer(stats, 24);
+  });
+  EXPECT_CALL(library, command_submission(5, _, _)).WillOnce([&](int, hl::cs_in*, hl::cs_out* out) {
+    out->seq = 77;
+    return longer(out, 16);
+  });
+  EXPECT_EQ(call.memory_usage(5)->free_bytes, 4096U);
+  EXPECT_FALSE(*call.in_use(5));
+  EXPECT_EQ(*call.submit(5, {}), 77U);
+  EXPECT_GE(sizeof(hl::dram_usage), 4 * sizeof(std::uint64_t));
 }
 
 TEST_F(thunk, a_device_is_in_use_while_a_compute_context_is_active) {
@@ -206,6 +232,19 @@ TEST_F(thunk, an_owned_descriptor_is_closed_once_and_a_borrowed_one_never) {
     const auto borrowed = hl::device_fd::borrowed(22);
     EXPECT_FALSE(borrowed.is_owned());
   }
+}
+
+TEST_F(thunk, a_duplicate_of_a_descriptor_is_closed_and_not_what_it_is_of) {
+  const base::scoped_fd applications(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  int number = -1;
+  {
+    const auto own = hl::device_fd::duplicate(base::scoped_fd(::dup(applications.get())));
+    number = own.get();
+    EXPECT_FALSE(own.is_owned());
+    EXPECT_GE(::fcntl(number, F_GETFD), 0);
+  }
+  EXPECT_EQ(::fcntl(number, F_GETFD), -1);
+  EXPECT_GE(::fcntl(applications.get(), F_GETFD), 0);
 }
 
 TEST(thunk_load, a_named_library_that_is_not_there_is_enosys) {

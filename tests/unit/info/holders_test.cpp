@@ -59,6 +59,20 @@ TEST_F(holders, are_the_processes_that_have_the_file_open) {
               testing::ElementsAre(is_process(31, "hccl_demo"), is_process(200, "python3")));
 }
 
+TEST_F(holders, are_told_apart_by_whether_they_use_synapse) {
+  for (const char* pid : {"31", "32"}) {
+    add_process(pid, "python3");
+    add_descriptor(pid, "3", root_ / "device0");
+  }
+  const std::string mapped = "7f5a1c000000-7f5a1c021000 r-xp 00000000 08:01 1234    /usr/lib/";
+  write(proc() / "31" / "maps", mapped + "libc.so.6\n" + mapped + "habanalabs/libSynapse.so\n");
+  write(proc() / "32" / "maps", mapped + "habanalabs/libSynapse.so.txt\n");
+  const auto found = holders_of(root_ / "device0", proc());
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(found[0].synapse);
+  EXPECT_FALSE(found[1].synapse);
+}
+
 TEST_F(holders, are_not_those_of_other_files) {
   add_process("31", "neighbour");
   add_descriptor("31", "3", root_ / "device1");

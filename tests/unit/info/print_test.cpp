@@ -75,6 +75,7 @@ TEST(text, shows_distance_and_path_of_each_pair) {
 TEST(text, tells_whose_each_device_is) {
   report r = server();
   r.devices.resize(4);
+  r.devices[0].holders[0].synapse = true;
   r.devices[0].holders.push_back({.pid = 4194305, .command = "another"});
   r.devices[1].holders.clear();
   r.devices[2].state = "free";
@@ -84,10 +85,11 @@ TEST(text, tells_whose_each_device_is) {
   r.devices[3].mode = owner_mode::none;
   EXPECT_THAT(
       text_of(r),
-      testing::HasSubstr("  0     in use           process 4194304 (fifteen_letters) and 1 more\n"
-                         "  1     in use           a process that cannot be seen from here\n"
-                         "  2     free             none; the provider would open it (owner mode)\n"
-                         "  3     needs a reset    -\n"));
+      testing::HasSubstr(
+          "  0     in use           dma    process 4194304 (fifteen_letters, Synapse) and 1 more\n"
+          "  1     in use           dma    a process that cannot be seen from here\n"
+          "  2     free             dma    none; the provider would open it (owner mode)\n"
+          "  3     needs a reset    dma    -\n"));
 }
 
 TEST(text, keeps_names_and_values_of_parameters_apart) {
@@ -117,7 +119,8 @@ TEST(json, is_a_document_with_all_pairs) {
   EXPECT_EQ(document["devices"].size(), 8U);
   EXPECT_EQ(document["devices"][0]["owner_mode"], "other process");
   EXPECT_EQ(document["devices"][0]["holders"],
-            nlohmann::json::parse(R"([{"pid": 4194304, "command": "fifteen_letters"}])"));
+            nlohmann::json::parse(
+                R"([{"pid": 4194304, "command": "fifteen_letters", "synapse": false}])"));
   EXPECT_EQ(document["nics"].size(), 9U);
   EXPECT_EQ(document["ways"].size(), 72U);
   EXPECT_EQ(document["ways"][0]["distance"], "PIX");

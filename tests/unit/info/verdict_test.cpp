@@ -74,6 +74,14 @@ TEST(verdict, names_the_nearest_nic_of_a_device_that_has_none) {
   EXPECT_NE(v.remedy, "");
 }
 
+TEST(verdict, says_of_a_device_without_engine_that_nothing_is_staged) {
+  report r = good();
+  for (auto& p : r.probes) fail(p, -EPERM);
+  EXPECT_EQ(judge(r).finding.find("staged"), std::string::npos);
+  r.devices[0].copies = false;
+  EXPECT_NE(judge(r).finding.find("It cannot be staged either"), std::string::npos);
+}
+
 TEST(verdict, has_an_exit_status_of_its_own_for_each_refusal) {
   std::set<int> seen;
   for (const int code : {FI_ENOSYS, FI_EOPNOTSUPP, EPERM, EINVAL, EMFILE, ENOMEM, EIO}) {

@@ -16,17 +16,11 @@
 #include "../device/fake_driver.hpp"
 #include "fake_nic.hpp"
 
-namespace {
-
-std::atomic<bool> has_dmabufs{false};
-
-}  // namespace
-
 // libfabric's own where nothing else is wanted. 1.17, which we build with, knows no dma-bufs.
 extern "C" std::uint32_t fi_version() {
   using function = std::uint32_t (*)();
   static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "fi_version"));
-  return has_dmabufs ? FI_VERSION(1, 20) : real();
+  return gaudi::test::fake_nic::knows_dmabufs ? FI_VERSION(1, 20) : real();
 }
 
 namespace gaudi::reg {
@@ -64,14 +58,14 @@ struct held {
 class registrar : public testing::Test {
  protected:
   registrar() {
-    has_dmabufs = true;
+    test::fake_nic::knows_dmabufs = true;
     device_ = *device::device::open(driver_.thunk(), device::selector{});
   }
   ~registrar() override {
     device_.reset();
     EXPECT_EQ(driver_.open_descriptors(), 0);
     EXPECT_EQ(driver_.mappings(), 0U);
-    has_dmabufs = false;
+    test::fake_nic::knows_dmabufs = false;
   }
 
   held use(side& s, std::uint64_t address, std::uint64_t access = 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <fcntl.h>
 #include <rdma/fi_domain.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/scoped_fd.hpp"
 #include "core/inner_domain.hpp"
 
 namespace gaudi::test {
@@ -22,9 +24,16 @@ class fake_nic {
   struct registered : fid_mr {
     fake_nic* nic;
     std::uint64_t address;
+    std::uint64_t length;
+    int dmabuf;            ///< while it is made only
+    std::uint64_t offset;  ///< of `address` in it
     std::uint64_t access;
-    std::uint64_t note;  ///< the test's
+    std::uint64_t note;    ///< the test's
+    base::scoped_fd file;  ///< the dma-buf, as the kernel keeps it
   };
+
+  /// Whether libfabric shall be one that takes dma-bufs, where the test has its own fi_version.
+  static inline std::atomic<bool> knows_dmabufs{false};
 
   fake_nic() : fabric_{}, domain_{} {
     fabric_.ops = &fabric_ops;
@@ -46,6 +55,8 @@ class fake_nic {
   [[nodiscard]] unsigned live() const { return live_; }    ///< registrations there are
   [[nodiscard]] unsigned asked() const { return asked_; }  ///< how often one was wanted
 
+  /// As a real one does: without it a descriptor of this process's is not taken by one.
+  bool keeps_files = false;
   /// Error for the registration that is wanted, 0: none.
   std::function<int()> refuse = [] { return 0; };
   /// What becomes of each.
@@ -73,7 +84,11 @@ class fake_nic {
     mr->fid = {.fclass = FI_CLASS_MR, .context = nullptr, .ops = &mr_fid_ops};
     mr->nic = &self;
     mr->address = reinterpret_cast<std::uint64_t>(range->base_addr) + range->offset;
+    mr->length = range->len;
+    mr->dmabuf = range->fd;
+    mr->offset = range->offset;
     mr->access = attr->access;
+    if (self.keeps_files) mr->file.reset(::fcntl(range->fd, F_DUPFD_CLOEXEC, 0));
     mr->key = self.asked_;
     mr->mem_desc = mr.get();
     ++self.live_;

@@ -5,6 +5,8 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
+#include <deque>
+
 #include "../device/fake_driver.hpp"
 
 namespace gaudi::reg {
@@ -44,6 +46,27 @@ TEST(key_table, requested_keys_are_the_application_s_and_unique) {
   table.remove(a);
   EXPECT_EQ(table.find(5, 0, 64, FI_REMOTE_WRITE).code(), -FI_EACCES);
   EXPECT_TRUE(table.add_requested(b, 5));
+}
+
+TEST(key_table, knows_each_of_many_through_growth) {
+  key_table table;
+  std::deque<region> all;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    all.push_back(range(i * 64, 64, FI_REMOTE_READ, true));
+    if (i % 3 == 0) {
+      table.add_chosen_here(all.back());
+    } else {
+      ASSERT_TRUE(table.add_requested(all.back(), i << 8));
+    }
+  }
+  for (std::size_t i = 0; i < all.size(); i += 2) table.remove(all[i]);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto found = table.find(all[i].key, all[i].address, 64, FI_REMOTE_READ);
+    ASSERT_EQ(static_cast<bool>(found), i % 2 == 1);
+    if (found) {
+      ASSERT_EQ(*found, &all[i]);
+    }
+  }
 }
 
 TEST(key_table, a_peer_gets_only_what_was_registered) {

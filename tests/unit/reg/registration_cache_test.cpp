@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <random>
+#include <thread>
 #include <vector>
 
 namespace gaudi::reg {
@@ -180,6 +184,100 @@ TEST_F(caching, users_may_be_moved) {
   EXPECT_EQ(c->key(), 1U);
   c = {};
   EXPECT_THAT(ended, ElementsAre(1));
+}
+
+TEST_F(caching, ends_what_is_not_to_be_kept_with_its_last_user) {
+  registration_cache cache({.count = 8, .bytes = 100});
+  auto first = cache.add({1, 0}, 1, registered(1), nullptr, keeping::while_used);
+  auto second = cache.find({1, 0});
+  EXPECT_EQ(first.get(), second.get());
+  first.reset();
+  EXPECT_THAT(ended, IsEmpty());
+  second.reset();
+  EXPECT_THAT(ended, ElementsAre(1));
+  EXPECT_FALSE(cache.find({1, 0}));
+  EXPECT_EQ(cache.counters().idle, 0U);
+  EXPECT_EQ(cache.counters().hits, 1U) << "those of what has ended count, too";
+}
+
+TEST_F(caching, lets_more_be_used_than_it_may_keep) {
+  for (const std::size_t limit : {0U, 1U, 2U, 5U}) {
+    ended.clear();
+    registration_cache cache({.count = limit, .bytes = 100});
+    std::vector<registration> users;
+    for (std::uint64_t g = 1; g <= 6; ++g) users.push_back(cache.add({g, 0}, 1, registered(g)));
+    for (std::uint64_t g = 1; g <= 6; ++g) users.push_back(cache.find({g, 0}));
+    EXPECT_THAT(ended, IsEmpty());
+    users.clear();
+    EXPECT_EQ(cache.counters().idle, limit);
+    EXPECT_EQ(ended.size(), 6 - limit);
+    EXPECT_EQ(cache.counters().hits, 6U);
+  }
+}
+
+TEST_F(caching, finds_each_of_many_and_none_that_has_gone) {
+  constexpr std::uint64_t many = 5000;
+  registration_cache cache({.count = many, .bytes = many});
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t g = 1; g <= many; ++g) use(cache, g);
+    for (std::uint64_t g = 1; g <= many; ++g) ASSERT_EQ(cache.find({g, 0})->key(), g);
+    for (std::uint64_t g = 1; g <= many; g += 2) cache.forget(g);
+    for (std::uint64_t g = 1; g <= many; ++g)
+      ASSERT_EQ(static_cast<bool>(cache.find({g, 0})), g % 2 == 0) << g;
+  }
+}
+
+TEST_F(caching, knows_which_was_used_last_from_before_it_was_full) {
+  registration_cache cache({.count = 4, .bytes = 100});
+  for (const std::uint64_t g : {1, 2, 3, 4, 2, 1}) use(cache, g);
+  use(cache, 5);
+  use(cache, 6);
+  use(cache, 7);
+  EXPECT_THAT(ended, ElementsAre(3, 4, 2));
+}
+
+/// Threads that want registrations while others make room for theirs.
+class racing_for_few : public caching {
+ protected:
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  static constexpr int rounds = 20'000;  // of each thread
+#else
+  static constexpr int rounds = 500'000;
+#endif
+  explicit racing_for_few(cache_limits limits = {.count = 5, .bytes = 100}) : cache_(limits) {}
+
+  registration obtain(std::uint64_t generation) {
+    if (auto known = cache_.find({generation, 0})) return known;
+    const std::lock_guard lock(adding_);
+    if (auto known = cache_.find({generation, 0})) return known;
+    return cache_.add({generation, 0}, 1, registered(generation));
+  }
+  void work(unsigned seed) {
+    std::mt19937 random(seed);
+    for (int round = 0; round < rounds; ++round) {
+      const std::uint64_t generation = 1 + random() % 9;
+      const auto used = obtain(generation);
+      if (used->key() != generation) ++wrong_;
+      if (random() % 8 == 0) cache_.evict_oldest();
+      if (used->key() != generation) ++wrong_;
+    }
+  }
+
+  registration_cache cache_;
+  std::mutex adding_;
+  std::atomic<int> wrong_{0};
+};
+
+TEST_F(racing_for_few, each_gets_what_it_asked_for_and_keeps_it) {
+  std::thread other([&] { work(1); });
+  work(2);
+  other.join();
+  EXPECT_EQ(wrong_, 0);
+  const auto now = cache_.counters();
+  EXPECT_LE(now.idle, 5U);
+  EXPECT_EQ(now.made, ended.size() + now.idle);
+  EXPECT_GT(now.evictions, static_cast<std::uint64_t>(rounds) / 100);
+  EXPECT_GT(now.hits, static_cast<std::uint64_t>(rounds) / 100);
 }
 
 }  // namespace

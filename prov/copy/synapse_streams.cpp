@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "copy/synapse_streams.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace gaudi::copy {
+namespace {
+
+using base::result;
+using std::chrono::microseconds;
+using std::chrono::steady_clock;
+
+constexpr microseconds shortest_pause{5};
+constexpr microseconds longest_pause{500};
+
+hl::syn_direction in_synapse(direction dir) noexcept {
+  switch (dir) {
+    case direction::host_to_device:
+      return hl::syn_direction::host_to_device;
+    case direction::device_to_host:
+      return hl::syn_direction::device_to_host;
+    case direction::device_to_device:
+      break;
+  }
+  return hl::syn_direction::device_to_device;
+}
+
+}  // namespace
+
+result<std::unique_ptr<synapse_streams>> synapse_streams::make(
+    std::shared_ptr<device::device> owner) {
+  auto made = std::make_unique<synapse_streams>(passkey{}, std::move(owner));
+  if (const auto rc = made->create(); !rc) return rc.failure();
+  return made;
+}
+
+result<void> synapse_streams::create() {
+  for (hl::syn_stream& each : streams_) {
+    const auto stream = synapse().make_stream();
+    if (!stream) return stream.failure();
+    each = *stream;
+  }
+  events_.reserve(slot_count);
+  while (events_.size() < slot_count) {
+    const auto event = synapse().make_event();
+    if (!event) return event.failure();
+    events_.push_back(*event);
+  }
+  return {};
+}
+
+// A lost device's are left to Synapse, which may wait for them.
+synapse_streams::~synapse_streams() {
+  if (owner_->lost() != 0) return;
+  for (hl::syn_event event : events_) synapse().destroy_event(event);
+  for (hl::syn_stream stream : streams_)
+    if (stream != nullptr) synapse().destroy_stream(stream);
+}
+
+// What another thread gives the stream in between only makes the event later.
+result<void> synapse_streams::start(unsigned slot, std::uint64_t dst, std::uint64_t src,
+                                    std::uint64_t len, direction dir) {
+  hl::syn_stream stream = streams_[static_cast<std::size_t>(dir)];
+  if (const auto rc = synapse().copy(stream, dst, src, len, in_synapse(dir)); !rc) return rc;
+  return synapse().record(events_[slot], stream);
+}
+
+result<hl::cs_status> synapse_streams::wait(unsigned slot, std::uint64_t timeout_us) {
+  const auto begin = steady_clock::now();
+  for (microseconds pause = shortest_pause;; pause = std::min(2 * pause, longest_pause)) {
+    auto state = synapse().query(events_[slot]);
+    const bool is_busy = state && *state == hl::cs_status::busy;
+    if (!is_busy || timeout_us == 0) return state;
+    const microseconds left = microseconds(timeout_us) -
+                              std::chrono::duration_cast<microseconds>(steady_clock::now() - begin);
+    if (left <= microseconds::zero()) return state;
+    std::this_thread::sleep_for(std::min(pause, left));
+  }
+}
+
+}  // namespace gaudi::copy

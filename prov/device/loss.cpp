@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What becomes of a device that is reset, hangs or is gone.
+#include <rdma/fi_errno.h>
+
+#include "base/log.hpp"
+#include "device/device.hpp"
+#include "device/losses.hpp"
+
+namespace gaudi::device {
+
+int device::lose(int code, const char* how) noexcept {
+  const int lasting = code == -FI_ENODEV ? -FI_ENODEV : -FI_EIO;
+  int before = 0;
+  if (!lost_.compare_exchange_strong(before, lasting, std::memory_order_acq_rel)) return before;
+  GAUDI_WARN(CORE,
+             "%s %s is lost: %s. Whatever is under way on it fails (%s). Close its memory regions "
+             "and free its memory%s; what needs device memory then opens it anew. The kernel's log "
+             "has the cause.\n",
+             attributes_.name.c_str(), attributes_.bus_id.c_str(), how, fi_strerror(-lasting),
+             attributes_.owned ? ", soon, as the driver may kill processes that keep it open"
+                               : ", and the descriptor that it was adopted by");
+  abandon_memory();
+  loss_watchers_.tell();
+  if (!fd_.abandon())
+    GAUDI_WARN(CORE, "%s cannot be closed yet: no file descriptor is left (RLIMIT_NOFILE)\n",
+               attributes_.bus_id.c_str());
+  losses::tell();
+  return lasting;
+}
+
+/// An export keeps the device open for the driver.
+void device::abandon_memory() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [base, map] : regions_) map.abandon();
+  for (auto& [base, borrowed] : borrowed_) borrowed.map.abandon();
+}
+
+int device::cause_of(int code) noexcept {
+  if (const int already = lost(); already != 0) return already;
+  switch (code) {
+    case -FI_EBUSY:  // in reset, or about to be
+      return lose(code, "its driver resets it");
+    case -FI_ENODEV:
+      return lose(code, "it was removed");
+    default:
+      return code;
+  }
+}
+
+}  // namespace gaudi::device

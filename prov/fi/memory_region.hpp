@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <vector>
+
+#include "base/object_pool.hpp"
+#include "fi/children.hpp"
+#include "fi/region_fid.hpp"
+
+namespace gaudi::fi {
+
+class domain;
+
+/// fid_mr of a domain of FI_EP_RDM (fi/mr.hpp).
+struct memory_region final : region_fid<domain> {
+  memory_region(domain& d, void* user_context) noexcept;
+
+  std::vector<children::ref> counter_holds;
+};
+
+/// Under the domain lock.
+using memory_region_pool = base::object_pool<memory_region>;
+
+}  // namespace gaudi::fi

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "base/params.hpp"
+#include "copy/dma_engine.hpp"
+#include "reg/import_cache.hpp"
+#include "reg/nic_loop.hpp"
+#include "reg/write_flush.hpp"
+
+namespace gaudi::proto {
+
+/// How an endpoint works: what was agreed in its fi_info, the parameters in force, and what it has
+/// of its domain, which outlives it.
+struct endpoint_settings {
+  bool directed_receive = false;  // FI_DIRECTED_RECV
+  bool source_errors = false;     // FI_SOURCE_ERR
+  bool rma_order = false;         // FI_ORDER_RMA_*, FI_ORDER_SAW: as the core has them
+  bool provider_keys = false;     // keys without reg::key_table::software_bit are the core's own
+  std::size_t eager_size = 0;     // largest payload of one message
+  std::size_t staging_chunk = 0;
+  std::size_t staging_depth = 0;
+  std::size_t rx_buffers = 0;
+  std::size_t unexpected_limit = 0;
+  std::chrono::milliseconds copy_timeout = copy::default_patience;
+  base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
+  reg::nic_loop* loop =
+      nullptr;  // of the domain; null: devices get short messages by their engines
+  reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
+  bool ipc = false;                   // share memory with peers on this host
+  // With ipc: peers get the dma-bufs of device memory that our NIC does not reach, and theirs
+  // may.
+  bool passes_dmabufs = false;
+  reg::import_cache* imports = nullptr;  // of the domain; null: we take none of theirs
+};
+
+/// How its core objects are opened.
+struct endpoint_opening {
+  bool waitable = false;  // with file descriptors to sleep on, which cost the core some speed
+  bool any_port = false;  // not that of the info, which another endpoint of it has
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// libgaudi-fi-watch.so: preloaded (LD_PRELOAD), it stands before libhl-thunk and tells the provider
+// what the application maps and unmaps. The functions are hl-thunk's (device API reference 1.3).
+// A call goes on to the next library that has it; nothing is patched.
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "hl/mapping_watch.hpp"
+#include "watch/known_mappings.hpp"
+
+namespace gaudi::watch {
+namespace {
+
+template <class Function>
+Function* next(const char* name) noexcept {
+  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+int not_there() noexcept {
+  errno = ENOSYS;
+  return -1;
+}
+
+/// All descriptors of one open device; duplicates count as the same.
+context_id context_of(int fd) noexcept {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) return {};
+  return {facts.st_dev, facts.st_ino};
+}
+
+}  // namespace
+}  // namespace gaudi::watch
+
+using gaudi::watch::context_of;
+using gaudi::watch::known_mappings;
+using gaudi::watch::next;
+using gaudi::watch::not_there;
+
+#define GAUDI_EXPORT extern "C" __attribute__((visibility("default")))
+
+GAUDI_EXPORT std::uint64_t hlthunk_device_memory_alloc(int fd, std::uint64_t size,
+                                                       std::uint64_t page_size, bool contiguous,
+                                                       bool shared) {
+  static const auto call =
+      next<std::uint64_t(int, std::uint64_t, std::uint64_t, bool, bool)>(__func__);
+  if (!call) return not_there(), 0;
+  const std::uint64_t handle = call(fd, size, page_size, contiguous, shared);
+  if (handle != 0) known_mappings::instance().allocated(context_of(fd), handle, size);
+  return handle;
+}
+
+GAUDI_EXPORT int hlthunk_device_memory_free(int fd, std::uint64_t handle) {
+  static const auto call = next<int(int, std::uint64_t)>(__func__);
+  if (!call) return not_there();
+  const int ret = call(fd, handle);
+  if (ret == 0) known_mappings::instance().freed(context_of(fd), handle);
+  return ret;
+}
+
+GAUDI_EXPORT std::uint64_t hlthunk_device_memory_map(int fd, std::uint64_t handle,
+                                                     std::uint64_t hint) {
+  static const auto call = next<std::uint64_t(int, std::uint64_t, std::uint64_t)>(__func__);
+  if (!call) return not_there(), 0;
+  const std::uint64_t va = call(fd, handle, hint);
+  if (va != 0) known_mappings::instance().mapped(context_of(fd), fd, handle, va);
+  return va;
+}
+
+// Of host memory, too: an address that is not known is nobody's concern.
+GAUDI_EXPORT int hlthunk_memory_unmap(int fd, std::uint64_t va) {
+  static const auto call = next<int(int, std::uint64_t)>(__func__);
+  if (!call) return not_there();
+  const auto context = context_of(fd);
+  const bool known = known_mappings::instance().unmapping(context, fd, va);
+  const int ret = call(fd, va);
+  if (known) known_mappings::instance().unmapped(context, fd, va, ret == 0);
+  return ret;
+}
+
+// The device is closed with the last of its descriptors: what is kept of it must not be told to who
+// opens it next.
+GAUDI_EXPORT int hlthunk_close(int fd) {
+  static const auto call = next<int(int)>(__func__);
+  if (!call) return not_there();
+  known_mappings::instance().closed(context_of(fd));
+  return call(fd);
+}
+
+GAUDI_EXPORT int gaudi_fi_watch_subscribe(std::uint32_t abi, void* context,
+                                          gaudi::hl::watch_abi::mapped_call mapped,
+                                          gaudi::hl::watch_abi::unmapping_call unmapping) {
+  if (abi != gaudi::hl::watch_abi::version) return -EINVAL;
+  return known_mappings::instance().subscribe({context, mapped, unmapping});
+}
+
+GAUDI_EXPORT void gaudi_fi_watch_unsubscribe(void* context) {
+  known_mappings::instance().unsubscribe(context);
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// An application that has its Gaudi to itself and uses libhl-thunk for all of it: what the provider
+// knows of its memory, with and without libgaudi-fi-watch.so before libhl-thunk (LD_PRELOAD).
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "hlsim.hpp"
+#include "node.hpp"
+
+namespace gaudi::test {
+namespace {
+
+constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+
+bool is_watched() {
+  return dlsym(RTLD_DEFAULT, "gaudi_fi_watch_subscribe") != nullptr;
+}
+
+/// A device, and what is allocated and mapped there, by the application.
+class own_device {
+ public:
+  own_device() : fd_(hlthunk_open(HLTHUNK_DEVICE_DONT_CARE, nullptr)) { must(fd_, "opening"); }
+  ~own_device() { hlthunk_close(fd_); }
+  int fd() const { return fd_; }
+
+  std::uint64_t map(std::uint64_t size) {
+    handle_ = hlthunk_device_memory_alloc(fd_, size, 0, true, false);
+    return hlthunk_device_memory_map(fd_, handle_, 0);
+  }
+  int unmap(std::uint64_t va) { return hlthunk_memory_unmap(fd_, va); }
+  int free() { return hlthunk_device_memory_free(fd_, handle_); }
+
+ private:
+  int fd_;
+  std::uint64_t handle_ = 0;
+};
+
+bool is_known(const node& n, std::uint64_t va, std::uint64_t len) {
+  fi_gaudi_addr_attr facts{};
+  return n.ops().query_addr(n.domain(), va, len, &facts) == 0 && facts.adopted != 0;
+}
+
+fi_gaudi_dmabuf exported(const node& n, std::uint64_t va, std::uint64_t len) {
+  fi_gaudi_dmabuf made{};
+  must(n.ops().export_dmabuf(n.domain(), va, len, &made), "exporting");
+  return made;
+}
+
+TEST(own_mappings, are_known_by_themselves_where_they_are_watched) {
+  run({.ranks = 1}, [](rank&) {
+    own_device gaudi;
+    const std::uint64_t before = gaudi.map(2 * mib);
+    node n({.device = true});
+    must(n.ops().adopt_device(n.domain(), gaudi.fd()), "adopting");
+    const std::uint64_t after = gaudi.map(mib);
+    EXPECT_EQ(is_watched(), is_known(n, before, 2 * mib));
+    EXPECT_EQ(is_watched(), is_known(n, after, mib));
+    EXPECT_FALSE(is_known(n, after, mib + 1));
+  });
+}
+
+// The provider keeps an export for the next registration; the driver unmaps nothing that is
+// exported.
+TEST(own_mappings, can_be_unmapped_where_they_are_watched) {
+  run({.ranks = 1}, [](rank&) {
+    own_device gaudi;
+    node n({.device = true});
+    must(n.ops().adopt_device(n.domain(), gaudi.fd()), "adopting");
+    const std::uint64_t va = gaudi.map(mib);
+    const fi_gaudi_range whole{.addr = va, .len = mib, .map_base = va, .map_len = mib};
+    if (!is_watched()) must(n.ops().adopt_range(n.domain(), &whole), "adopting the range");
+    close(exported(n, va, mib).fd);
+    if (!is_watched()) {
+      EXPECT_NE(0, gaudi.unmap(va));
+      EXPECT_TRUE(is_known(n, va, mib));
+      must(n.ops().release_range(n.domain(), va), "releasing the range");
+    }
+    EXPECT_EQ(0, gaudi.unmap(va));
+    EXPECT_FALSE(is_known(n, va, mib));
+    EXPECT_EQ(0, gaudi.free());
+  });
+}
+
+TEST(own_mappings, stay_known_while_a_region_keeps_them_mapped) {
+  if (!is_watched()) GTEST_SKIP() << "nobody watches";
+  run({.ranks = 1}, [](rank&) {
+    own_device gaudi;
+    node n({.device = true});
+    must(n.ops().adopt_device(n.domain(), gaudi.fd()), "adopting");
+    const std::uint64_t va = gaudi.map(mib);
+    close(exported(n, va, mib).fd);
+    fid_mr* mr = nullptr;
+    const iovec range{reinterpret_cast<void*>(va), mib};
+    fi_mr_attr attr{};
+    attr.mr_iov = &range;
+    attr.iov_count = 1;
+    attr.access = FI_SEND | FI_RECV;
+    attr.iface = FI_HMEM_SYNAPSEAI;
+    must(fi_mr_regattr(n.domain(), &attr, 0, &mr), "registering");
+    EXPECT_NE(0, gaudi.unmap(va));
+    EXPECT_TRUE(is_known(n, va, mib));
+    must(fi_close(&mr->fid), "closing the region");
+    EXPECT_EQ(0, gaudi.unmap(va));
+    EXPECT_FALSE(is_known(n, va, mib));
+  });
+}
+
+}  // namespace
+}  // namespace gaudi::test

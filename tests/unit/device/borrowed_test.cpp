@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// A device that is Synapse's: its descriptor, its pool, and how the provider lets go of them.
+#include <rdma/fi_errno.h>
+#include <sys/stat.h>
+
+#include "borrowing.hpp"
+
+namespace gaudi::device {
+namespace {
+
+using testing::_;
+
+bool is_same_file(int a, int b) {
+  struct stat one {};
+  struct stat other {};
+  return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_ino == other.st_ino &&
+         one.st_dev == other.st_dev;
+}
+
+class borrowed : public testing::Test {
+ protected:
+  test::borrowing from;
+};
+
+TEST_F(borrowed, has_synapses_pool_as_one_range) {
+  EXPECT_CALL(from.driver.library, open(_, _)).Times(0);
+  const auto one = from.borrow();
+  ASSERT_TRUE(one);
+  EXPECT_FALSE((*one)->attributes().owned);
+  EXPECT_NE((*one)->synapse(), nullptr);
+  const auto at = (*one)->find(from.pool_base + 12345, 100);
+  ASSERT_TRUE(at);
+  EXPECT_EQ(at->base, from.pool_base);
+  EXPECT_EQ(at->len, from.pool_len);
+  EXPECT_TRUE(at->adopted);
+  EXPECT_EQ((*one)->find(from.map_base, 1).code(), -FI_ENOENT) << "SCAL's own";
+  EXPECT_EQ(*from.borrow(), *one) << "one for the process";
+}
+
+TEST_F(borrowed, exports_the_pool_once_from_its_offset_on) {
+  EXPECT_CALL(from.driver.library,
+              export_dmabuf(_, from.map_base, from.pool_len, from.pool_base - from.map_base, _));
+  const auto one = from.borrow();
+  for (const std::uint64_t offset : {0, 4096, 12345}) {
+    const auto exported = (*one)->export_dmabuf(from.pool_base + offset, 10);
+    ASSERT_TRUE(exported);
+    EXPECT_EQ(exported->base_addr, from.pool_base);
+    EXPECT_EQ(exported->offset, offset);
+  }
+}
+
+TEST_F(borrowed, leaves_out_what_is_not_a_whole_page) {
+  from.pool_base += 256;
+  const auto one = from.borrow();
+  ASSERT_TRUE(one);
+  const std::uint64_t first = from.pool_base - 256 + 4096;
+  EXPECT_EQ((*one)->find(first - 1, 1).code(), -FI_ENOENT);
+  EXPECT_EQ((*one)->find(first, 1)->len, from.pool_len - 4096);
+}
+
+TEST_F(borrowed, uses_a_duplicate_and_closes_only_that) {
+  auto one = from.borrow();
+  const int used = (*one)->fd();
+  EXPECT_NE(used, from.synapses_fd.get());
+  one = base::error{-FI_ENODEV};
+  EXPECT_EQ(::fcntl(used, F_GETFD), -1);
+  EXPECT_NE(::fcntl(from.synapses_fd.get(), F_GETFD), -1);
+}
+
+TEST_F(borrowed, is_refused_until_there_is_one) {
+  from.acquired = false;
+  EXPECT_EQ(from.borrow().code(), -FI_ENODEV);
+  from.acquired = true;
+  EXPECT_TRUE(from.borrow());
+}
+
+TEST_F(borrowed, a_pool_elsewhere_is_refused) {
+  from.pool_base = from.map_base = 0x10000;
+  EXPECT_EQ(from.borrow().code(), -FI_EINVAL);
+}
+
+TEST_F(borrowed, allocates_nothing) {
+  const auto one = from.borrow();
+  EXPECT_EQ((*one)->allocate(4096).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(*(*one)->hbm_free(), from.pool_free) << "Synapse does";
+}
+
+TEST_F(borrowed, lets_go_of_everything_while_it_rests) {
+  const auto one = from.borrow();
+  const auto generation = (*one)->find(from.pool_base, 1)->generation;
+  const int used = (*one)->fd();
+  ASSERT_TRUE((*one)->export_dmabuf(from.pool_base, 1));
+  EXPECT_EQ(from.exports_alive(), 1);
+  EXPECT_TRUE(is_same_file(used, from.synapses_fd.get()));
+  (*one)->rest();
+  EXPECT_EQ(from.exports_alive(), 0);
+  EXPECT_FALSE(is_same_file(used, from.synapses_fd.get()));
+  ASSERT_TRUE((*one)->wake());
+  EXPECT_EQ((*one)->fd(), used);
+  EXPECT_TRUE(is_same_file(used, from.synapses_fd.get()));
+  EXPECT_EQ((*one)->lost(), 0);
+  EXPECT_EQ((*one)->find(from.pool_base, 1)->generation, generation);
+  EXPECT_TRUE((*one)->export_dmabuf(from.pool_base, 1));
+}
+
+TEST_F(borrowed, wakes_only_as_the_same) {
+  const auto one = from.borrow();
+  (*one)->rest();
+  from.map_base -= 4096;
+  EXPECT_FALSE((*one)->wake());
+  EXPECT_NE((*one)->lost(), 0);
+  (*one)->forget_pool();
+  EXPECT_TRUE((*one)->is_vacant());
+  const auto next = from.borrow();
+  ASSERT_TRUE(next);
+  EXPECT_NE(*next, *one);
+}
+
+TEST_F(borrowed, released_while_it_rested_is_lost) {
+  const auto one = from.borrow();
+  (*one)->rest();
+  from.acquired = false;
+  EXPECT_FALSE((*one)->wake());
+  EXPECT_EQ((*one)->lost(), -FI_ENODEV);
+}
+
+TEST_F(borrowed, a_lost_one_keeps_what_is_pinned) {
+  const auto one = from.borrow();
+  {
+    const auto pin = (*one)->pin(from.pool_base, 1);
+    ASSERT_TRUE(pin);
+    (*one)->lose(-FI_EIO, "for a test");
+    (*one)->forget_pool();
+    EXPECT_FALSE((*one)->is_vacant());
+  }
+  (*one)->forget_pool();
+  EXPECT_TRUE((*one)->is_vacant());
+}
+
+}  // namespace
+}  // namespace gaudi::device

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// FI_MR_DMABUF of memory that the provider does not know, in both kinds of domain, with a NIC that
+// takes dma-bufs in name only.
+#include <sys/mman.h>
+
+#include "../reg/fake_nic.hpp"
+#include "fi/connected_domain.hpp"
+#include "fi/device_region.hpp"
+#include "fi/domain.hpp"
+#include "opened.hpp"
+#include "reg/key_table.hpp"
+
+namespace gaudi::fi::test {
+namespace {
+
+constexpr std::uint64_t page = 4096;
+constexpr std::uint64_t base_address = 0x1001700000000000;
+constexpr std::uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// struct fi_mr_dmabuf, since libfabric 1.20.
+struct dmabuf {
+  int fd;
+  std::uint64_t offset;
+  std::size_t len;
+  void* base_addr;
+};
+
+struct registered {
+  int code;
+  unique_fid<fid_mr> mr;
+};
+
+class given_dmabuf : public testing::Test {
+ protected:
+  using nic_mr = gaudi::test::fake_nic::registered;
+
+  given_dmabuf() : info_(fi_allocinfo()), file_(::memfd_create("a dma-buf", MFD_CLOEXEC)) {
+    gaudi::test::fake_nic::knows_dmabufs = true;
+    info_->domain_attr->mr_mode = direct_mode | FI_MR_HMEM;
+    nic_.made = [this](nic_mr& mr) { last_ = &mr; };
+  }
+  ~given_dmabuf() override {
+    EXPECT_EQ(nic_.live(), 0U);
+    gaudi::test::fake_nic::knows_dmabufs = false;
+  }
+
+  registered reg(fid_domain& d, std::uint64_t access, std::uint64_t base = base_address,
+                 std::size_t length = 100, fi_hmem_iface iface = FI_HMEM_SYSTEM) const {
+    const dmabuf given{file_.get(), page, length, reinterpret_cast<void*>(base)};
+    fi_mr_attr attr{};
+    attr.mr_iov = reinterpret_cast<const iovec*>(&given);
+    attr.iov_count = 1;
+    attr.access = access;
+    attr.iface = iface;
+    fid_mr* mr = nullptr;
+    const int ret = fi_mr_regattr(&d, &attr, from_dmabuf, &mr);
+    return {ret, unique_fid<fid_mr>(mr)};
+  }
+  unique_fid<fid_domain> open_domain() {
+    return unique_fid<fid_domain>(
+        new domain(fabric_.open_children(), fabric_, *info_, nic_.release_core(), nullptr));
+  }
+  unique_fid<fid_domain> open_connected_domain() {
+    return unique_fid<fid_domain>(
+        new connected_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr));
+  }
+
+  gaudi::test::fake_nic nic_;
+  nic_mr* last_ = nullptr;
+  fabric fabric_{FI_VERSION(1, 17), nullptr};
+  core::unique_info info_;
+  base::scoped_fd file_;
+};
+
+TEST_F(given_dmabuf, of_unknown_gaudi_memory_is_for_the_nic_alone) {
+  const auto d = open_domain();
+  const auto a = reg(*d, remote);
+  ASSERT_EQ(a.code, 0);
+  EXPECT_EQ(last_->address, base_address + page);
+  EXPECT_EQ(last_->length, 100U);
+  EXPECT_EQ(fi_mr_key(a.mr.get()), last_->key) << "peers use it without us";
+  const auto& region = *static_cast<reg::region*>(fi_mr_desc(a.mr.get()));
+  EXPECT_TRUE(region.on_device());
+  EXPECT_EQ(region.core_for(remote)->descriptor(), last_);
+}
+
+TEST_F(given_dmabuf, lets_our_own_transfers_at_it_as_they_need) {
+  const auto d = open_domain();
+  for (const auto& [wanted, granted] :
+       {std::pair<std::uint64_t, std::uint64_t>{FI_SEND, FI_REMOTE_READ},
+        {FI_RECV, FI_REMOTE_WRITE},
+        {FI_WRITE, FI_REMOTE_READ},
+        {FI_READ, 0}}) {
+    const auto a = reg(*d, wanted);
+    ASSERT_EQ(a.code, 0);
+    EXPECT_EQ(last_->access & remote, granted) << wanted;
+    EXPECT_TRUE(fi_mr_key(a.mr.get()) & gaudi::reg::key_table::software_bit || granted == 0);
+  }
+}
+
+TEST_F(given_dmabuf, is_let_go_of_with_its_last_region) {
+  const auto d = open_domain();
+  auto a = reg(*d, FI_SEND);
+  auto b = reg(*d, FI_SEND);
+  EXPECT_EQ(nic_.asked(), 1U);
+  a.mr.reset();
+  EXPECT_EQ(nic_.live(), 1U);
+  b.mr.reset();
+  EXPECT_EQ(nic_.live(), 0U);
+}
+
+TEST_F(given_dmabuf, with_addresses_of_the_cpu_s_is_refused_among_messages) {
+  const auto d = open_domain();
+  for (const auto iface : {FI_HMEM_SYSTEM, FI_HMEM_SYNAPSEAI})
+    EXPECT_LT(reg(*d, FI_SEND, 0x7f0000000000, 100, iface).code, 0);
+  EXPECT_EQ(reg(*d, FI_SEND, base_address, 0).code, -FI_EINVAL);
+  EXPECT_EQ(nic_.asked(), 0U);
+}
+
+TEST_F(given_dmabuf, that_the_nic_refuses_leaves_nothing_behind) {
+  const auto d = open_domain();
+  nic_.refuse = [] { return -FI_EOPNOTSUPP; };
+  EXPECT_EQ(reg(*d, FI_SEND).code, -FI_EOPNOTSUPP);
+}
+
+TEST_F(given_dmabuf, is_the_core_s_with_connected_endpoints_whatever_its_addresses) {
+  const auto d = open_connected_domain();
+  for (const std::uint64_t base : {base_address, std::uint64_t{0}, std::uint64_t{0x7f0000000000}}) {
+    for (const auto iface : {FI_HMEM_SYSTEM, FI_HMEM_SYNAPSEAI, FI_HMEM_CUDA}) {
+      const auto a = reg(*d, FI_SEND | FI_REMOTE_READ, base, 100, iface);
+      ASSERT_EQ(a.code, 0);
+      EXPECT_EQ(last_->address, base + page);
+      EXPECT_EQ(last_->access & remote, FI_REMOTE_READ) << "no more than was asked for";
+      EXPECT_EQ(fi_mr_desc(a.mr.get()), last_);
+      EXPECT_EQ(fi_mr_key(a.mr.get()), last_->key);
+      const auto b = reg(*d, FI_RECV | FI_REMOTE_READ, base, 100, iface);
+      EXPECT_EQ(fi_mr_desc(b.mr.get()), last_);
+      EXPECT_EQ(nic_.live(), 1U);
+    }
+  }
+  EXPECT_EQ(reg(*d, FI_SEND, base_address, 0).code, -FI_EINVAL);
+  nic_.refuse = [] { return -FI_ENOSYS; };
+  EXPECT_EQ(reg(*d, FI_SEND).code, -FI_ENOSYS);
+}
+
+}  // namespace
+}  // namespace gaudi::fi::test

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include "hl/synapse.hpp"
+
+namespace gaudi::test {
+
+/// libSynapse and libscal as a mock: table() gives C functions that end in the mock made last.
+class mock_synapse {
+ public:
+  mock_synapse() { current = this; }
+  ~mock_synapse() { current = nullptr; }
+  mock_synapse(const mock_synapse&) = delete;
+  mock_synapse& operator=(const mock_synapse&) = delete;
+
+  MOCK_METHOD(int, device_get_info, (std::uint32_t, hl::syn_device_info*));
+  MOCK_METHOD(int, host_map, (std::uint32_t, std::uint64_t, const void*));
+  MOCK_METHOD(int, host_unmap, (std::uint32_t, const void*));
+  MOCK_METHOD(int, stream_create, (hl::syn_stream*, std::uint32_t, std::uint32_t));
+  MOCK_METHOD(int, stream_destroy, (hl::syn_stream));
+  MOCK_METHOD(int, event_create, (hl::syn_event*, std::uint32_t, std::uint32_t));
+  MOCK_METHOD(int, event_destroy, (hl::syn_event));
+  MOCK_METHOD(int, event_record, (hl::syn_event, hl::syn_stream));
+  MOCK_METHOD(int, event_query, (hl::syn_event));
+  MOCK_METHOD(int, copy_async,
+              (hl::syn_stream, std::uint64_t, std::uint64_t, std::uint64_t, hl::syn_direction));
+  MOCK_METHOD(int, scal_get_handle_from_fd, (int, void**));
+  MOCK_METHOD(int, scal_get_pool_handle_by_name, (void*, const char*, void**));
+  MOCK_METHOD(int, scal_pool_get_info, (void*, hl::scal_pool_info*));
+
+  static hl::synapse_functions table() {
+    return {.device_get_info = route<&mock_synapse::device_get_info>,
+            .host_map = route<&mock_synapse::host_map>,
+            .host_unmap = route<&mock_synapse::host_unmap>,
+            .stream_create = route<&mock_synapse::stream_create>,
+            .stream_destroy = route<&mock_synapse::stream_destroy>,
+            .event_create = route<&mock_synapse::event_create>,
+            .event_destroy = route<&mock_synapse::event_destroy>,
+            .event_record = route<&mock_synapse::event_record>,
+            .event_query = route<&mock_synapse::event_query>,
+            .copy_async = route<&mock_synapse::copy_async>,
+            .scal_get_handle_from_fd = route<&mock_synapse::scal_get_handle_from_fd>,
+            .scal_get_pool_handle_by_name = route<&mock_synapse::scal_get_pool_handle_by_name>,
+            .scal_pool_get_info = route<&mock_synapse::scal_pool_get_info>};
+  }
+
+ private:
+  template <auto Method, class R, class... Args>
+  static R route(Args... args) {
+    return (current->*Method)(args...);
+  }
+
+  static inline mock_synapse* current = nullptr;
+};
+
+}  // namespace gaudi::test
