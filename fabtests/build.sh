@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Builds the fabtests of libfabric 2.1's source tarball against a libfabric, once, and prints where:
 # bin/, runfabtests.sh (for its lists) and libfabric -> the library's folder.
-#   build.sh [--build DIR] [--libfabric 1.17|2.x|2.x-verbs]
-# 1.17 is the system's; 2.x-verbs has the verbs provider, for the virtual machine of tests/vm. 77: there is no
-# libfabric 2.1, whose tarball is wanted for all (util/get-libfabric-2.sh says why), or the system's is another.
+#   build.sh [--build DIR] [--libfabric 1.17|2.x|2.x-verbs|2.x-synapse]
+# 1.17 is the system's; 2.x-verbs has the verbs provider, for the virtual machine of tests/vm; with 2.x-synapse the tests
+# know Synapse's device memory (-D synapseai). 77: there is no libfabric 2.1, whose tarball is wanted for all (util/get-libfabric-2.sh says why), or the system's is another.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -37,10 +37,12 @@ source=$(cd "$GAUDI_LIBFABRIC2/.." && pwd)/libfabric-2.1.0$variant/fabtests
 flags="-O2 -g1"
 options=()
 case $release in
-  2.x | 2.x-verbs)
+  2.x | 2.x-verbs | 2.x-synapse)
     prefix=$deps/fabtests-2.1$variant
     library=$(cd "$GAUDI_LIBFABRIC2" && pwd)
     folder=$library/lib
+    # The headers in synapse/ are ours: the libraries are found at run time.
+    [[ $release != *-synapse ]] || { prefix+=-synapse; options=(--with-synapseai="$here/synapse"); }
     ;;
   1.17)
     pkg-config --exists 'libfabric >= 1.17' 'libfabric < 1.18' ||
@@ -52,7 +54,7 @@ case $release in
     options=(--disable-efa --disable-lpp)
     flags+=" -include $here/libfabric-1.17.h"
     ;;
-  *) echo "build.sh: --libfabric is 1.17, 2.x or 2.x-verbs, not $release" >&2; exit 2 ;;
+  *) echo "build.sh: --libfabric is 1.17, 2.x, 2.x-verbs or 2.x-synapse, not $release" >&2; exit 2 ;;
 esac
 
 if [[ ! -e $prefix/.built || $(<"$prefix/.built") != "$library" ]]; then

@@ -26,8 +26,10 @@ or "fi_ubertest quick" or "fi_ubertest all": upstream's ubertest with the config
 
   --sets A,B     which of upstream's lists: unit, functional, short, standard (default: the first three)
   --from FILE    the tests in FILE, one a line; # begins a comment
-  --libfabric R  built for and run on that release: 2.x (2.1, the default), 1.17 (the system's), or 2.x-verbs
-                 (2.1 with the verbs provider, which runs the tests: for a machine with an RDMA device)
+  --libfabric R  built for and run on that release: 2.x (2.1, the default), 1.17 (the system's), 2.x-verbs
+                 (2.1 with the verbs provider, which runs the tests: for a machine with an RDMA device), or
+                 2.x-synapse (2.1, for tests with -D synapseai, on simulated Gaudi2s: the server has the first, the
+                 client the second)
   --address A    the address that the server listens at (default: loopback); of the RDMA device for 2.x-verbs
   --build DIR    the build folder with the provider (default: build)
   --timeout S    seconds that a test may take (default: 60)
@@ -98,7 +100,13 @@ export FI_PROVIDER=gaudi FI_PROVIDER_PATH=$build/prov FI_GAUDI_CORE=${FI_GAUDI_C
 [[ $release != *-verbs ]] || FI_GAUDI_CORE=verbs
 export LD_LIBRARY_PATH=$prefix/libfabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+devices=
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work" ${devices:+"$devices"}' EXIT
+if [[ $release == *-synapse ]]; then
+  LD_LIBRARY_PATH=$build/util/hlsim:$LD_LIBRARY_PATH
+  devices=$(mktemp -d /dev/shm/hlsim-fabtests-XXXXXX)
+  export HLSIM_DIR=$devices HLSIM_DEVICES=2 FI_GAUDI_HLTHUNK=$build/util/hlsim/libhl-thunk.so
+fi
 # What a test or a library leaves when it crashes goes with that folder.
 cd "$work" || exit 2
 readonly enodata=61 enosys=38
@@ -124,11 +132,19 @@ wait_for_server() { # PID
   until listens || ! kill -0 "$1" 2>/dev/null || ((SECONDS > end)); do sleep 0.1; done
 }
 
+# Synapse takes a device for each process alone: which, by the module id.
+of_device() { # NUMBER COMMAND...
+  [[ " ${*:2} " != *" -D synapseai "* ]] || echo "-i $1"
+}
+
 run_pair() { # COMMAND...
-  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s "$address" >"$work/server" 2>&1 &
+  local first second
+  read -ra first <<<"$(of_device 0 "$@")"
+  read -ra second <<<"$(of_device 1 "$@")"
+  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" "${first[@]}" -p gaudi -s "$address" >"$work/server" 2>&1 &
   local server=$!
   wait_for_server $server
-  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" -p gaudi -s "$address" "$address" >"$work/client" 2>&1
+  timeout -k 5 "$time_limit" "$prefix/bin/$1" "${@:2}" "${second[@]}" -p gaudi -s "$address" "$address" >"$work/client" 2>&1
   statuses=($?)
   # A server whose client failed may wait for ever.
   ((statuses[0] == 0)) || { sleep 0.5; kill $server 2>/dev/null; }
