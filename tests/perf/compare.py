@@ -11,11 +11,15 @@
   local      two processes that share memory: tagged ping-pong, gaudi's time over that of libfabric's shm
              (goal: at most 1.2 at 8 B), and stream, gaudi's rate over shm's (goal: at least 0.8 at 64 B, 1.0 from 1 MiB)
   local-staged
-             device-device stream between two processes that share memory, two messages under way, over the slowest
-             of the copy rates of two processes that copy at the same time; else as "staged"
-                                                                                (goal: at least 0.9 from 4 MiB)
+             device-device stream between two processes that share memory, which is the default on one host, over the
+             slowest of the copy rates of two processes that copy at the same time, as both ends of a transfer do;
+             else as "staged"                                                   (goal: at least 0.9 from 4 MiB)
   mpi        Open MPI's ping-pong between two ranks on this host: gaudi's time with shared memory over its time with
              FI_GAUDI_IPC=off                                                   (goal: at most 0.33 at 8 B)
+  cache      a hit in the MR cache and its end, against UCX's registration cache (libucx-dev; else alone)
+                                  (goal: at most 25 ns at 1,024 entries, 60 ns at 65,536, 100 ns in each of two threads);
+             the allocation that holds an address, of 1,024 (at most 15 ns); fi_mr_regattr and fi_close of known
+             device memory (at most 120 ns)
   idle       resident memory per connected peer that says nothing               (goal: below 64 KiB)
 
 All but the local ones and mpi are with FI_GAUDI_IPC=off, as between hosts.
@@ -29,11 +33,12 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 RXM = "tcp;ofi_rxm"
 PORT = 18600
-SECTIONS = ["latency", "bandwidth", "local", "staged", "local-staged", "unexpected", "mpi", "idle"]
+SECTIONS = ["latency", "bandwidth", "local", "staged", "local-staged", "unexpected", "mpi", "cache", "idle"]
 
 
 class Bench:
@@ -110,7 +115,7 @@ class Bench:
                          lambda provider: self.measure(provider, [*options, size])["latency_us"]["median"])
 
     def bandwidth(self):
-        for size, iterations in [("1M", 8)] if self.smoke else [("8", 200000), ("64K", 20000), ("1M", 1500), ("4M", 400)]:
+        for size, iterations in [("1M", 8)] if self.smoke else [("8", 500000), ("64K", 60000), ("1M", 8000), ("4M", 2000)]:
             options = ["--op", "tagged", "--window", 16, "--iters", iterations, "--size", size]
             self.in_turn(f"bandwidth {size}, gaudi / rxm", "MB/s",
                          lambda provider: self.measure(provider, options)["megabytes_per_second"])
@@ -121,7 +126,7 @@ class Bench:
             options = ["--op", "tagged", "--iters", iterations, "--size", size]
             self.in_turn(f"local latency {size}, gaudi / shm", "us",
                          lambda provider: self.measure(provider, options, shared)["latency_us"]["median"], ("gaudi", "shm"))
-        for size, iterations in [("1M", 8)] if self.smoke else [("64", 500000), ("64K", 20000), ("1M", 2000), ("4M", 500)]:
+        for size, iterations in [("1M", 8)] if self.smoke else [("64", 1000000), ("64K", 60000), ("1M", 8000), ("4M", 2000)]:
             options = ["--op", "tagged", "--window", 16, "--iters", iterations, "--size", size]
             self.in_turn(f"local bandwidth {size}, gaudi / shm", "MB/s",
                          lambda provider: self.measure(provider, options, shared)["megabytes_per_second"], ("gaudi", "shm"))
@@ -143,7 +148,7 @@ class Bench:
     def staged_one(self, name, size, iterations, extra):
         """All rates belong to one round, so that the machine's moods meet them alike."""
         local = extra["FI_GAUDI_IPC"] != "off"
-        options = ["--op", "tagged", "--window", 2 if local else 1, "--iters", iterations, "--size", size]
+        options = ["--op", "tagged", "--window", 1, "--iters", iterations, "--size", size]
         bounds, got = [], []
         for _ in range(self.pairs):
             copy = ["perf_copy_rate", int(size[:-1]) << 20, iterations]
@@ -181,6 +186,30 @@ class Bench:
                    "--mca", "mtl", "ofi", "--mca", "btl", "^ofi,openib", program, size, rounds]
         out = subprocess.run([*map(str, command)], check=True, text=True, env=env, capture_output=True, timeout=180)
         return float(out.stdout)
+
+    def cache(self):
+        count = 1000 if self.smoke else 200000
+        ucx = (self.build / "tests/perf/perf_rcache_cost").exists()
+        if not ucx:
+            print("without UCX's registration cache (package libucx-dev)")
+        for entries, threads in [(1024, 1), (65536, 1), (1024, 2), (65536, 2)]:
+            what = f"cache hit, {entries} entries, {threads} threads"
+            programs = {"gaudi": ["perf_cache_cost", "hit"], "ucx": ["perf_rcache_cost"]}
+            one_of = lambda side: self.program(*programs[side], entries, threads, count)[0]
+            if ucx:
+                self.in_turn(f"{what}, gaudi / UCX", "ns", one_of, ("gaudi", "ucx"))
+            else:
+                self.alone(what, lambda: one_of("gaudi"))
+        self.alone("address look-up, 1024 allocations", lambda: self.program("perf_cache_cost", "lookup", 1024, count)[0])
+        with tempfile.TemporaryDirectory() as folder:
+            tool = [self.build / "tests/perf/perf_region_cost", self.build / "util/hlsim/libhl-thunk.so", str(count // 10)]
+            self.alone("regattr and close, known memory", lambda: float(subprocess.run(
+                [*tool, "alike"], env=os.environ | {"HLSIM_DIR": folder}, check=True, capture_output=True, text=True,
+                timeout=180).stdout.split(" ns")[0].split()[-1]))
+
+    def alone(self, what, measure):
+        times = [measure() for _ in range(self.pairs)]
+        print(f"{what:34} {statistics.median(times):10.2f} {'':10} ns    min {min(times):.2f}", flush=True)
 
     def idle(self):
         peers = 8 if self.smoke else 64
