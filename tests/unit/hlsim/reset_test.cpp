@@ -199,7 +199,7 @@ TEST(hang, lasts_and_holds_up_its_queue_only) {
 }
 
 TEST(hang, ends_by_the_drivers_time_out_and_a_reset) {
-  simulate({{"HLSIM_FAULT", "hang=1"}, {"HLSIM_CS_TIMEOUT_MS", "20"}}, [] {
+  simulate({{"HLSIM_FAULT", "hang=1"}, {"HLSIM_CS_TIMEOUT_MS", "500"}}, [] {
     const open_device device(first_bus_id);
     const int notifier = hlthunk_notifier_create(device);
     const device_page hbm(device);
