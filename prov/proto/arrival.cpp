@@ -304,6 +304,7 @@ void endpoint::arrived_done(connection& c, buffer& b, std::size_t length) {
   if (!parse(b, length, fields)) return malformed(c, "end of an operation");
   transfer* t = transfers_.find(fields.operation);
   if (!t || t->on != &c || fields.status < 0) return;
+  t->peer_ended = true;
   finish(*t, fields.status);
 }
 

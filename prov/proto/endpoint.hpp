@@ -242,6 +242,8 @@ class endpoint final : private connection_observer, private address_vector::list
   void end_transfer(transfer& t);
   void finish(transfer& t, int status);
   void settle(transfer& t);
+  [[nodiscard]] static bool may_be_written_to(const transfer& t) noexcept;
+  static void keep_for_peer(transfer& t);
   int send_rendezvous(connection& c, const local_memory& memory, const outgoing& message);
   [[nodiscard]] bool wants_grant(const local_memory& memory) const noexcept;
   int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags);

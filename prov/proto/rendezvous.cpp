@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/log.hpp"
 #include "proto/endpoint.hpp"
@@ -60,6 +61,7 @@ void endpoint::finish(transfer& t, int status) {
 
 void endpoint::settle(transfer& t) {
   if (!t.ending || t.in_flight != 0) return;
+  if (t.lends_slots) return end_transfer(t);
   if (t.status == 0) t.status = t.memory.loss();
   // Before anybody is told.
   if (t.nic_wrote && t.status == 0) t.status = flush_local(t);
@@ -77,9 +79,24 @@ void endpoint::settle(transfer& t) {
   }
   completion entry = t.result;
   if (t.status != 0) entry.error = t.status;
-  const request asked = t.asked;
-  end_transfer(t);
+  const request asked = std::exchange(t.asked, {});
+  if (may_be_written_to(t)) {
+    keep_for_peer(t);
+  } else {
+    end_transfer(t);
+  }
   asked.end(entry);
+}
+
+// Writes of the source's can be on their way into slots of a transfer that failed here.
+bool endpoint::may_be_written_to(const transfer& t) noexcept {
+  return t.status != 0 && !t.own_slots.empty() && !t.peer_ended && t.on && t.on->usable();
+}
+
+// Until the source answers that it is done, or goes, nobody else is given the slots.
+void endpoint::keep_for_peer(transfer& t) {
+  t.lends_slots = true;
+  t.memory = {};
 }
 
 int endpoint::send_rendezvous(connection& c, const local_memory& memory, const outgoing& message) {

@@ -79,7 +79,9 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool holds_back = false;  // RMA that later operations must not overtake, counted in the same way
   bool by_core = false;  // the core moves bytes of it, so what follows them must not go by the link
   bool ending = false;   // all that is left is for `posted` and `copies` to come back
-  int status = 0;        // 0 or a positive FI_E*: how it ends
+  bool peer_ended = false;   // the peer has said that it is done with it
+  bool lends_slots = false;  // all over but for the peer, which may be writing into our slots still
+  int status = 0;            // 0 or a positive FI_E*: how it ends
   request asked;
   completion result;  // what the application will be told, besides status
 

@@ -136,16 +136,26 @@ struct raw_client {
     auto& kept = sent.emplace_back(first, first + length);
     return fi_send(ep.get(), kept.data(), length, nullptr, 0, nullptr) == 0;
   }
+  /// Makes room for `count` messages, which `received` gets.
+  void listen(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      auto& room = rooms.emplace_back(1024);
+      fi_recv(receives.get(), room.data(), room.size(), nullptr, FI_ADDR_UNSPEC, &room);
+    }
+  }
   void progress() {
     fi_cq_msg_entry entry{};
-    fi_cq_read(queue.get(), &entry, 1);
+    if (fi_cq_read(queue.get(), &entry, 1) == 1 && (entry.flags & FI_RECV))
+      received.push_back(*static_cast<std::vector<std::byte>*>(entry.op_context));
     std::uint32_t event = 0;
     std::byte space[512];
     if (fi_eq_read(events.get(), &event, space, sizeof space, 0) > 0 && event == FI_SHUTDOWN)
       shut = true;
   }
 
-  std::deque<std::vector<std::byte>> sent;  // the core's until the endpoint closes
+  std::deque<std::vector<std::byte>> sent;   // the core's until the endpoint closes
+  std::deque<std::vector<std::byte>> rooms;  // likewise
+  std::deque<std::vector<std::byte>> received;
   core::unique_info info;
   core::unique_fid<fid_fabric> fabric;
   core::unique_fid<fid_domain> domain;

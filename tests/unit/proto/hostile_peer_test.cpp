@@ -3,6 +3,7 @@
 // with random contents.
 #include "hostile_peer.hpp"
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -122,6 +123,99 @@ TEST(hostile_peer, random_packets_do_no_harm) {
     while (!v.queue.empty() && v.queue.front().context != &v) v.queue.pop();
   }
   EXPECT_TRUE(done());
+}
+
+// A source that is asked to write, and to a sink that cannot take what it gets: its device memory
+// is of a dma-buf that nothing here copies to.
+class slow_source : public testing::Test {
+ protected:
+  static constexpr std::uint64_t message_length = 256 * 1024;
+
+  slow_source() {
+    memory.address = 0x1001001800000000;
+    memory.length = message_length;
+    memory.foreign = true;
+    const hello ours = greeting(60001);
+    EXPECT_EQ(source.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+    source.listen(32);
+  }
+
+  void tell(const void* bytes, std::size_t length) { EXPECT_TRUE(source.send(bytes, length)); }
+
+  /// The next message of this kind.
+  template <class Fields>
+  Fields hear(wire::kind what) {
+    Fields fields{};
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (std::chrono::steady_clock::now() < give_up) {
+      v.ep->progress();
+      source.progress();
+      while (!source.received.empty()) {
+        const auto message = std::move(source.received.front());
+        source.received.pop_front();
+        std::memcpy(&fields, message.data(), std::min(message.size(), sizeof fields));
+        if (fields.head.what == what) return fields;
+      }
+    }
+    ADD_FAILURE() << "no message of kind " << static_cast<int>(what);
+    return fields;
+  }
+
+  /// Offers a message, and is told where to put it.
+  wire::grant_fields offer(std::uint64_t operation) {
+    const request asked{.queue = &v.queue, .report = true};
+    const auto all = local_memory::inside(memory, memory.address, message_length);
+    EXPECT_EQ(v.ep->receive(all, {.asked = asked}), 0);
+    struct {
+      wire::eager_fields message;
+      wire::rts_fields rts;
+    } packet{};
+    packet.message.head = {wire::kind::rts, wire::staged | wire::want_done, 0, 0,
+                           theirs.connection};
+    packet.message.operation = operation;
+    packet.rts.operation = operation;
+    packet.rts.length = message_length;
+    tell(&packet, sizeof packet.message + offsetof(wire::rts_fields, segments));
+    return hear<wire::grant_fields>(wire::kind::grant);
+  }
+
+  void say_filled(const wire::grant_fields& grant) {
+    wire::chunk_fields chunk{};
+    chunk.head = {wire::kind::chunk, 0, 0, 0, theirs.connection};
+    chunk.operation = grant.target_operation;
+    chunk.length = 4096;
+    tell(&chunk, sizeof chunk);
+  }
+
+  void say_done(const wire::grant_fields& grant) {
+    wire::done_fields done{};
+    done.head = {wire::kind::done, 0, 0, 0, theirs.connection};
+    done.operation = grant.target_operation;
+    done.status = FI_EIO;
+    tell(&done, sizeof done);
+  }
+
+  static bool share_a_slot(const wire::grant_fields& a, const wire::grant_fields& b) {
+    return std::any_of(a.segments, a.segments + a.segment_count, [&](const wire::segment& of_a) {
+      return std::any_of(b.segments, b.segments + b.segment_count,
+                         [&](const wire::segment& of_b) { return of_a.address == of_b.address; });
+    });
+  }
+
+  reg::region memory;
+  victim v;
+  raw_client source;
+  hello theirs{};
+};
+
+TEST_F(slow_source, keeps_its_slots_until_it_is_done_with_a_transfer_that_failed) {
+  const auto first = offer(1);
+  say_filled(first);
+  EXPECT_NE(hear<wire::done_fields>(wire::kind::done).status, 0);
+  EXPECT_EQ(v.queue.front().error, FI_EOPNOTSUPP) << "the application is told at once";
+  EXPECT_FALSE(share_a_slot(first, offer(2))) << "late writes go to another message's slots";
+  say_done(first);
+  EXPECT_TRUE(share_a_slot(first, offer(3))) << "slots are lost";
 }
 
 }  // namespace
