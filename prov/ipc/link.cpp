@@ -40,7 +40,8 @@ link::link(segment memory, conversation with, end which, const terms& ours)
       end_(which),
       other_(which == end::maker ? end::taker : end::maker),
       out_(memory_.writer(end_)),
-      in_(memory_.reader(other_)) {
+      in_(memory_.reader(other_)),
+      joint_copies_(memory_.joint_words_of(end_)) {
   end_facts& facts = memory_.facts_of(end_);
   facts.proof_address = reinterpret_cast<std::uint64_t>(&proof_);
   facts.proof_value = proof_;

@@ -38,6 +38,12 @@ class link {
 
   [[nodiscard]] ring_writer& out() noexcept { return out_; }
   [[nodiscard]] ring_reader& in() noexcept { return in_; }
+  /// Copies of the peer's memory to ours that it helps with.
+  [[nodiscard]] joint_copies& joint_copies_to_us() noexcept { return joint_copies_; }
+  /// The words of copies to the peer's memory, which it asks us to help with.
+  [[nodiscard]] joint_copies::words& joint_words_of_peer() noexcept {
+    return memory_.joint_words_of(other_);
+  }
   /// Staging memory, cut in slots of slot_size() bytes: for what comes to us, and for what we send.
   [[nodiscard]] std::span<std::byte> slots_in() const noexcept { return memory_.slots_to(end_); }
   [[nodiscard]] std::span<std::byte> slots_out() const noexcept { return memory_.slots_to(other_); }
@@ -65,6 +71,7 @@ class link {
   const end other_;
   ring_writer out_;
   ring_reader in_;
+  joint_copies joint_copies_;
   bool peer_sleeps_ = false;
   std::optional<neighbour> reach_;
   int why_not_ = 0;

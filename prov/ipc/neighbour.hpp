@@ -24,6 +24,9 @@ class neighbour {
 
   [[nodiscard]] bool is_this_process() const noexcept;
 
+  /// It reads and writes no memory any more, its own or another's.
+  [[nodiscard]] bool has_ended() const noexcept;
+
   /// Copies `length` bytes at `from` in its memory to `to`. -FI_EFAULT: not its memory.
   /// -FI_ECONNRESET: it has ended, `to` may hold anything.
   int read(void* to, std::uint64_t from, std::size_t length) const noexcept;
@@ -32,7 +35,6 @@ class neighbour {
 
  private:
   neighbour(pid_t pid, base::scoped_fd watch) noexcept : pid_(pid), watch_(std::move(watch)) {}
-  [[nodiscard]] bool has_ended() const noexcept;
 
   pid_t pid_;
   base::scoped_fd watch_;  // readable once it has ended (pidfd_open(2))

@@ -18,12 +18,13 @@ struct segment::head {
   std::uint64_t magic;
   segment_shape shape;
   std::array<end_facts, 2> facts;
-  std::array<ring_control, 2> rings;  // by the end that writes
+  std::array<ring_control, 2> rings;         // by the end that writes
+  std::array<joint_copies::words, 2> joint;  // by the end that owns the copies
 };
 
 namespace {
 
-constexpr std::uint64_t magic_of_segments = 0x32676553'46415547;
+constexpr std::uint64_t magic_of_segments = 0x33676553'46415547;
 constexpr std::size_t page = 4096;
 constexpr std::size_t least_capacity = 1024;
 constexpr std::size_t most_capacity = std::size_t{1} << 28;
@@ -110,6 +111,10 @@ end_facts& segment::facts_of(end which) noexcept {
 
 std::byte* segment::ring_of(end from) const noexcept {
   return static_cast<std::byte*>(at_) + page + index_of(from) * shape_.capacity;
+}
+
+joint_copies::words& segment::joint_words_of(end owner) noexcept {
+  return top().joint[index_of(owner)];
 }
 
 ring_writer segment::writer(end from) noexcept {

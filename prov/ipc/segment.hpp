@@ -8,6 +8,7 @@
 #include "base/result.hpp"
 #include "base/scoped_fd.hpp"
 #include "ipc/byte_ring.hpp"
+#include "ipc/joint_copy.hpp"
 
 namespace gaudi::ipc {
 
@@ -34,8 +35,8 @@ struct segment_shape {
   friend bool operator==(const segment_shape&, const segment_shape&) = default;
 };
 
-/// Memory that two processes share: facts of each end, a ring each way, and slots each way that
-/// data passes through between devices. Pages that nobody touches take no memory. It has no name in
+/// Memory that two processes share: facts of each end, a ring each way, words of the copies that
+/// both make together, and slots each way that data passes through between devices. Pages that nobody touches take no memory. It has no name in
 /// any file system, so it is gone with the last of them, however they end; and it is sealed, so
 /// that no end can cut it and kill the other with SIGBUS (memfd_create(2)).
 class segment {
@@ -53,6 +54,8 @@ class segment {
   /// The ring that `from` writes.
   [[nodiscard]] ring_writer writer(end from) noexcept;
   [[nodiscard]] ring_reader reader(end from) noexcept;
+  /// Of the copies whose data comes to `owner`.
+  [[nodiscard]] joint_copies::words& joint_words_of(end owner) noexcept;
   /// All slots for data that comes to `sink`, one behind the other.
   [[nodiscard]] std::span<std::byte> slots_to(end sink) const noexcept;
   [[nodiscard]] const segment_shape& shape() const noexcept { return shape_; }

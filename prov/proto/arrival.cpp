@@ -101,6 +101,9 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
     case kind::freed:
       arrived_for_passing(c, b, length);
       return true;
+    case kind::help:
+      arrived_help(c, b, length);
+      return true;
     case kind::credit:
       return true;
   }
@@ -326,6 +329,12 @@ void endpoint::arrived_flush(connection& c, buffer& b, std::size_t length) {
   wire::event_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "request to flush");
   answer_flush(c, fields);
+}
+
+void endpoint::arrived_help(connection& c, buffer& b, std::size_t length) {
+  wire::help_fields fields;
+  if (!parse(b, length, fields)) return malformed(c, "request for help");
+  start_helping(c, fields);
 }
 
 void endpoint::arrived_for_passing(connection& c, buffer& b, std::size_t length) {

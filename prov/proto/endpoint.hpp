@@ -168,6 +168,14 @@ class endpoint final : private connection_observer, private address_vector::list
   static void release_staging(buffer& b, buffer_pool& pool) noexcept;
   [[nodiscard]] bool links_may_sleep() const noexcept;
 
+  // joint.cpp
+  void ask_for_help(connection& c, const wire::rts_fields& rts, transfer& t);
+  void copy_jointly(transfer& t);
+  static void end_joint_copy(transfer& t);
+  void start_helping(connection& c, const wire::help_fields& asked);
+  void help_peers();
+  bool help_peer(helping& h);
+
   // passing.cpp
   bool name_for_peer(const connection& c, const local_memory& memory, wire::rts_fields& rts) const;
   [[nodiscard]] bool may_import(const connection& c, const local_memory& memory) const noexcept;
@@ -216,6 +224,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void arrived_done(connection& c, buffer& b, std::size_t length);
   void arrived_event(connection& c, buffer& b, std::size_t length);
   void arrived_flush(connection& c, buffer& b, std::size_t length);
+  void arrived_help(connection& c, buffer& b, std::size_t length);
   void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
   void repost(buffer& b);
@@ -393,6 +402,7 @@ class endpoint final : private connection_observer, private address_vector::list
   std::vector<connection*> linked_;       // to peers on this host
   std::vector<std::uint32_t> doorbells_;  // connections whose peer has to be woken
   std::vector<local_copy> local_copies_;  // made, and not told yet
+  std::vector<helping> helping_;          // copies of peers, the oldest first
   given_dmabufs given_;
 
   std::unique_ptr<connection_manager> connections_;

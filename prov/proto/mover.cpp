@@ -43,6 +43,7 @@ std::size_t endpoint::chunk_length(const transfer& t) const noexcept {
 void endpoint::move(transfer& t) {
   // Slots are filled, and buffers drained, as the peer's messages say.
   if (t.moves != transfer::motion::pull && t.moves != transfer::motion::push) return;
+  if (t.joint) return copy_jointly(t);
   const auto id = t.id;
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);

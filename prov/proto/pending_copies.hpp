@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
+#include "base/slot_table.hpp"
 #include "copy/dma_engine.hpp"
+#include "ipc/joint_copy.hpp"
 
 namespace gaudi::proto {
 
 struct buffer;
+struct transfer;
 struct work;
 
 /// A copy between a buffer and device memory, or within a device, that the engine has under way.
@@ -22,6 +26,13 @@ struct local_copy {
   work* done;
   std::size_t length;
   int error;  // positive FI_E*
+};
+
+/// A copy of a peer's that it asked us to help with.
+struct helping {
+  base::slot_table<transfer>::id source;  // whose memory it copies
+  ipc::joint_copy copy;
+  std::uint64_t to;  // in the peer's memory
 };
 
 }  // namespace gaudi::proto

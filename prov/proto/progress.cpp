@@ -19,6 +19,7 @@ void endpoint::progress() {
     end_lost();
   if (poll_links_first()) handle_completions();
   if (!local_copies_.empty()) end_local_copies();
+  if (!helping_.empty()) help_peers();
   if (!copies_.empty()) poll_copies();
   if (!stalled_.empty() || !unwritten_.empty() || !unposted_.empty()) retry_stalled();
   if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
@@ -46,7 +47,7 @@ bool endpoint::poll_links_first() {
 bool endpoint::needs_polling() const noexcept {
   return !copies_.empty() || !stalled_.empty() || !unwritten_.empty() || !unposted_.empty() ||
          !control_waiting_.empty() || !ordered_waiting_.empty() || !local_copies_.empty() ||
-         !doorbells_.empty();
+         !helping_.empty() || !doorbells_.empty();
 }
 
 int endpoint::try_wait() {

@@ -7,7 +7,7 @@
 // with every kind of memory at either end: what the core reaches it moves itself, device memory
 // that it does not reach goes through chunks and slots, which are emptied to the sink's device and
 // given back. Between endpoints of one process the device itself copies. Of peers on one host that
-// one copies whom the kernel lets; if it lets neither, host memory goes through slots, too; and
+// one copies whom the kernel lets, and the other helps (joint.cpp); if it lets neither, host memory goes through slots, too; and
 // what only the sink's NIC reaches is pulled by that (passing.cpp). In the end the sink sends
 // `done`, which ends the source's operation; before that, a source that wrote to final memory sends
 // `done` to the sink, which cannot know otherwise.
@@ -41,6 +41,7 @@ transfer* endpoint::new_transfer(connection* c, const local_memory& memory, cons
 
 // Gives the transfer's things back; tells nobody.
 void endpoint::end_transfer(transfer& t) {
+  if (t.joint) end_joint_copy(t);
   for (buffer* slot : t.own_slots) release_staging(*slot, *slots_);
   if (!t.own_slots.empty()) start_waiting_grants();
   if (t.on && t.has_rest) --t.on->with_rest;
@@ -199,6 +200,7 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8
   if (t.by_engine || !is_kept_from_us(c, rts)) {
     t.moves = transfer::motion::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
+    ask_for_help(c, rts, t);
     return move(t);
   }
   ask_to_write(c, t);

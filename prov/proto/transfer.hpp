@@ -4,10 +4,12 @@
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/slot_table.hpp"
 #include "core/inner_domain.hpp"
+#include "ipc/joint_copy.hpp"
 #include "proto/memory.hpp"
 #include "proto/request.hpp"
 #include "proto/wire.hpp"
@@ -96,7 +98,8 @@ struct transfer : boost::intrusive::list_base_hook<> {
   std::vector<buffer*> own_slots;                 // fill: ours, by slot number
   std::vector<reg::import_cache::user> imported;  // by_nic: of each segment in `remote`
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
-  std::uint64_t event_data = 0;         // direct RMA write with remote CQ data
+  std::optional<ipc::joint_copies::begun> joint;  // pull: the peer may copy along
+  std::uint64_t event_data = 0;                   // direct RMA write with remote CQ data
   bool has_event = false;
 };
 

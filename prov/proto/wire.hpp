@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 7;
+inline constexpr std::uint16_t version = 8;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -35,6 +35,7 @@ enum class kind : std::uint8_t {
   ask_dmabuf = 24,  // dmabuf_ask_fields: a sink on the same host wants the dma-buf of a source
   dmabuf = 25,      // dmabuf_fields: it was sent to the sink's ipc::meeting_point, or cannot be had
   freed = 26,       // allocation_fields: one whose dma-buf the receiver of this message has
+  help = 27,        // help_fields: a sink on the same host copies, the source may copy along
   // Neither: only the header, always accepted.
   credit = 32,
 };
@@ -155,6 +156,18 @@ struct dmabuf_fields {
   std::uint32_t reserved;
 };
 static_assert(sizeof(dmabuf_fields) == 56);
+
+// A copy of all of a source in one piece of host memory, by both ends: ipc::joint_copy.
+struct help_fields {
+  header head;
+  std::uint64_t source_operation;
+  std::uint64_t address;  // in the sink's memory, where the first byte goes
+  std::uint64_t length;
+  std::uint32_t piece;   // bytes
+  std::uint32_t words;   // which of the sink's joint_words
+  std::uint32_t number;  // of the copy on them
+  std::uint32_t reserved;
+};
 
 struct allocation_fields {
   header head;

@@ -42,8 +42,35 @@ TEST(endpoint_link, takes_short_messages_and_copies_long_ones_once) {
   EXPECT_EQ(a.paths.shared_ops, 1U);
   EXPECT_EQ(a.paths.eager_ops, 1U);
   pass(a, to, b, 1'000'000, 2);
-  EXPECT_EQ(b.paths.one_copy_bytes, 1'000'000U);
+  EXPECT_EQ(a.paths.one_copy_bytes + b.paths.one_copy_bytes, 1'000'000U);
   EXPECT_EQ(a.paths.direct_bytes + b.paths.direct_bytes, 0U) << "the core carried it";
+}
+
+// Both look at their progress in turn.
+TEST(endpoint_link, lets_the_sender_copy_along) {
+  live_node a(sharing());
+  live_node b(sharing());
+  const auto to = a.meet(b);
+  for (const std::size_t length : {262'144U, 1'000'001U, 10'000'000U})
+    pass(a, to, b, length, length);
+  EXPECT_GT(a.paths.one_copy_bytes, 0U) << "the sender did not";
+  EXPECT_GT(b.paths.one_copy_bytes, 0U) << "the receiver did not";
+  EXPECT_EQ(a.paths.one_copy_bytes + b.paths.one_copy_bytes, 11'262'145U);
+}
+
+TEST(endpoint_link, copies_all_of_it_where_the_sender_does_something_else) {
+  live_node a(sharing());
+  live_node b(sharing());
+  const auto to = a.meet(b);
+  pass(a, to, b, 100, 1);
+  const auto sent = counting(1'000'000, 2);
+  std::vector<std::byte> got(sent.size());
+  ASSERT_EQ(a.send(to, memory_of(const_cast<std::byte*>(sent.data()), sent.size()), 2, &a), 0);
+  ASSERT_EQ(b.receive(memory_of(got.data(), got.size()), 2, &b), 0);
+  EXPECT_TRUE(progress_until({&b}, [&] { return !b.queue.empty(); }));
+  EXPECT_EQ(b.take().error, 0);
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(b.paths.one_copy_bytes, sent.size());
 }
 
 TEST(endpoint_link, copies_to_the_receiver_where_the_sender_is_told_to) {

@@ -49,7 +49,7 @@ std::size_t random_packet(std::mt19937_64& random, const hello& ours, const hell
       wire::kind::read,  wire::kind::atomic, wire::kind::read_reply, wire::kind::read_rts,
       wire::kind::grant, wire::kind::chunk,  wire::kind::slot_free,  wire::kind::done,
       wire::kind::event, wire::kind::flush,  wire::kind::ask_dmabuf, wire::kind::dmabuf,
-      wire::kind::freed, wire::kind::credit};
+      wire::kind::freed, wire::kind::help,   wire::kind::credit};
   for (std::size_t i = 0; i < 128; i += 8) {
     // Small numbers are names, counts and lengths that exist.
     const std::uint64_t word = random() % 2 ? random() % 8 : random();

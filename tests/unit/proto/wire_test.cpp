@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_7_has_it) {
-  ASSERT_EQ(version, 7);
+TEST(wire, every_field_is_where_version_8_has_it) {
+  ASSERT_EQ(version, 8);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -38,6 +38,9 @@ TEST(wire, every_field_is_where_version_7_has_it) {
   EXPECT_EQ(offsetof(dmabuf_fields, address), 40U);
   EXPECT_EQ(offsetof(dmabuf_fields, status), 48U);
   EXPECT_EQ(sizeof(allocation_fields), 16U);
+  EXPECT_EQ(offsetof(help_fields, piece), 32U);
+  EXPECT_EQ(offsetof(help_fields, number), 40U);
+  EXPECT_EQ(sizeof(help_fields), 48U);
   EXPECT_EQ(offsetof(hello, version), 4U);
   EXPECT_EQ(offsetof(hello, reason), 6U);
   EXPECT_EQ(offsetof(hello, instance), 16U);
@@ -62,7 +65,7 @@ TEST(wire, what_answers_is_control_and_what_asks_is_data) {
     EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
   for (const kind k :
        {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free, kind::done,
-        kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf, kind::freed, kind::credit})
+        kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf, kind::freed, kind::help, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
 }
 

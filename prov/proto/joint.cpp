@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Long host memory between processes on one host, copied by both: the sink reads the source's
+// memory piece by piece from the first on, and whenever the source's process looks at its own
+// progress it takes the next piece and writes it to the sink's. One CPU copies at the rate of one
+// CPU; a process that waits for its message to leave has one to give.
+#include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+// Some 10 to 30 us: whoever has the last piece is not waited for long.
+constexpr std::uint32_t piece_length = 128 * 1024;
+// Below that it is over before the other has heard of it.
+constexpr std::size_t least_length = std::size_t{2} * piece_length;
+
+// Who helps takes it from who copies. (Not what this process may use: ranks are often bound to one
+// each.)
+bool machine_has_one_cpu() noexcept {
+  static const bool only_one = ::sysconf(_SC_NPROCESSORS_ONLN) == 1;
+  return only_one;
+}
+
+}  // namespace
+
+// A peer that sleeps is not woken for it.
+void endpoint::ask_for_help(connection& c, const wire::rts_fields& rts, transfer& t) {
+  std::byte* const to = t.memory.single_host();
+  if (t.length < least_length || t.by_engine || !to || rts.segment_count != 1 ||
+      rts.segments[0].length < t.length ||
+      !reaches(t, t.memory[0].address, rts.segments[0].address))
+    return;
+  if (c.link->peer_reaches() != ipc::reaching::yes || c.link->peer_sleeps() || machine_has_one_cpu())
+    return;
+  t.joint = c.link->joint_copies_to_us().begin(t.length, piece_length);
+  if (!t.joint) return;
+  wire::help_fields fields{};
+  fields.source_operation = t.peer_operation;
+  fields.address = t.memory[0].address;
+  fields.length = t.length;
+  fields.piece = piece_length;
+  fields.words = t.joint->words;
+  fields.number = t.joint->copy.plan().number;
+  send_control(c, wire::kind::help, 0, fields, sizeof fields);
+}
+
+// One piece at a time, for the sake of those who wait for this thread.
+void endpoint::copy_jointly(transfer& t) {
+  if (t.in_flight != 0 || t.ending) return;
+  ipc::joint_copy& copy = t.joint->copy;
+  direct_piece* const work = piece_pool_.create(t, std::size_t{0});
+  if (const auto piece = work ? copy.take() : std::nullopt) {
+    const auto place = t.memory.at(piece->offset);
+    work->length = piece->length;
+    copy_by_link(t, *work, place.segment->host() + place.within, piece->length,
+                 t.remote.front().address + piece->offset);
+    ++t.in_flight;
+    return count_piece(t, place, true, piece->length);
+  }
+  if (work) piece_pool_.destroy(work);
+  if (const int error = copy.error()) return finish(t, error);
+  if (t.finished + copy.helped() >= t.length) return finish(t, 0);
+  stalled_.push_back(&t);
+}
+
+// The helper may be at a piece: it is through with that in a moment, or when its process has ended.
+// One that is stopped right behind the piece is not waited for.
+void endpoint::end_joint_copy(transfer& t) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!t.joint->copy.stop() && !t.on->link->reach()->has_ended() &&
+         std::chrono::steady_clock::now() < give_up) {
+  }
+  t.on->link->joint_copies_to_us().end(t.joint->words);
+  t.joint.reset();
+}
+
+void endpoint::start_helping(connection& c, const wire::help_fields& asked) {
+  if (!c.link || asked.words >= ipc::joint_copies::most || asked.piece == 0)
+    return malformed(c, "request for help");
+  const transfer* const t = transfers_.find(asked.source_operation);
+  if (!t || t->on != &c || t->ending || t->is != transfer::role::source || !c.link->reach() ||
+      !t->memory.single_host() || asked.length > t->memory.length())
+    return;
+  helping_.push_back({t->id,
+                      ipc::joint_copy(c.link->joint_words_of_peer()[asked.words],
+                                      {asked.number, asked.piece, asked.length}),
+                      asked.address});
+}
+
+// The oldest one, one piece of it.
+void endpoint::help_peers() {
+  if (!help_peer(helping_.front())) helping_.erase(helping_.begin());
+}
+
+// Whether there may be more of it to copy.
+bool endpoint::help_peer(helping& h) {
+  const transfer* const t = transfers_.find(h.source);
+  if (!t || t->ending) return false;
+  const auto piece = h.copy.take_to_help();
+  if (!piece) return false;
+  const int ret = t->on->link->reach()->write(
+      h.to + piece->offset, t->memory.single_host() + piece->offset, piece->length);
+  h.copy.gave(*piece, -ret);
+  ++paths_.one_copy_ops;
+  paths_.one_copy_bytes += piece->length;
+  return ret == 0;
+}
+
+}  // namespace gaudi::proto
