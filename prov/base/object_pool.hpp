@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <new>
 #include <utility>
@@ -27,6 +28,11 @@ class object_pool {
     object->~T();
     // Never reallocates: grow() reserved a place for each object there is.
     free_.push_back(object);
+  }
+
+  /// Objects that were created and not destroyed.
+  [[nodiscard]] std::size_t live() const noexcept {
+    return slabs_.size() * per_slab - free_.size();
   }
 
  private:

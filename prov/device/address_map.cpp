@@ -34,7 +34,7 @@ void address_map::store(entry& to, const location& from) noexcept {
   to.pins.store(from.pins, release);
 }
 
-location address_map::load(const entry& from) noexcept {
+inline location address_map::load(const entry& from) noexcept {
   return {.base = from.base.load(acquire),
           .len = from.len.load(acquire),
           .map_base = from.map_base.load(acquire),
@@ -46,7 +46,7 @@ location address_map::load(const entry& from) noexcept {
 
 // What a reader sees of a change may be anything that was ever written here, so it stays inside the
 // array whatever that is.
-std::size_t address_map::upper_bound(const array& in, std::size_t count,
+inline std::size_t address_map::upper_bound(const array& in, std::size_t count,
                                      std::uint64_t addr) noexcept {
   if (count == 0 || addr < in.origin.load(acquire)) return 0;
   const std::uint64_t last = in.last_slot.load(acquire);
@@ -172,12 +172,12 @@ base::result<location> address_map::find(std::uint64_t addr, std::uint64_t len) 
     const std::size_t count = count_.load(acquire);
     const array& in = *array_.load(acquire);
     const std::size_t after = upper_bound(in, count, addr);
-    location found;
-    if (after > 0) found = load(in.entries[after - 1]);
+    // What is there instead of none is not looked at.
+    location found = load(in.entries[after > 0 ? after - 1 : 0]);
     if (sequence_.load(relaxed) != sequence) continue;
 
-    if (after == 0 || addr - found.base >= found.len) return base::error{-FI_ENOENT};
     found.offset = addr - found.base;
+    if (after == 0 || found.offset >= found.len) return base::error{-FI_ENOENT};
     if (len > found.len - found.offset) return base::error{-FI_EINVAL};
     return found;
   }

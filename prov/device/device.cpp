@@ -301,20 +301,23 @@ result<void> device::release_range(std::uint64_t addr) {
 }
 
 result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
-  auto pinned = pin_alone(addr, len);
-  if (pinned) pinned->owner_ = shared_from_this();
-  return pinned;
+  bare_pin held;
+  const auto where = pin_in(held, addr, len);
+  if (!where) return where.failure();
+  return allocation_pin(shared_from_this(), *where, std::move(held));
 }
 
-result<allocation_pin> device::pin_alone(std::uint64_t addr, std::uint64_t len) {
-  if (const int gone = lost(); gone != 0) return error{gone};
-  const auto where = find(addr, len);
-  if (!where) return where.failure();
-  if (!where->pins->add(where->generation)) {
+result<location> device::pin_in(bare_pin& held, std::uint64_t addr, std::uint64_t len) noexcept {
+  const int gone = lost();
+  auto where = gone == 0 ? find(addr, len) : error{gone};
+  if (!where) return where;
+  if (where->pins->add(where->generation)) {
+    held.pins_ = where->pins;
+  } else {
     counters_.stale_refusals.add();
-    return error{-FI_ENOENT};
+    where = error{-FI_ENOENT};
   }
-  return allocation_pin(nullptr, *where);
+  return where;
 }
 
 mapping& device::mapping_at(std::uint64_t map_base) noexcept {
@@ -348,21 +351,6 @@ result<dmabuf> device::export_mapping(std::uint64_t addr, std::uint64_t len) {
   }
   return dmabuf{
       .fd = *std::move(fd), .offset = addr - at->map_base, .len = len, .base_addr = at->map_base};
-}
-
-allocation_pin::allocation_pin(allocation_pin&& other) noexcept
-    : owner_(std::move(other.owner_)), where_(other.where_) {
-  other.where_.pins = nullptr;
-}
-
-allocation_pin& allocation_pin::operator=(allocation_pin&& other) noexcept {
-  std::swap(owner_, other.owner_);
-  std::swap(where_, other.where_);
-  return *this;
-}
-
-allocation_pin::~allocation_pin() {
-  if (where_.pins) where_.pins->drop();
 }
 
 }  // namespace gaudi::device

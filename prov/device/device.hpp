@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -42,6 +43,7 @@ struct device_attributes {
 };
 
 class allocation_pin;
+class bare_pin;
 
 /// An open Gaudi and its memory, until it is lost: reset, hanging or removed. Then the driver has
 /// no more to do with this object, which only keeps the books of what its user still has to free: a
@@ -156,8 +158,8 @@ class device : public std::enable_shared_from_this<device> {
   /// lives: what a memory region holds. Errors of find(): -FI_ENOENT also when it is just being
   /// freed; or lost().
   base::result<allocation_pin> pin(std::uint64_t addr, std::uint64_t len = 1);
-  /// The same for who keeps the device for longer than the pin anyway: the pin does not.
-  base::result<allocation_pin> pin_alone(std::uint64_t addr, std::uint64_t len);
+  /// The same into `held`, which holds nothing yet, for who keeps the device anyway.
+  base::result<location> pin_in(bare_pin& held, std::uint64_t addr, std::uint64_t len) noexcept;
 
   /// Whom to tell of each allocation and range that goes, until unwatch(). The watcher keeps the
   /// device for that long. Throws std::bad_alloc.
@@ -171,7 +173,6 @@ class device : public std::enable_shared_from_this<device> {
   base::result<dmabuf> export_dmabuf(std::uint64_t addr, std::uint64_t len);
 
  private:
-  friend class allocation_pin;
   struct record {
     std::uint64_t len;
     std::uint64_t map_base;
@@ -262,24 +263,49 @@ class device : public std::enable_shared_from_this<device> {
   std::unique_ptr<app_mappings> application_;
 };
 
-/// Holds an allocation: while it lives, free and release_range say -FI_EBUSY. Also holds the
-/// device, but for device::pin_alone.
+/// Holds an allocation, or nothing: while it does, free and release_range say -FI_EBUSY. The device
+/// outlives it.
+class bare_pin {
+ public:
+  bare_pin() = default;
+  bare_pin(bare_pin&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)) {}
+  bare_pin& operator=(bare_pin&& other) noexcept {
+    std::swap(pins_, other.pins_);
+    return *this;
+  }
+  ~bare_pin() { reset(); }
+
+  void reset() noexcept {
+    if (pin_count* const held = std::exchange(pins_, nullptr)) held->drop();
+  }
+
+ private:
+  friend class device;
+  pin_count* pins_ = nullptr;
+};
+
+/// The same with the device, and with where the range is that was asked for.
 class allocation_pin {
  public:
-  allocation_pin(allocation_pin&& other) noexcept;
-  allocation_pin& operator=(allocation_pin&& other) noexcept;
-  ~allocation_pin();
+  allocation_pin(allocation_pin&&) noexcept = default;
+  allocation_pin& operator=(allocation_pin&& other) noexcept {
+    std::swap(owner_, other.owner_);
+    std::swap(where_, other.where_);
+    held_ = std::move(other.held_);
+    return *this;
+  }
+  ~allocation_pin() = default;
 
-  /// Of the range that was asked for.
   [[nodiscard]] const location& where() const noexcept { return where_; }
 
  private:
   friend class device;
-  allocation_pin(std::shared_ptr<device> owner, const location& where)
-      : owner_(std::move(owner)), where_(where) {}
+  allocation_pin(std::shared_ptr<device> owner, const location& where, bare_pin held) noexcept
+      : owner_(std::move(owner)), where_(where), held_(std::move(held)) {}
 
-  std::shared_ptr<device> owner_;
-  location where_;  // without pins when moved from
+  std::shared_ptr<device> owner_;  // first: it outlives the pin
+  location where_;
+  bare_pin held_;
 };
 
 }  // namespace gaudi::device

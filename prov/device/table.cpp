@@ -183,9 +183,8 @@ void table::leave() noexcept {
 }
 
 std::shared_ptr<device> table::opened(unsigned number) const noexcept {
-  if (number >= max_devices) return nullptr;
-  device* const known = by_number_[number].load(std::memory_order_acquire);
-  return known ? known->weak_from_this().lock() : nullptr;
+  device* const open = known(number);
+  return open ? open->weak_from_this().lock() : nullptr;
 }
 
 result<unsigned> table::adopt(const settings& how, int fd) {

@@ -59,6 +59,10 @@ class table {
   base::result<std::shared_ptr<device>> current(const settings& how) { return at(0, how); }
   /// A device by its number, it may be lost, or null; opens nothing. Not while clear() runs.
   [[nodiscard]] std::shared_ptr<device> opened(unsigned number = 0) const noexcept;
+  /// The same, valid until clear().
+  [[nodiscard]] device* known(unsigned number) const noexcept {
+    return number < max_devices ? by_number_[number].load(std::memory_order_acquire) : nullptr;
+  }
 
   /// Uses the application's device, and gives its number: the next one, but where FI_GAUDI_DEVICE
   /// names one device or none and that is not open yet, it takes its place, and where one is lost

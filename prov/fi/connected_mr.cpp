@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "base/log.hpp"
+#include "fi/children.hpp"
 #include "fi/connected_domain.hpp"
 #include "fi/device_region.hpp"
 #include "fi/forward.hpp"
@@ -15,7 +16,12 @@
 namespace gaudi::fi {
 namespace {
 
-using device_mr = region_fid<connected_domain>;
+struct device_mr : region_fid<connected_domain> {
+  device_mr(connected_domain& d, void* user_context, fi_ops& ops) noexcept
+      : region_fid(d, user_context, ops), hold(d.open_children()) {}
+
+  children::ref hold;
+};
 
 int close_region(fid_t f) noexcept {
   auto* const region = static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f));

@@ -40,12 +40,22 @@ int attach_core(reg::region& r, std::uint64_t transfer_access, Obtain&& obtain) 
   return 0;
 }
 
-base::result<std::shared_ptr<device::device>> device_said(int said) {
+// Devices stay in the table, whoever has none.
+base::result<device::device*> open_device(unsigned number) {
+  const auto opened = any_domain::device_at(number);
+  if (!opened) return opened.failure();
+  return opened->get();
+}
+
+base::result<device::device*> device_said(int said) {
+  const auto& all = device::table::instance();
+  const auto number = static_cast<unsigned>(said);  // a negative one is too large
+  device::device* const known = all.known(all.count() == 1 ? 0 : number);
+  if (known && known->lost() == 0) return known;
   const auto count = any_domain::count_devices();
   if (!count) return count.failure();
-  if (*count <= 1) return any_domain::device_at(0);
-  const auto number = static_cast<unsigned>(said);  // a negative one is too large
-  if (number < *count) return any_domain::device_at(number);
+  if (*count <= 1) return open_device(0);
+  if (number < *count) return open_device(number);
   GAUDI_WARN(MR,
              "fi_mr_attr.device.synapseai is %d, but there are devices 0 to %u: it is the place in "
              "FI_GAUDI_DEVICE, from 0\n",
@@ -53,10 +63,10 @@ base::result<std::shared_ptr<device::device>> device_said(int said) {
   return base::error{-FI_EINVAL};
 }
 
-base::result<std::shared_ptr<device::device>> device_of(std::uint64_t address) {
+base::result<device::device*> device_of(std::uint64_t address) {
   const auto held = device::table::instance().find_holder(address);
-  if (held.on) return held.on->shared_from_this();
-  if (!held.several) return any_domain::device_at(0);
+  if (held.on) return held.on;
+  if (!held.several) return open_device(0);
   GAUDI_WARN(MR,
              "0x%lx is an address on several of the open Gaudis: register it with iface "
              "FI_HMEM_SYNAPSEAI and the device's number in fi_mr_attr.device.synapseai\n",
@@ -130,23 +140,20 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<
         r.address, r.length);
     return -FI_EINVAL;
   }
-  auto found = said ? device_said(*said) : device_of(r.address);
-  return found ? attach_device(dmabufs, r, *std::move(found)) : found.code();
+  const auto found = said ? device_said(*said) : device_of(r.address);
+  return found ? attach_device(dmabufs, r, **found) : found.code();
 }
 
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r,
-                  std::shared_ptr<device::device> on) {
-  auto pin = on->pin_alone(r.address, r.length);
-  if (const int gone = on->lost(); gone != 0) return gone;
-  if (!pin) {
-    warn_not_there(r, *on, pin.code());
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device& on) {
+  const auto where = on.pin_in(r.pin, r.address, r.length);
+  if (const int gone = on.lost(); gone != 0) return gone;
+  if (!where) {
+    warn_not_there(r, on, where.code());
     return -FI_EINVAL;
   }
-  r.pin.emplace(*std::move(pin));
-  r.owner = std::move(on);
-  return attach_core(r, transfer_access(r.access), [&](std::uint64_t access) {
-    return dmabufs.obtain(*r.owner, r.pin->where(), access);
-  });
+  r.owner = &on;
+  return attach_core(r, transfer_access(r.access),
+                     [&](std::uint64_t access) { return dmabufs.obtain(on, *where, access); });
 }
 
 }  // namespace gaudi::fi

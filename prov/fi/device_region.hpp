@@ -35,7 +35,6 @@ reg::cache_limits cache_limits() noexcept;
 int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said);
 
 /// The same, on this device.
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r,
-                  std::shared_ptr<device::device> on);
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device& on);
 
 }  // namespace gaudi::fi

@@ -36,7 +36,7 @@ bool nic_reaches_devices(const fi_info& info, const fi_info& core) {
 int close_domain(fid_t f) noexcept {
   domain& d = domain::of(f);
   if (d.belongs_to_parent()) return 0;
-  if (d.open_children().any()) {
+  if (d.has_children()) {
     GAUDI_INFO(
         DOMAIN,
         "domain stays open: close its endpoints, queues, vectors and memory regions first\n");

@@ -62,6 +62,12 @@ class domain final : public any_domain {
     return call(dmabufs_);
   }
 
+  /// Whether something of it is open. Takes the lock.
+  [[nodiscard]] bool has_children() noexcept {
+    const base::scoped_domain_lock hold(lock_);
+    return children_.any() || regions_.live() != 0;
+  }
+
   // Under the lock.
   memory_region_pool& regions() noexcept { return regions_; }
   reg::key_table& keys() noexcept { return keys_; }

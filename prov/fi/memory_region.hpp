@@ -11,7 +11,7 @@ namespace gaudi::fi {
 
 class domain;
 
-/// fid_mr of a domain of FI_EP_RDM (fi/mr.hpp).
+/// fid_mr of a domain of FI_EP_RDM (fi/mr.hpp), which is open for as long as its pool has one.
 struct memory_region final : region_fid<domain> {
   memory_region(domain& d, void* user_context) noexcept;
 

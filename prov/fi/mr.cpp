@@ -23,13 +23,9 @@ int close_region(fid_t f) noexcept {
   auto& self = *static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f));
   domain& d = self.parent;
   if (d.belongs_to_parent()) return 0;
-  // What must not go under the lock: the domain's last child, which lets it close, and the device.
-  const children::ref hold = std::move(self.hold);
-  std::shared_ptr<device::device> owner;
   const base::scoped_domain_lock lock(d.lock());
   // A peer may be in the middle of reading or writing it.
   for (proto::endpoint* e : d.endpoints()) e->let_go_of(self.region);
-  owner = std::move(self.region.owner);
   d.keys().remove(self.region);
   // Deregistration is a call of the core's, so it belongs under the lock.
   d.regions().destroy(&self);
@@ -79,51 +75,52 @@ int attach_host(domain& d, reg::region& r) {
   return 0;
 }
 
-// What is registered, and as what.
+// What the application wants, wherever the memory is.
 struct wish {
   iovec range;
   std::uint64_t access;
   std::uint64_t key;
-  fi_hmem_iface iface;
-  std::optional<int> device;                  // its number, where the caller said it
-  std::optional<core::dmabuf_range> foreign;  // memory that is not known here
   void* context;
 };
 
-int attach(domain& d, const wish& w, reg::region& r) {
-  if (w.foreign) return attach_foreign(d.dmabufs(), r, *w.foreign, false);
-  return w.iface == FI_HMEM_SYNAPSEAI ? attach_device(d.dmabufs(), r, w.device) : attach_host(d, r);
-}
-
-int register_range(domain& d, const wish& w, fid_mr** out) {
-  const auto& [range, access, key, iface, device, foreign, context] = w;
-  if (range.iov_len == 0) {
+// `attach` fills the region that has the range and the access; 0 or an error.
+template <class Attach>
+int register_range(domain& d, const wish& w, fid_mr** out, Attach&& attach) {
+  if (w.range.iov_len == 0) {
     GAUDI_WARN(MR, "a memory region of length 0 was refused\n");
     return -FI_EINVAL;
-  }
-  if (iface != FI_HMEM_SYSTEM && iface != FI_HMEM_SYNAPSEAI) {
-    GAUDI_WARN(MR,
-               "memory of another accelerator (iface %d) cannot be registered with this provider\n",
-               iface);
-    return -FI_ENOSYS;
   }
   if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(d.lock());
   const auto destroy = [&](memory_region* r) { d.regions().destroy(r); };
-  std::unique_ptr<memory_region, decltype(destroy)> made(d.regions().create(d, context), destroy);
+  std::unique_ptr<memory_region, decltype(destroy)> made(d.regions().create(d, w.context), destroy);
   if (!made) return -FI_ENOMEM;
   reg::region& r = made->region;
-  made->cover(range, access);
+  made->cover(w.range, w.access);
   r.virtual_address = d.virtual_address();
-  if (const int ret = attach(d, w, r)) return ret;
+  if (const int ret = attach(r)) return ret;
   if (d.provider_keys()) {
     d.keys().add_chosen_here(r, d.counts_targets());
-  } else if (const auto added = d.keys().add_requested(r, key); !added) {
+  } else if (const auto added = d.keys().add_requested(r, w.key); !added) {
     return added.code();
   }
   made->key = r.key;
   *out = made.release();
   return 0;
+}
+
+int register_host(domain& d, const wish& w, fid_mr** out) {
+  return register_range(d, w, out, [&](reg::region& r) { return attach_host(d, r); });
+}
+
+int register_device(domain& d, const wish& w, std::optional<int> said, fid_mr** out) {
+  return register_range(d, w, out,
+                        [&](reg::region& r) { return attach_device(d.dmabufs(), r, said); });
+}
+
+int register_foreign(domain& d, const wish& w, const core::dmabuf_range& part, fid_mr** out) {
+  return register_range(
+      d, w, out, [&](reg::region& r) { return attach_foreign(d.dmabufs(), r, part, false); });
 }
 
 // Memory that this process can name itself is what its address says, whatever the dma-buf. The
@@ -132,42 +129,45 @@ int register_range(domain& d, const wish& w, fid_mr** out) {
 int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
   const auto part = part_of_dmabuf(attr);
   const std::uint64_t address = part.base_addr + part.offset;
-  wish w{.range = {reinterpret_cast<void*>(address), part.length},
-         .access = attr.access,
-         .key = attr.requested_key,
-         .iface = FI_HMEM_SYNAPSEAI,
-         .device = {},
-         .foreign = {},
-         .context = attr.context};
-  if (attr.iface == FI_HMEM_SYNAPSEAI) w.device = attr.device.synapseai;
-  const auto& all = device::table::instance();
-  const bool is_said = w.device && device::may_be_device_address(address);  // a Gaudi1's
-  if (device::is_device_address(address) && !is_known_here(address)) {
-    w.foreign = part;
-  } else if (!is_said && !all.is_surely_device(address)) {
-    GAUDI_WARN(MR,
-               "a dma-buf (FI_MR_DMABUF) whose base_addr is 0x%lx cannot be registered for "
-               "FI_EP_RDM: base_addr must be the Gaudi address of its first byte\n",
-               part.base_addr);
-    return -FI_EOPNOTSUPP;
+  const wish w{{reinterpret_cast<void*>(address), part.length},
+               attr.access,
+               attr.requested_key,
+               attr.context};
+  if (device::is_device_address(address) && !is_known_here(address))
+    return register_foreign(d, w, part, out);
+  std::optional<int> said;
+  if (attr.iface == FI_HMEM_SYNAPSEAI) said = attr.device.synapseai;
+  const bool is_said = said && device::may_be_device_address(address);  // a Gaudi1's
+  if (is_said || device::table::instance().is_surely_device(address))
+    return register_device(d, w, said, out);
+  GAUDI_WARN(MR,
+             "a dma-buf (FI_MR_DMABUF) whose base_addr is 0x%lx cannot be registered for "
+             "FI_EP_RDM: base_addr must be the Gaudi address of its first byte\n",
+             part.base_addr);
+  return -FI_EOPNOTSUPP;
+}
+
+int register_one(domain& d, const fi_mr_attr& attr, fid_mr** out) {
+  const wish w{*attr.mr_iov, attr.access, attr.requested_key, attr.context};
+  switch (attr.iface) {
+    case FI_HMEM_SYNAPSEAI:
+      return register_device(d, w, attr.device.synapseai, out);
+    case FI_HMEM_SYSTEM:
+      return register_host(d, w, out);
+    default:
+      GAUDI_WARN(
+          MR, "memory of another accelerator (iface %d) cannot be registered with this provider\n",
+          attr.iface);
+      return -FI_ENOSYS;
   }
-  return register_range(d, w, out);
 }
 
 int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
   return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || !attr || !out) return -FI_EINVAL;
     if (attr->iov_count != 1 || !attr->mr_iov) return -FI_EINVAL;
-    if (flags & from_dmabuf) return register_dmabuf(domain::of(f), *attr, out);
-    return register_range(domain::of(f),
-                          {*attr->mr_iov,
-                           attr->access,
-                           attr->requested_key,
-                           attr->iface,
-                           attr->device.synapseai,
-                           {},
-                           attr->context},
-                          out);
+    domain& d = domain::of(f);
+    return flags & from_dmabuf ? register_dmabuf(d, *attr, out) : register_one(d, *attr, out);
   });
 }
 
@@ -175,7 +175,7 @@ int regv(fid_t f, const iovec* iov, std::size_t count, std::uint64_t access, std
          std::uint64_t key, std::uint64_t, fid_mr** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || count != 1 || !iov || !out) return -FI_EINVAL;
-    return register_range(domain::of(f), {*iov, access, key, FI_HMEM_SYSTEM, {}, {}, context}, out);
+    return register_host(domain::of(f), {*iov, access, key, context}, out);
   });
 }
 

@@ -7,14 +7,13 @@
 
 #include <cstdint>
 
-#include "fi/children.hpp"
 #include "fi/tables.hpp"
 #include "reg/region.hpp"
 
 namespace gaudi::fi {
 
-/// What the memory regions of both kinds of domain are: a fid_mr around a region, which holds its
-/// domain open. The domain must outlive it.
+/// What the memory regions of both kinds of domain are: a fid_mr around a region. The domain must
+/// outlive it.
 template <class Domain>
 struct region_fid : fid_mr {
   /// `ops` as region_ops makes them.
@@ -22,8 +21,7 @@ struct region_fid : fid_mr {
       : fid_mr{.fid = {.fclass = FI_CLASS_MR, .context = user_context, .ops = &ops},
                .mem_desc = nullptr,
                .key = 0},
-        parent(d),
-        hold(d.open_children()) {}
+        parent(d) {}
 
   void cover(const iovec& range, std::uint64_t access) noexcept {
     region.address = reinterpret_cast<std::uint64_t>(range.iov_base);
@@ -32,7 +30,6 @@ struct region_fid : fid_mr {
   }
 
   Domain& parent;
-  children::ref hold;
   reg::region region;
 };
 

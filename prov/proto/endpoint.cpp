@@ -119,7 +119,7 @@ void endpoint::share_receives(receive_context& with) {
 void endpoint::let_go_of(const reg::region& r) {
   // Answers to reads are loaded by the device without a transfer; it ends by itself, soon.
   for (device_copy& c : copies_) {
-    if (!c.ticket.id || c.engine->owner() != r.owner) continue;
+    if (!c.ticket.id || c.engine->owner().get() != r.owner) continue;
     if (const int ret = c.engine->wait(c.ticket, -1)) c.chunk->failed = ret;
     c.ticket = {};
   }

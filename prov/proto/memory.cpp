@@ -53,7 +53,7 @@ int local_memory::add_checked(std::uint64_t address, std::size_t length,
                  address, length, registered->address, registered->length);
       return -FI_EINVAL;
     }
-    on = registered->owner.get();
+    on = registered->owner;
   } else if (length != 0 && device::is_device_address(address)) {
     on = device_that_has(address, length);
     if (!on) return -FI_EINVAL;
@@ -69,7 +69,7 @@ local_memory local_memory::inside(const reg::region& r, std::uint64_t address,
                                   std::size_t length) noexcept {
   local_memory m;
   const std::uint64_t first = r.virtual_address ? address : r.address + address;
-  m.segments_[0] = {first, length, &r, r.owner.get()};
+  m.segments_[0] = {first, length, &r, r.owner};
   m.count_ = 1;
   m.length_ = length;
   m.device_ = r.on_device();

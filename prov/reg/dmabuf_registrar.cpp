@@ -58,17 +58,24 @@ dmabuf_registrar::~dmabuf_registrar() {
 base::result<registration> dmabuf_registrar::obtain(device::device& on,
                                                     const device::location& where,
                                                     std::uint64_t access) {
+  known_device& owner = known(on);
   if (choice_ == base::dmabuf_choice::off) return registration();
   if (!over_rdma_) {
     if (choice_ == base::dmabuf_choice::automatic) return registration();
     GAUDI_WARN(MR, "FI_GAUDI_DMABUF=on, but only an RDMA NIC (core verbs) can do that\n");
     return base::error{-FI_EOPNOTSUPP};
   }
-  known_device& owner = known(on);
   if (owner.refused != 0) return without(owner, owner.refused);
 
   const registration_name wanted{where.generation, access & remote_access};
   if (auto same = cache_.find(wanted, &owner.cached)) return same;
+  return make(owner, wanted, where);
+}
+
+base::result<registration> dmabuf_registrar::make(known_device& owner,
+                                                  const registration_name& wanted,
+                                                  const device::location& where) {
+  device::device& on = *owner.on;
   auto tried = try_with_room([&] { return try_to_register(core_, on, where, wanted.access); });
   if (tried.code != 0) return refused(owner, tried.code, tried.why);
   return cache_.add(wanted, where.len, std::move(tried.mr), &owner.cached);
@@ -95,10 +102,10 @@ registration_counters dmabuf_registrar::counted(const device::device& on) const 
   return {};
 }
 
-dmabuf_registrar::known_device& dmabuf_registrar::known(device::device& on) {
+dmabuf_registrar::known_device& dmabuf_registrar::find_or_keep(device::device& on) {
   const auto found = std::find_if(devices_.begin(), devices_.end(),
                                   [&](const known_device& d) { return d.on.get() == &on; });
-  if (found != devices_.end()) return *found;
+  if (found != devices_.end()) return *(last_known_ = &*found);
   known_device& added = devices_.emplace_back();
   added.on = on.shared_from_this();
   try {
@@ -107,7 +114,7 @@ dmabuf_registrar::known_device& dmabuf_registrar::known(device::device& on) {
     devices_.pop_back();
     throw;
   }
-  return added;
+  return *(last_known_ = &added);
 }
 
 // What is kept for later must not be what makes the present fail.

@@ -74,7 +74,8 @@ class dmabuf_registrar final : private device::free_watcher {
   /// Registers the whole allocation that holds `where`, for all local operations and for those of
   /// FI_REMOTE_READ | FI_REMOTE_WRITE that are set in `access`. The caller has it pinned, and keeps
   /// the pin for longer than the registration. None: the memory is staged. With dmabuf_choice::on
-  /// the reason instead, as an error. Throws std::bad_alloc.
+  /// the reason instead, as an error. Whatever comes of it, the device stays open from then on for
+  /// as long as this lives. Throws std::bad_alloc.
   base::result<registration> obtain(device::device& on, const device::location& where,
                                     std::uint64_t access);
 
@@ -97,7 +98,7 @@ class dmabuf_registrar final : private device::free_watcher {
   [[nodiscard]] cache_counters cached() const noexcept { return cache_.counters(); }
 
  private:
-  // A device whose memory was wanted. It stays open for as long as something of it may be kept.
+  // A device whose memory was wanted.
   struct known_device {
     std::shared_ptr<device::device> on;
     int refused = 0;  // for good, with this code
@@ -107,7 +108,12 @@ class dmabuf_registrar final : private device::free_watcher {
   };
 
   void leaving(std::uint64_t generation) noexcept override { cache_.forget(generation); }
-  known_device& known(device::device& on);
+  known_device& known(device::device& on) {
+    return last_known_ && last_known_->on.get() == &on ? *last_known_ : find_or_keep(on);
+  }
+  known_device& find_or_keep(device::device& on);
+  base::result<registration> make(known_device& owner, const registration_name& wanted,
+                                  const device::location& where);
   template <class Attempt>
   dmabuf_attempt try_with_room(Attempt&& attempt);
   base::error refused(const core::dmabuf_range& given, int code, const dmabuf_refusal& why);
@@ -118,6 +124,7 @@ class dmabuf_registrar final : private device::free_watcher {
   const base::dmabuf_choice choice_;
   const bool over_rdma_;
   std::list<known_device> devices_;  // before what is kept of them: that ends first
+  known_device* last_known_ = nullptr;
   registration_cache cache_;
   dmabuf_numbers given_;
   std::uint64_t refusals_ = 0;

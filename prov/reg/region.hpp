@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
 
 #include "base/counter.hpp"
 #include "core/inner_domain.hpp"
@@ -33,9 +31,10 @@ struct region {
 
   core::inner_mr core;  // host memory: registered with the core as well
 
-  // Device memory: kept open, and kept from being freed, for as long as the region exists.
-  std::shared_ptr<device::device> owner;
-  std::optional<device::allocation_pin> pin;
+  // Device memory, which cannot be freed for as long as the region exists. The device stays open
+  // for as long as the registrar that obtained the registrations.
+  device::device* owner = nullptr;
+  device::bare_pin pin;
   // Memory of a dma-buf that the application brought: only the NIC reaches it, and no device of
   // ours has it.
   bool foreign = false;

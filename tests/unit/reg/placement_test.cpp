@@ -85,11 +85,10 @@ class machine {
 
   /// Error, or 0 with the region registered.
   int attach(region& r) {
-    auto pin = device_->pin(r.address, r.length);
-    if (!pin) return pin.code();
-    r.pin.emplace(*std::move(pin));
-    r.owner = device_;
-    auto got = registrar_->obtain(*device_, r.pin->where(), FI_REMOTE_READ | FI_REMOTE_WRITE);
+    const auto where = device_->pin_in(r.pin, r.address, r.length);
+    if (!where) return where.code();
+    r.owner = device_.get();
+    auto got = registrar_->obtain(*device_, *where, FI_REMOTE_READ | FI_REMOTE_WRITE);
     if (!got) return got.code();
     r.transfers = *std::move(got);
     return 0;
