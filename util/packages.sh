@@ -10,11 +10,11 @@ build_packages=(
   libgtest-dev libgmock-dev
 )
 
-# What run-tests.sh needs on top: the linters, Open MPI, callgrind, a compiler cache, and the build of a libfabric 2.x
+# What run-tests.sh needs on top: the linters, Open MPI, callgrind, strace, a compiler cache, and the build of a libfabric 2.x
 # (whose tarball has no configure script, hence the autotools).
 test_packages=(
   clang-14 clang-format-14 clang-tidy-14 clang-tools-14 python3 python3-yaml man-db
-  shellcheck openmpi-bin libopenmpi-dev valgrind ccache
+  shellcheck openmpi-bin libopenmpi-dev valgrind strace ccache
   autoconf automake libtool make xz-utils ca-certificates curl
 )
 
