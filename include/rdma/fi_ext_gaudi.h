@@ -116,8 +116,9 @@ struct fi_gaudi_path_stats {
 };
 
 /*
- * The domain's cache of registrations: of device memory, with the NIC, each of a whole allocation. It looks nothing up
- * where the NIC does not reach device memory. See FI_GAUDI_MR_CACHE_MAX_COUNT and FI_GAUDI_MR_CACHE_MAX_SIZE.
+ * The domain's cache of registrations: of device memory, with the NIC, each of a whole allocation or a window of it. It
+ * looks nothing up where the NIC does not reach device memory. See FI_GAUDI_MR_CACHE_MAX_COUNT,
+ * FI_GAUDI_MR_CACHE_MAX_SIZE and FI_GAUDI_MR_WINDOW.
  */
 struct fi_gaudi_cache_stats {
 	uint64_t hits;			/* a memory region found one that was there */
@@ -134,14 +135,17 @@ struct fi_gaudi_cache_stats {
  */
 struct fi_gaudi_device_stats {
 	/* Of the process: of all its domains. */
-	uint64_t exports;		/* dma-bufs that the driver made, one for each of its mappings; duplicates are not counted */
+	uint64_t exports;		/* dma-bufs that the driver made, one for each of its mappings, and one more each time that
+					   one is needed whose descriptor was closed since there were too few; no duplicates */
 	uint64_t stale_refusals;	/* regions and copies refused because the memory that was found was being freed */
 	uint64_t copies;		/* that the copy engine was given; a long one counts once for each of its parts */
 	uint64_t host_to_device_bytes;	/* that the engine was given to copy */
 	uint64_t device_to_host_bytes;
 	uint64_t within_device_bytes;
-	uint64_t zero_copy_bytes;	/* that a NIC read from or wrote to this device's memory, for FI_EP_RDM endpoints */
-	uint64_t staged_bytes;		/* that went between it and host buffers, by the engine or the NIC, for these */
+	uint64_t zero_copy_bytes;	/* that a NIC read from or wrote to this device's memory; for FI_EP_MSG endpoints in their
+					   own sends, reads and writes, while no other open device has the address: what they
+					   receive or peers do to their memory is the core's alone */
+	uint64_t staged_bytes;		/* that went between it and host buffers, by the engine or the NIC, for FI_EP_RDM ones */
 
 	/* Of this domain: registrations of the device's memory, as struct fi_gaudi_cache_stats has them for all devices. */
 	uint64_t registrations;

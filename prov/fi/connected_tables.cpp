@@ -2,6 +2,7 @@
 #include "fi/connected_tables.hpp"
 
 #include "fi/connected_endpoint.hpp"
+#include "fi/connected_traffic.hpp"
 #include "fi/forward.hpp"
 
 namespace gaudi::fi {
@@ -14,9 +15,15 @@ constexpr auto cm = forward<connected_endpoint, &fid_ep::cm, Entry>;
 template <auto Entry>
 constexpr auto msg = forward<connected_endpoint, &fid_ep::msg, Entry>;
 template <auto Entry>
+constexpr auto msg_counted = forward_and_count<connected_endpoint, &fid_ep::msg, Entry>;
+template <auto Entry>
 constexpr auto rma = forward<connected_endpoint, &fid_ep::rma, Entry>;
 template <auto Entry>
+constexpr auto rma_counted = forward_and_count<connected_endpoint, &fid_ep::rma, Entry>;
+template <auto Entry>
 constexpr auto tagged = forward<connected_endpoint, &fid_ep::tagged, Entry>;
+template <auto Entry>
+constexpr auto tagged_counted = forward_and_count<connected_endpoint, &fid_ep::tagged, Entry>;
 template <auto Entry>
 constexpr auto atomic = forward<connected_endpoint, &fid_ep::atomic, Entry>;
 template <auto Entry>
@@ -50,33 +57,33 @@ fi_ops_msg connected_msg_ops{.size = sizeof(fi_ops_msg),
                              .recv = msg<&fi_ops_msg::recv>,
                              .recvv = msg<&fi_ops_msg::recvv>,
                              .recvmsg = msg<&fi_ops_msg::recvmsg>,
-                             .send = msg<&fi_ops_msg::send>,
-                             .sendv = msg<&fi_ops_msg::sendv>,
-                             .sendmsg = msg<&fi_ops_msg::sendmsg>,
+                             .send = msg_counted<&fi_ops_msg::send>,
+                             .sendv = msg_counted<&fi_ops_msg::sendv>,
+                             .sendmsg = msg_counted<&fi_ops_msg::sendmsg>,
                              .inject = msg<&fi_ops_msg::inject>,
-                             .senddata = msg<&fi_ops_msg::senddata>,
+                             .senddata = msg_counted<&fi_ops_msg::senddata>,
                              .injectdata = msg<&fi_ops_msg::injectdata>};
 
 fi_ops_rma connected_rma_ops{.size = sizeof(fi_ops_rma),
-                             .read = rma<&fi_ops_rma::read>,
-                             .readv = rma<&fi_ops_rma::readv>,
-                             .readmsg = rma<&fi_ops_rma::readmsg>,
-                             .write = rma<&fi_ops_rma::write>,
-                             .writev = rma<&fi_ops_rma::writev>,
-                             .writemsg = rma<&fi_ops_rma::writemsg>,
+                             .read = rma_counted<&fi_ops_rma::read>,
+                             .readv = rma_counted<&fi_ops_rma::readv>,
+                             .readmsg = rma_counted<&fi_ops_rma::readmsg>,
+                             .write = rma_counted<&fi_ops_rma::write>,
+                             .writev = rma_counted<&fi_ops_rma::writev>,
+                             .writemsg = rma_counted<&fi_ops_rma::writemsg>,
                              .inject = rma<&fi_ops_rma::inject>,
-                             .writedata = rma<&fi_ops_rma::writedata>,
+                             .writedata = rma_counted<&fi_ops_rma::writedata>,
                              .injectdata = rma<&fi_ops_rma::injectdata>};
 
 fi_ops_tagged connected_tagged_ops{.size = sizeof(fi_ops_tagged),
                                    .recv = tagged<&fi_ops_tagged::recv>,
                                    .recvv = tagged<&fi_ops_tagged::recvv>,
                                    .recvmsg = tagged<&fi_ops_tagged::recvmsg>,
-                                   .send = tagged<&fi_ops_tagged::send>,
-                                   .sendv = tagged<&fi_ops_tagged::sendv>,
-                                   .sendmsg = tagged<&fi_ops_tagged::sendmsg>,
+                                   .send = tagged_counted<&fi_ops_tagged::send>,
+                                   .sendv = tagged_counted<&fi_ops_tagged::sendv>,
+                                   .sendmsg = tagged_counted<&fi_ops_tagged::sendmsg>,
                                    .inject = tagged<&fi_ops_tagged::inject>,
-                                   .senddata = tagged<&fi_ops_tagged::senddata>,
+                                   .senddata = tagged_counted<&fi_ops_tagged::senddata>,
                                    .injectdata = tagged<&fi_ops_tagged::injectdata>};
 
 fi_ops_atomic connected_atomic_ops{.size = sizeof(fi_ops_atomic),
