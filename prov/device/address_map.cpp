@@ -47,7 +47,7 @@ inline location address_map::load(const entry& from) noexcept {
 // What a reader sees of a change may be anything that was ever written here, so it stays inside the
 // array whatever that is.
 inline std::size_t address_map::upper_bound(const array& in, std::size_t count,
-                                     std::uint64_t addr) noexcept {
+                                            std::uint64_t addr) noexcept {
   if (count == 0 || addr < in.origin.load(acquire)) return 0;
   const std::uint64_t last = in.last_slot.load(acquire);
   const std::uint64_t slot = std::min<std::uint64_t>(in.slot_of(addr), last);

@@ -332,6 +332,14 @@ result<dmabuf> device::export_dmabuf(std::uint64_t addr, std::uint64_t len) {
   return error{cause_of(exported.code())};
 }
 
+bool device::close_dmabufs() noexcept {
+  const std::lock_guard lock(mutex_);
+  bool any = false;
+  for (auto& [base, own] : regions_) any |= own.close_dmabuf();
+  for (auto& [base, borrowed] : borrowed_) any |= borrowed.map.close_dmabuf();
+  return any;
+}
+
 result<dmabuf> device::export_mapping(std::uint64_t addr, std::uint64_t len) {
   const std::lock_guard lock(mutex_);
   const auto at = find(addr, len);

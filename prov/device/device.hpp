@@ -171,6 +171,10 @@ class device : public std::enable_shared_from_this<device> {
   /// the caller. Errors of find(), and -FI_EOPNOTSUPP: this driver or library cannot export (Gaudi2
   /// on a 6.1 kernel), said once by a warning; or lost().
   base::result<dmabuf> export_dmabuf(std::uint64_t addr, std::uint64_t len);
+  /// Closes the descriptors kept of mappings that were exported, where the process is short of
+  /// them: what NICs know of the memory stays. Such mappings are exported anew when they are wanted
+  /// next. False: there were none.
+  bool close_dmabufs() noexcept;
 
  private:
   struct record {

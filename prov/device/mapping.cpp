@@ -83,6 +83,12 @@ result<base::scoped_fd> mapping::export_dmabuf() {
   return copy;
 }
 
+bool mapping::close_dmabuf() noexcept {
+  const bool was_open = exported();
+  dmabuf_.reset();
+  return was_open;
+}
+
 result<void> mapping::release() {
   dmabuf_.reset();
   if (handle_ == 0) return {};

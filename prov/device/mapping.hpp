@@ -41,6 +41,8 @@ class mapping {
   /// A descriptor of the whole mapping's dma-buf: a duplicate of the one made by the first call.
   /// -FI_EOPNOTSUPP: the driver cannot export; -FI_EMFILE and the like.
   base::result<base::scoped_fd> export_dmabuf();
+  /// Gives the descriptor back that the first call made; the next one exports anew. False: none.
+  bool close_dmabuf() noexcept;
   /// Unmaps and frees. Fails with the mapping intact (-FI_EINVAL) while someone else holds the
   /// dma-buf.
   base::result<void> release();

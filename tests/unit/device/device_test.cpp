@@ -211,6 +211,18 @@ TEST_F(a_device, exports_a_mapping_once_and_duplicates_it) {
   EXPECT_EQ(gaudi->export_dmabuf(1, 1).code(), -FI_ENOENT);
 }
 
+TEST_F(a_device, exports_anew_what_was_closed_for_want_of_descriptors) {
+  const auto a = allocate(4096);
+  EXPECT_FALSE(gaudi->close_dmabufs());
+  EXPECT_CALL(driver.library, export_dmabuf(_, _, _, _, _)).Times(2);
+  const auto one = gaudi->export_dmabuf(a, 4096);
+  EXPECT_TRUE(gaudi->close_dmabufs());
+  EXPECT_FALSE(gaudi->close_dmabufs());
+  EXPECT_EQ(fcntl(one->fd.get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC) << "the caller's own";
+  EXPECT_TRUE(gaudi->export_dmabuf(a, 4096));
+  EXPECT_EQ(gaudi->counted().exports.value(), 2U);
+}
+
 TEST_F(a_device, says_when_the_driver_cannot_export) {
   const auto a = allocate(4096);
   EXPECT_CALL(driver.library, export_dmabuf(_, _, _, _, _)).WillOnce(Return(-EOPNOTSUPP));
