@@ -175,6 +175,7 @@ result<params> params::parse(const lookup& text_of) {
   p.mr_cache_max_count = in.number(param::mr_cache_max_count);
   p.mr_cache_max_size = in.number(param::mr_cache_max_size);
   p.mr_cache_foreign = in.choice(param::mr_cache_foreign, switch_names);
+  p.mr_window = in.number(param::mr_window);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }

@@ -75,6 +75,7 @@ enum class param : std::size_t {
   mr_cache_max_count,
   mr_cache_max_size,
   mr_cache_foreign,
+  mr_window,
   count_,
 };
 
@@ -129,6 +130,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "whether registrations of dma-bufs that the application brings (FI_MR_DMABUF) are kept for "
      "their next user, too: off (they end with their last user, so that the memory's owner may "
      "free it) or on"},
+    {"mr_window", "4G", 0, 1ULL << 50,
+     "bytes of a longer allocation of device memory that one registration covers, rounded up to a "
+     "power of two; 0: always all of it"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
@@ -154,6 +158,7 @@ struct params {
   std::size_t mr_cache_max_count = 0;   ///< idle registrations per domain
   std::uint64_t mr_cache_max_size = 0;  ///< bytes that these cover
   bool mr_cache_foreign = false;        ///< dma-bufs of the application's, too
+  std::uint64_t mr_window = 0;          ///< bytes; 0: none
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

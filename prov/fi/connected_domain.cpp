@@ -93,7 +93,7 @@ connected_domain::connected_domain(children& parent, fid_fabric* core_fabric, bo
       hmem_(hmem),
       core_(std::move(core)),
       // Nobody could stage it for them.
-      dmabufs_(*core_, base::dmabuf_choice::on, cache_limits()) {}
+      dmabufs_(*core_, base::dmabuf_choice::on, cache_limits(), windows()) {}
 
 int connected_domain::bind(fid_t other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;

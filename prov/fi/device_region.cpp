@@ -133,6 +133,10 @@ reg::cache_limits cache_limits() noexcept {
   return {.count = p.mr_cache_max_count, .bytes = p.mr_cache_max_size};
 }
 
+reg::window_size windows() noexcept {
+  return reg::window_size::at_least(base::params::get().mr_window);
+}
+
 int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said) {
   if (!device::may_be_device_address(r.address)) {
     GAUDI_WARN(
@@ -152,8 +156,9 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device
     return -FI_EINVAL;
   }
   r.owner = &on;
-  return attach_core(r, transfer_access(r.access),
-                     [&](std::uint64_t access) { return dmabufs.obtain(on, *where, access); });
+  return attach_core(r, transfer_access(r.access), [&](std::uint64_t access) {
+    return dmabufs.obtain(on, *where, r.length, access);
+  });
 }
 
 }  // namespace gaudi::fi

@@ -26,6 +26,8 @@ int attach_foreign(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::d
 
 /// As FI_GAUDI_MR_CACHE_MAX_COUNT and _SIZE have them.
 reg::cache_limits cache_limits() noexcept;
+/// As FI_GAUDI_MR_WINDOW has them.
+reg::window_size windows() noexcept;
 
 /// Fills a region of device memory whose address, length and access are set: finds its allocation
 /// on the device, pins that, and lets the NIC at it where it can; else, and with a registrar that

@@ -114,7 +114,7 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
       auto_progress_(asks_auto(info)),
       counts_targets_(info.caps & FI_RMA_EVENT),
-      dmabufs_(*core_, base::params::get().dmabuf, cache_limits()),
+      dmabufs_(*core_, base::params::get().dmabuf, cache_limits(), windows()),
       loop_(*core_),
       flush_(loop_, base::params::get().flush),
       imports_(*core_, cache_limits()) {}

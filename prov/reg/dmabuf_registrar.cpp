@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/container/static_vector.hpp>
 #include <cerrno>
+#include <utility>
 
 #include "base/log.hpp"
 
@@ -22,6 +24,14 @@ dmabuf_attempt try_to_register_given(core::inner_domain& core, const core::dmabu
   auto mr = core.register_dmabuf(part, local_access | access);
   if (!mr) return {{}, mr.code(), explain_refusal_of_given(mr.code())};
   return {*std::move(mr), 0};
+}
+
+// The window as if it were an allocation.
+device::location cut(const device::location& where, const window& part) noexcept {
+  device::location one = where;
+  one.base += part.offset;
+  one.len = part.length;
+  return one;
 }
 
 }  // namespace
@@ -57,7 +67,7 @@ dmabuf_registrar::~dmabuf_registrar() {
 
 base::result<registration> dmabuf_registrar::obtain(device::device& on,
                                                     const device::location& where,
-                                                    std::uint64_t access) {
+                                                    std::uint64_t length, std::uint64_t access) {
   known_device& owner = known(on);
   if (choice_ == base::dmabuf_choice::off) return registration();
   if (!over_rdma_) {
@@ -67,18 +77,32 @@ base::result<registration> dmabuf_registrar::obtain(device::device& on,
   }
   if (owner.refused != 0) return without(owner, owner.refused);
 
-  const registration_name wanted{where.generation, access & remote_access};
-  if (auto same = cache_.find(wanted, &owner.cached)) return same;
-  return make(owner, wanted, where);
+  const window part = window_of(where.len, where.offset, length, windows_);
+  const registration_name wanted{where.generation, access & remote_access, part.number};
+  if (auto same = find(owner, wanted, part, where, length)) return same;
+  return make(owner, wanted, cut(where, part));
+}
+
+// A wider window serves as well: a pool may have been registered as a whole.
+registration dmabuf_registrar::find(known_device& owner, const registration_name& wanted,
+                                    const window& part, const device::location& where,
+                                    std::uint64_t length) noexcept {
+  if (part.number == 0) return cache_.find(wanted, &owner.cached);
+  boost::container::static_vector<registration_name, 64> names{wanted};
+  for (window w = part; w.number != 0;) {
+    w = window_of(where.len, where.offset, length, windows_, w.shift + 1);
+    names.push_back({wanted.generation, wanted.access, w.number});
+  }
+  return cache_.find_any({names.data(), names.size()}, &owner.cached);
 }
 
 base::result<registration> dmabuf_registrar::make(known_device& owner,
                                                   const registration_name& wanted,
-                                                  const device::location& where) {
+                                                  const device::location& part) {
   device::device& on = *owner.on;
-  auto tried = try_with_room([&] { return try_to_register(core_, on, where, wanted.access); });
+  auto tried = try_with_room([&] { return try_to_register(core_, on, part, wanted.access); }, &on);
   if (tried.code != 0) return refused(owner, tried.code, tried.why);
-  return cache_.add(wanted, where.len, std::move(tried.mr), &owner.cached);
+  return cache_.add(wanted, part.len, std::move(tried.mr), &owner.cached);
 }
 
 base::result<registration> dmabuf_registrar::obtain(const core::dmabuf_range& part,
@@ -90,7 +114,8 @@ base::result<registration> dmabuf_registrar::obtain(const core::dmabuf_range& pa
   const registration_name wanted{*number, access & remote_access};
   if (auto same = cache_.find(wanted)) return same;
   given_.prune([&](std::uint64_t n) { return n == *number || cache_.knows(n); });
-  auto tried = try_with_room([&] { return try_to_register_given(core_, part, wanted.access); });
+  auto tried =
+      try_with_room([&] { return try_to_register_given(core_, part, wanted.access); }, nullptr);
   if (tried.code != 0) return refused(part, tried.code, tried.why);
   return cache_.add(wanted, part.length, std::move(tried.mr), nullptr, kept);
 }
@@ -117,12 +142,15 @@ dmabuf_registrar::known_device& dmabuf_registrar::find_or_keep(device::device& o
   return *(last_known_ = &added);
 }
 
-// What is kept for later must not be what makes the present fail.
+// What is kept for later must not be what makes the present fail. The NIC keeps a dma-buf, not its
+// descriptor, so that of `exporter` are the first to go where they are what is short, once.
 template <class Attempt>
-dmabuf_attempt dmabuf_registrar::try_with_room(Attempt&& attempt) {
+dmabuf_attempt dmabuf_registrar::try_with_room(Attempt&& attempt, device::device* exporter) {
   for (;;) {
     auto tried = attempt();
-    const bool scarce = tried.code == -FI_ENOMEM || tried.code == -EMFILE || tried.code == -ENFILE;
+    const bool no_descriptor = tried.code == -EMFILE || tried.code == -ENFILE;
+    if (no_descriptor && exporter && std::exchange(exporter, nullptr)->close_dmabufs()) continue;
+    const bool scarce = no_descriptor || tried.code == -FI_ENOMEM;
     if (!scarce || !cache_.evict_oldest()) return tried;
   }
 }

@@ -14,6 +14,7 @@
 #include "reg/dmabuf_numbers.hpp"
 #include "reg/dmabuf_refusal.hpp"
 #include "reg/registration_cache.hpp"
+#include "reg/window.hpp"
 
 namespace gaudi::reg {
 
@@ -49,10 +50,10 @@ struct registration_counters {
 };
 
 /// Makes device memory known to the NIC of one domain, so that it reads and writes it without a
-/// copy: one registration for an allocation and for what peers may do to it, shared by all who
-/// want it, and kept for the next who does as far as the limits go. The first one for a device is
-/// the probe: where it fails for good, the domain stages that device's memory from then on, after
-/// one warning that says why.
+/// copy: one registration for an allocation (reg/window.hpp) and for what peers may do to it,
+/// shared by all who want it, and kept for the next who does as far as the limits go. The first one
+/// for a device is the probe: where it fails for good, the domain stages that device's memory from
+/// then on, after one warning that says why.
 ///
 /// A dma-buf of the application's is another matter: what is known of it is its file, and nobody
 /// tells when its memory is freed, nor could stage it.
@@ -63,21 +64,26 @@ struct registration_counters {
 /// does to end a dma-buf's registration touches nothing of its domain but the kernel's.
 class dmabuf_registrar final : private device::free_watcher {
  public:
-  dmabuf_registrar(core::inner_domain& core, base::dmabuf_choice choice,
-                   const cache_limits& limits) noexcept
-      : core_(core), choice_(choice), over_rdma_(core.over_rdma()), cache_(limits) {}
+  dmabuf_registrar(core::inner_domain& core, base::dmabuf_choice choice, const cache_limits& limits,
+                   window_size windows = {}) noexcept
+      : core_(core),
+        choice_(choice),
+        over_rdma_(core.over_rdma()),
+        windows_(windows),
+        cache_(limits) {}
   /// All registrations have been dropped.
   ~dmabuf_registrar() override;
   dmabuf_registrar(const dmabuf_registrar&) = delete;
   dmabuf_registrar& operator=(const dmabuf_registrar&) = delete;
 
-  /// Registers the whole allocation that holds `where`, for all local operations and for those of
-  /// FI_REMOTE_READ | FI_REMOTE_WRITE that are set in `access`. The caller has it pinned, and keeps
-  /// the pin for longer than the registration. None: the memory is staged. With dmabuf_choice::on
-  /// the reason instead, as an error. Whatever comes of it, the device stays open from then on for
-  /// as long as this lives. Throws std::bad_alloc.
+  /// Registers the allocation that holds `where`, or the window of it that holds the `length` bytes
+  /// there, for all local operations and for those of FI_REMOTE_READ | FI_REMOTE_WRITE that are set
+  /// in `access`; or finds one that is registered and holds them. The caller has it pinned, and
+  /// keeps the pin for longer than the registration. None: the memory is staged. With
+  /// dmabuf_choice::on the reason instead, as an error. Whatever comes of it, the device stays open
+  /// from then on for as long as this lives. Throws std::bad_alloc.
   base::result<registration> obtain(device::device& on, const device::location& where,
-                                    std::uint64_t access);
+                                    std::uint64_t length, std::uint64_t access);
 
   /// Registers a part of a dma-buf that the application brings, whoever exported it, in the same
   /// way; `part.fd` stays the caller's, who may close it at once. One that nobody uses any more is
@@ -112,10 +118,12 @@ class dmabuf_registrar final : private device::free_watcher {
     return last_known_ && last_known_->on.get() == &on ? *last_known_ : find_or_keep(on);
   }
   known_device& find_or_keep(device::device& on);
+  registration find(known_device& owner, const registration_name& wanted, const window& part,
+                    const device::location& where, std::uint64_t length) noexcept;
   base::result<registration> make(known_device& owner, const registration_name& wanted,
-                                  const device::location& where);
+                                  const device::location& part);
   template <class Attempt>
-  dmabuf_attempt try_with_room(Attempt&& attempt);
+  dmabuf_attempt try_with_room(Attempt&& attempt, device::device* exporter);
   base::error refused(const core::dmabuf_range& given, int code, const dmabuf_refusal& why);
   base::result<registration> refused(known_device& by, int code, const dmabuf_refusal& why);
   base::result<registration> without(known_device& owner, int code) noexcept;
@@ -123,6 +131,7 @@ class dmabuf_registrar final : private device::free_watcher {
   core::inner_domain& core_;
   const base::dmabuf_choice choice_;
   const bool over_rdma_;
+  const window_size windows_;
   std::list<known_device> devices_;  // before what is kept of them: that ends first
   known_device* last_known_ = nullptr;
   registration_cache cache_;

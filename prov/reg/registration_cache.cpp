@@ -43,22 +43,33 @@ void registration_cache::note_hit(entry& e) noexcept {
   e.hits.store(e.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
+inline registration_cache::entry* registration_cache::enter_any(
+    std::span<const registration_name> names) const noexcept {
+  for (const registration_name& name : names) {
+    entry* const e = enter(key_of(name));
+    if (!e) continue;
+    note_hit(*e);
+    return e;
+  }
+  return nullptr;
+}
+
 registration registration_cache::find(const registration_name& name,
                                       cache_counters* part) noexcept {
-  const key k = key_of(name);
+  return find_any({&name, 1}, part);
+}
+
+registration registration_cache::find_any(std::span<const registration_name> names,
+                                          cache_counters* part) noexcept {
   if (!crowded_.load(std::memory_order_acquire)) {
-    if (entry* const e = enter(k)) {
-      note_hit(*e);
-      return registration(*e);
-    }
+    if (entry* const e = enter_any(names)) return registration(*e);
   }
   const std::lock_guard lock(mutex_);
-  entry* const e = enter(k);
+  entry* const e = enter_any(names);
   if (!e) {
     count(&cache_counters::misses, part);
     return {};
   }
-  note_hit(*e);
   if (e->idle_place.is_linked()) leave_idle(*e);
   return registration(*e);
 }
@@ -68,6 +79,7 @@ registration registration_cache::add(const registration_name& name, std::uint64_
   const std::lock_guard lock(mutex_);
   assert(!look_up(key_of(name)));
   grow();
+  note_window(name);
   entry& e = spare();
   count(&cache_counters::made, part);
   // One that would drive all others out is not kept, nor is any where nothing is.
@@ -225,13 +237,27 @@ bool registration_cache::knows(std::uint64_t generation) const noexcept {
   });
 }
 
+void registration_cache::note_window(const registration_name& name) {
+  if (name.window == 0) return;
+  auto& known = windows_[name.generation];
+  if (std::find(known.begin(), known.end(), name.window) == known.end())
+    known.push_back(name.window);
+}
+
+void registration_cache::forget(const registration_name& name) noexcept {
+  entry* const known = look_up(key_of(name));
+  if (!known) return;
+  [[maybe_unused]] const bool ended = end(*known);
+  assert(ended);
+}
+
 void registration_cache::forget(std::uint64_t generation) noexcept {
   const std::lock_guard lock(mutex_);
+  const auto windows = windows_.extract(generation);
   for (const std::uint64_t access : all_accesses) {
-    entry* const known = look_up(key_of({generation, access}));
-    if (!known) continue;
-    [[maybe_unused]] const bool ended = end(*known);
-    assert(ended);
+    forget({generation, access});
+    if (windows.empty()) continue;
+    for (const std::uint64_t number : windows.mapped()) forget({generation, access, number});
   }
 }
 

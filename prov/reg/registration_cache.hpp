@@ -8,6 +8,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,7 @@ namespace gaudi::reg {
 struct registration_name {
   std::uint64_t generation;  ///< device::location::generation, or a number of dmabuf_numbers
   std::uint64_t access;      ///< of FI_REMOTE_READ | FI_REMOTE_WRITE
+  std::uint64_t window = 0;  ///< window::number
   bool operator==(const registration_name&) const = default;
 };
 
@@ -68,6 +71,8 @@ class registration_cache {
   /// becomes of registrations of one kind, besides the cache's own counters. It is read with
   /// counters(), and outlives the cache. Hits that threads have at the same time may count as one.
   user find(const registration_name& name, cache_counters* part = nullptr) noexcept;
+  /// The same of the first of these that is known, as one look-up.
+  user find_any(std::span<const registration_name> names, cache_counters* part = nullptr) noexcept;
   /// The first user of a new one, which covers `bytes`; with keeping::while_used it ends with its
   /// last user. Throws std::bad_alloc.
   user add(const registration_name& name, std::uint64_t bytes, core::inner_mr made,
@@ -91,9 +96,11 @@ class registration_cache {
  private:
   // A name in one word.
   using key = std::uint64_t;
+  static constexpr unsigned window_shift = 42;
   static key key_of(const registration_name& name) noexcept {
-    // FI_REMOTE_READ and FI_REMOTE_WRITE are bits 12 and 13.
-    return name.generation << 2 | (name.access >> 12 & 3);
+    // FI_REMOTE_READ and FI_REMOTE_WRITE are bits 12 and 13. Generations of allocations have 40
+    // bits (device::pin_count), and only these have windows, of 20.
+    return name.generation << 2 | (name.access >> 12 & 3) | name.window << window_shift;
   }
 
   // How many use it (low bits), and how often it began or ended to be a registration: an odd number
@@ -158,8 +165,8 @@ class registration_cache {
     explicit bucket_array(std::size_t count)
         : first(std::make_unique<bucket[]>(count)), mask(count - 1) {}
     [[nodiscard]] bucket& of(key k) const noexcept {
-      // Allocations made one after the other are neighbours; accesses of one are not.
-      return first[((k >> 2) ^ (k & 3) * 0x9e3779b1U) & mask];
+      // Allocations made one after the other are neighbours; accesses and windows of one are not.
+      return first[((k >> 2) ^ ((k & 3) | (k >> window_shift << 2)) * 0x9e3779b1U) & mask];
     }
     std::unique_ptr<bucket[]> first;
     std::size_t mask;
@@ -167,6 +174,7 @@ class registration_cache {
 
   [[nodiscard]] entry* look_up(key k) const noexcept;
   [[nodiscard]] entry* enter(key k) const noexcept;
+  [[nodiscard]] entry* enter_any(std::span<const registration_name> names) const noexcept;
   static void note_hit(entry& e) noexcept;
   void note_use(entry& e) noexcept;
   void give_back(entry& e) noexcept;
@@ -177,6 +185,8 @@ class registration_cache {
   void grow();
   void link(entry& e) noexcept;
   void unlink(const entry& e) noexcept;
+  void note_window(const registration_name& name);
+  void forget(const registration_name& name) noexcept;
   void fell_idle(entry& e) noexcept;
   void become_crowded() noexcept;
   void become_roomy() noexcept;
@@ -196,6 +206,8 @@ class registration_cache {
   entry* spare_ = nullptr;
   std::vector<std::unique_ptr<bucket_array>> arrays_;  // the last one is current
   list_by<&entry::place> all_;
+  // Of each generation the windows, but the whole, that were ever registered.
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> windows_;
   std::uint64_t kept_ = 0;  // of these for the next user, used or not, and what they cover
   std::uint64_t kept_bytes_ = 0;
   list_by<&entry::idle_place> idle_;  // while crowded: those without users, oldest first

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "../device/fake_driver.hpp"
+#include "descriptors.hpp"
 #include "fake_nic.hpp"
 
 // libfabric's own where nothing else is wanted. 1.17, which we build with, knows no dma-bufs.
@@ -34,9 +35,9 @@ constexpr cache_limits ample{.count = 1000, .bytes = 1ULL << 50};
 
 /// A domain's registrar and its NIC.
 struct side {
-  explicit side(const cache_limits& limits = ample,
-                dmabuf_choice choice = dmabuf_choice::automatic) {
-    registrar.emplace(nic.core(), choice, limits);
+  explicit side(const cache_limits& limits = ample, dmabuf_choice choice = dmabuf_choice::automatic,
+                window_size windows = {}) {
+    registrar.emplace(nic.core(), choice, limits, windows);
   }
   ~side() {
     registrar.reset();
@@ -65,13 +66,14 @@ class registrar : public testing::Test {
     device_.reset();
     EXPECT_EQ(driver_.open_descriptors(), 0);
     EXPECT_EQ(driver_.mappings(), 0U);
+    EXPECT_EQ(test::open_descriptors(), descriptors_before_);
     test::fake_nic::knows_dmabufs = false;
   }
 
-  held use(side& s, std::uint64_t address, std::uint64_t access = 0) {
+  held use(side& s, std::uint64_t address, std::uint64_t access = 0, std::uint64_t length = 1) {
     held h;
-    h.pin.emplace(*device_->pin(address));
-    auto got = s.registrar->obtain(*device_, h.pin->where(), access);
+    h.pin.emplace(*device_->pin(address, length));
+    auto got = s.registrar->obtain(*device_, h.pin->where(), length, access);
     if (got) h.known = *std::move(got);
     return h;
   }
@@ -82,6 +84,7 @@ class registrar : public testing::Test {
     return all;
   }
 
+  const long descriptors_before_ = test::open_descriptors();
   test::fake_driver driver_;
   std::shared_ptr<device::device> device_;
 };
@@ -157,12 +160,13 @@ TEST_F(registrar, makes_room_when_an_export_fails_at_the_kth_call) {
             return ++calls == k ? -code : memfd_create("fake-gaudi", MFD_CLOEXEC);
           });
       const bool retried = k != 1 && code != EIO;
+      const bool by_evicting = retried && code == ENOMEM;  // else by closing descriptors
       for (int i = 0; i < count; ++i)
         EXPECT_EQ(static_cast<bool>(use(s, all[static_cast<std::size_t>(i)]).known),
                   retried || i + 1 != k)
             << code << " " << k << " " << i;
       EXPECT_EQ(s.registrar->refusals(), retried ? 0U : 1U);
-      EXPECT_EQ(s.registrar->cached().evictions, retried ? 1U : 0U);
+      EXPECT_EQ(s.registrar->cached().evictions, by_evicting ? 1U : 0U);
       for (const auto address : all) EXPECT_TRUE(device_->free(address));
       EXPECT_EQ(s.nic.live(), 0U);
       // The next round exports anew.
@@ -199,10 +203,10 @@ TEST_F(registrar, fails_with_the_nic_s_error_where_staging_is_forbidden) {
   side s(ample, dmabuf_choice::on);
   const auto a = allocate();
   s.nic.refuse = [] { return -FI_ENOMEM; };
-  EXPECT_EQ(s.registrar->obtain(*device_, *device_->find(a, 1), 0).code(), -FI_ENOMEM);
+  EXPECT_EQ(s.registrar->obtain(*device_, *device_->find(a, 1), 1, 0).code(), -FI_ENOMEM);
   s.nic.refuse = [] { return -FI_EOPNOTSUPP; };
-  EXPECT_EQ(s.registrar->obtain(*device_, *device_->find(a, 1), 0).code(), -FI_EOPNOTSUPP);
-  EXPECT_EQ(s.registrar->obtain(*device_, *device_->find(a, 1), 0).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(s.registrar->obtain(*device_, *device_->find(a, 1), 1, 0).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(s.registrar->obtain(*device_, *device_->find(a, 1), 1, 0).code(), -FI_EOPNOTSUPP);
   EXPECT_EQ(s.nic.asked(), 2U) << "that one is for good";
 }
 
@@ -293,6 +297,127 @@ TEST_F(registrar, the_device_stays_open_for_as_long_as_something_of_it_is_kept) 
   EXPECT_EQ(driver_.open_descriptors(), 0);
 }
 
+/// Windows of 64 KiB of an allocation that is a page of the driver's.
+class in_windows : public registrar {
+ protected:
+  static constexpr std::uint64_t size = 65536;
+  explicit in_windows(const cache_limits& limits = ample)
+      : a_(allocate(page)), s_(limits, dmabuf_choice::automatic, window_size::at_least(size)) {}
+
+  static const test::fake_nic::registered& known(const held& h) {
+    return *static_cast<const test::fake_nic::registered*>(h.known->descriptor());
+  }
+
+  const std::uint64_t a_;
+  side s_;
+};
+
+TEST_F(in_windows, a_long_allocation_is_exported_once_and_registered_where_it_is_used) {
+  EXPECT_CALL(driver_.library, export_dmabuf(_, _, _, _, _)).Times(1);
+  for (const std::uint64_t at : {0U, 1U, 65535U}) {
+    const held h = use(s_, a_ + at);
+    EXPECT_EQ(known(h).address, a_);
+    EXPECT_EQ(known(h).length, size);
+    EXPECT_EQ(known(h).offset, 0U);
+  }
+  const held other = use(s_, a_ + 5 * size + 100, 0, 1000);
+  EXPECT_EQ(known(other).address, a_ + 5 * size);
+  EXPECT_EQ(known(other).offset, 5 * size) << "in the same dma-buf";
+  EXPECT_EQ(s_.nic.asked(), 2U);
+  EXPECT_EQ(s_.registrar->cached().misses, 2U);
+  EXPECT_EQ(s_.registrar->cached().hits, 2U);
+  EXPECT_EQ(s_.registrar->cached().idle_bytes, size);
+}
+
+TEST_F(in_windows, a_range_across_a_border_is_in_one_of_them) {
+  const held across = use(s_, a_ + size - 1, 0, 2);
+  EXPECT_EQ(known(across).address, a_ + size / 2);
+  EXPECT_EQ(known(across).length, size);
+  const held longer = use(s_, a_ + 1, 0, 3 * size);
+  EXPECT_LE(known(longer).address, a_ + 1);
+  EXPECT_GE(known(longer).address + known(longer).length, a_ + 1 + 3 * size);
+  const held whole = use(s_, a_, 0, page);
+  EXPECT_EQ(known(whole).length, page);
+}
+
+TEST_F(in_windows, a_wider_one_that_is_there_serves_as_well) {
+  const held whole = use(s_, a_, 0, page);
+  const held part = use(s_, a_ + 3 * size + 7, 0, 100);
+  EXPECT_EQ(part.known.get(), whole.known.get());
+  EXPECT_EQ(s_.nic.asked(), 1U);
+  EXPECT_EQ(s_.registrar->cached().hits, 1U);
+  EXPECT_EQ(s_.registrar->cached().misses, 1U);
+  EXPECT_NE(use(s_, a_, FI_REMOTE_READ).known.get(), whole.known.get()) << "another access";
+}
+
+TEST_F(in_windows, all_end_before_their_memory_does) {
+  for (std::uint64_t at = 0; at < 64; ++at) use(s_, a_ + at * size, at % 2 ? FI_REMOTE_READ : 0);
+  use(s_, a_ + size - 1, 0, 2);
+  use(s_, a_, 0, page);
+  EXPECT_GE(s_.nic.live(), 34U);
+  {
+    const held user = use(s_, a_ + 9 * size);
+    EXPECT_EQ(device_->free(a_).code(), -FI_EBUSY);
+  }
+  EXPECT_TRUE(device_->free(a_));
+  EXPECT_EQ(s_.nic.live(), 0U);
+}
+
+TEST_F(in_windows, each_goes_by_its_own_use) {
+  side s({.count = 2, .bytes = ample.bytes}, dmabuf_choice::automatic, window_size::at_least(size));
+  for (const std::uint64_t at : {0U, 1U, 2U, 1U, 3U}) use(s, a_ + at * size);
+  EXPECT_EQ(s.nic.live(), 2U);
+  EXPECT_EQ(s.registrar->cached().evictions, 2U);
+  const unsigned asked = s.nic.asked();
+  use(s, a_ + 1 * size);
+  use(s, a_ + 3 * size);
+  EXPECT_EQ(s.nic.asked(), asked);
+  use(s, a_ + 2 * size);
+  EXPECT_EQ(s.nic.asked(), asked + 1);
+}
+
+TEST_F(in_windows, one_is_made_where_the_nic_has_no_room_for_all) {
+  s_.nic.refuse = [&] { return s_.nic.live() < 3 ? 0 : -FI_ENOMEM; };
+  for (std::uint64_t at = 0; at < 20; ++at) EXPECT_TRUE(use(s_, a_ + at * size).known) << at;
+  EXPECT_EQ(s_.nic.live(), 3U);
+  EXPECT_EQ(s_.registrar->refusals(), 0U);
+}
+
+TEST(descriptors, are_never_more_than_allocations_and_suffice_with_64) {
+  constexpr unsigned pages = 200;
+  test::fake_nic::knows_dmabufs = true;
+  test::fake_driver driver(pages);
+  auto device = *device::device::open(driver.thunk(), {});
+  const long before = test::open_descriptors();
+  std::vector<std::uint64_t> all;
+  {
+    side s;
+    std::optional<test::few_descriptors> limited(std::in_place);
+    for (unsigned i = 0; i < pages; ++i) {
+      all.push_back(*device->allocate(page));
+      for (const std::uint64_t access : {0ULL, FI_REMOTE_READ}) {
+        held h;
+        h.pin.emplace(*device->pin(all.back()));
+        auto got = s.registrar->obtain(*device, h.pin->where(), 1, access);
+        EXPECT_TRUE(got && *got) << i;
+        if (got) h.known = *std::move(got);
+        if (i < 40) {
+          EXPECT_LE(test::open_descriptors() - before, static_cast<long>(all.size()));
+        }
+      }
+    }
+    EXPECT_EQ(s.nic.live(), 2 * pages) << "none was driven out";
+    EXPECT_EQ(s.registrar->refusals(), 0U);
+    limited.reset();
+    for (const auto address : all) EXPECT_TRUE(device->free(address));
+    EXPECT_EQ(s.nic.live(), 0U);
+  }
+  EXPECT_LE(test::open_descriptors() - before, 1) << "of the mapping that is kept for the next";
+  device.reset();
+  EXPECT_LT(test::open_descriptors(), before) << "the device's own went, too";
+  test::fake_nic::knows_dmabufs = false;
+}
+
 TEST_F(registrar, counts_each_device_apart) {
   driver_.bus_id = "0000:1a:00.0";
   const base::scoped_fd own(memfd_create("fake-gaudi", MFD_CLOEXEC));
@@ -301,7 +426,7 @@ TEST_F(registrar, counts_each_device_apart) {
   const auto use_other = [&](std::uint64_t address) {
     held h;
     h.pin.emplace(*other->pin(address));
-    h.known = *s.registrar->obtain(*other, h.pin->where(), 0);
+    h.known = *s.registrar->obtain(*other, h.pin->where(), 1, 0);
   };
   EXPECT_EQ(s.registrar->counted(*other).cached.misses, 0U) << "not wanted yet";
   const auto all = allocate_pages(3);
@@ -391,7 +516,7 @@ void racing::register_and_close(side& s, std::mt19937& random, std::uint64_t add
   held h;
   h.pin.emplace(*std::move(pin));
   const std::uint64_t access = random() % 2 ? FI_REMOTE_READ : 0;
-  auto got = s.registrar->obtain(*device_, h.pin->where(), access);
+  auto got = s.registrar->obtain(*device_, h.pin->where(), 1, access);
   if (!got || !*got) return static_cast<void>(++lost_);
   h.known = *std::move(got);
   const auto& mr = *static_cast<test::fake_nic::registered*>(h.known->descriptor());

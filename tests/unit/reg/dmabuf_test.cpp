@@ -60,7 +60,7 @@ TEST_F(registrar_over_tcp, stages_without_exporting_anything) {
       .Times(0);
   for (const auto choice : {dmabuf_choice::automatic, dmabuf_choice::off}) {
     dmabuf_registrar registrar(*core_, choice, {});
-    const auto got = registrar.obtain(*device_, where(), FI_REMOTE_READ);
+    const auto got = registrar.obtain(*device_, where(), 1, FI_REMOTE_READ);
     ASSERT_TRUE(got);
     EXPECT_FALSE(*got);
   }
@@ -68,12 +68,12 @@ TEST_F(registrar_over_tcp, stages_without_exporting_anything) {
 
 TEST_F(registrar_over_tcp, fails_where_staging_is_forbidden) {
   dmabuf_registrar registrar(*core_, dmabuf_choice::on, {});
-  EXPECT_EQ(registrar.obtain(*device_, where(), 0).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(registrar.obtain(*device_, where(), 1, 0).code(), -FI_EOPNOTSUPP);
 }
 
 TEST_F(registrar_over_tcp, refuses_nothing_where_no_nic_was_asked) {
   dmabuf_registrar registrar(*core_, dmabuf_choice::automatic, {});
-  ASSERT_TRUE(registrar.obtain(*device_, where(), 0));
+  ASSERT_TRUE(registrar.obtain(*device_, where(), 1, 0));
   EXPECT_EQ(registrar.refusals(), 0U);
   EXPECT_EQ(registrar.cached().misses, 0U);
 }

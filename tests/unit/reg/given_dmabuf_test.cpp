@@ -3,15 +3,12 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
-#include <iterator>
 #include <optional>
 #include <random>
 #include <set>
@@ -19,6 +16,7 @@
 #include <vector>
 
 #include "../device/fake_driver.hpp"
+#include "descriptors.hpp"
 #include "fake_nic.hpp"
 #include "reg/dmabuf_registrar.hpp"
 
@@ -26,31 +24,12 @@ namespace gaudi::reg {
 namespace {
 
 using base::scoped_fd;
+using test::few_descriptors;
+using test::open_descriptors;
 
 constexpr cache_limits ample{.count = 1000, .bytes = 1ULL << 50};
 constexpr std::uint64_t base_address = 0x1001700000000000;
 constexpr std::uint64_t page = 4096;
-
-long open_descriptors() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return std::distance(begin(all), end(all));
-}
-
-/// While it lives, few descriptors can be open.
-class few_descriptors {
- public:
-  few_descriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few{.rlim_cur = 64, .rlim_max = before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  }
-  ~few_descriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  few_descriptors(const few_descriptors&) = delete;
-  few_descriptors& operator=(const few_descriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 scoped_fd new_file() {
   return scoped_fd(::memfd_create("a dma-buf", MFD_CLOEXEC));
@@ -163,7 +142,7 @@ TEST_F(given_dmabufs, share_the_limits_with_device_memory) {
   const auto address = *on->allocate(page);
   const auto use_device = [&] {
     const auto pin = *on->pin(address);
-    EXPECT_TRUE(*registrar_->obtain(*on, pin.where(), 0));
+    EXPECT_TRUE(*registrar_->obtain(*on, pin.where(), 1, 0));
   };
   open({.count = 2, .bytes = 1ULL << 50});
   const auto file = new_file();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "../device/fake_driver.hpp"
+#include "descriptors.hpp"
 #include "fake_nic.hpp"
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/key_table.hpp"
@@ -31,6 +32,7 @@ struct generation {
   std::uint32_t pci_id;
   std::uint64_t dram_base;
   std::uint64_t page;
+  std::uint64_t window = 0;  // bytes
 };
 
 std::ostream& operator<<(std::ostream& out, const generation& g) {
@@ -42,7 +44,10 @@ constexpr std::array generations{
     generation{"Gaudi1", 0x1000, 0x20000000, std::uint64_t{128} << 10},
     generation{"Gaudi2", 0x1020, 0x1001001800000000, std::uint64_t{768} << 10},
     generation{"Gaudi2_binned", 0x1020, 0x1001001400000000, std::uint64_t{640} << 10},
-    generation{"Gaudi3", 0x1060, 0x0201002000000000, std::uint64_t{128} << 10}};
+    generation{"Gaudi3", 0x1060, 0x0201002000000000, std::uint64_t{128} << 10},
+    generation{"Gaudi1_in_windows", 0x1000, 0x20000000, std::uint64_t{128} << 10, 16384},
+    generation{"Gaudi2_in_windows", 0x1020, 0x1001001800000000, std::uint64_t{768} << 10, 65536},
+    generation{"Gaudi3_in_windows", 0x1060, 0x0201002000000000, std::uint64_t{128} << 10, 8192}};
 
 /// A device whose addresses have bytes behind them, and a NIC that reaches these by the dma-bufs it
 /// was given only. There are more addresses than memory: what is mapped leaves gaps.
@@ -69,13 +74,15 @@ class machine {
     test::fake_nic::knows_dmabufs = true;
     device_ = *device::device::open(driver_.thunk(), {});
     registrar_.emplace(nic_.core(), base::dmabuf_choice::automatic,
-                       cache_limits{.count = 64, .bytes = 1ULL << 40});
+                       cache_limits{.count = 64, .bytes = 1ULL << 40},
+                       window_size::at_least(g.window));
   }
   ~machine() {
     registrar_.reset();
     EXPECT_EQ(nic_.live(), 0U);
     device_.reset();
     EXPECT_EQ(driver_.open_descriptors(), 0);
+    EXPECT_EQ(test::open_descriptors(), descriptors_before_);
     test::fake_nic::knows_dmabufs = false;
   }
   machine(const machine&) = delete;
@@ -88,7 +95,7 @@ class machine {
     const auto where = device_->pin_in(r.pin, r.address, r.length);
     if (!where) return where.code();
     r.owner = device_.get();
-    auto got = registrar_->obtain(*device_, *where, FI_REMOTE_READ | FI_REMOTE_WRITE);
+    auto got = registrar_->obtain(*device_, *where, r.length, FI_REMOTE_READ | FI_REMOTE_WRITE);
     if (!got) return got.code();
     r.transfers = *std::move(got);
     return 0;
@@ -126,6 +133,7 @@ class machine {
     return fd;
   }
 
+  const long descriptors_before_ = test::open_descriptors();
   const std::uint64_t base_;
   std::vector<std::uint8_t> hbm_;
   std::map<ino_t, std::uint64_t> exports_;  // device address of each one's first byte
