@@ -6,31 +6,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <optional>
 #include <string_view>
 
 #include "base/log.hpp"
+#include "base/number.hpp"
 
 namespace gaudi::base {
 namespace {
-
-std::optional<unsigned> suffix_shift(std::string_view suffix) {
-  if (suffix.empty()) return 0;
-  if (suffix == "K" || suffix == "k") return 10;
-  if (suffix == "M" || suffix == "m") return 20;
-  if (suffix == "G" || suffix == "g") return 30;
-  return std::nullopt;
-}
-
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (ec != std::errc{}) return std::nullopt;
-  const auto shift = suffix_shift(text.substr(static_cast<std::size_t>(end - text.data())));
-  if (!shift || value > (UINT64_MAX >> *shift)) return std::nullopt;
-  return value << *shift;
-}
 
 template <class Choice>
 struct named {
@@ -122,6 +104,16 @@ class reader {
     return names.front().value;
   }
 
+  [[nodiscard]] copy_overrides copy_table() {
+    const auto parsed = copy_overrides::parse(text(param::copy_table));
+    if (!parsed)
+      refuse(param::copy_table,
+             "auto, off, or what is fixed as in \"h2d:pin=64K,split=1M,chunk=256K;d2h:pin=off;"
+             "d2d:split=4M\", lengths from " +
+                 std::to_string(copy_override::least) + " on");
+    return parsed.value_or(copy_overrides{});
+  }
+
   [[nodiscard]] bool good() const { return good_; }
 
  private:
@@ -168,6 +160,7 @@ result<params> params::parse(const lookup& text_of) {
   p.unexpected_limit = in.number(param::unexpected_limit);
   p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));
   p.copy_timeout = std::chrono::seconds(in.number(param::copy_timeout));
+  p.copy_table = in.copy_table();
   p.dmabuf = in.choice(param::dmabuf, dmabuf_names);
   p.rndv = in.choice(param::rndv, rndv_names);
   p.flush = in.choice(param::flush, flush_names);

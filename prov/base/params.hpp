@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/copy_overrides.hpp"
 #include "base/result.hpp"
 
 namespace gaudi::base {
@@ -68,6 +69,7 @@ enum class param : std::size_t {
   unexpected_limit,
   device_timeout,
   copy_timeout,
+  copy_table,
   dmabuf,
   rndv,
   flush,
@@ -98,8 +100,8 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"eager_size", "16384", 64, 1048576,
      "largest message in bytes that is sent at once; larger ones use a rendezvous"},
     {"staging_chunk", "524288", 4096, 67108864,
-     "bytes copied between device and host memory at a time when data is staged"},
-    {"staging_depth", "8", 2, 256, "staging chunks of one transfer that may be in flight"},
+     "most bytes copied between device and host memory at a time when data is staged"},
+    {"staging_depth", "8", 2, 256, "most staging chunks of one transfer that may be in flight"},
     {"rx_buffers", "256", 8, 65536, "receive buffers that an endpoint shares among all its peers"},
     {"unexpected_limit", "67108864", 65536, 1ULL << 40,
      "bytes of messages without a matching receive that an endpoint keeps before it stops its "
@@ -108,6 +110,11 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"copy_timeout", "60", 0, 86400,
      "seconds after which a device that has not carried out a copy counts as lost; 0: when its "
      "driver says so"},
+    {"copy_table", "auto", 0, 0,
+     "from which length on copies pin host memory and use several queues, and in which chunks data "
+     "is staged: auto (measured by a device's first long copy), off (defaults) or what is fixed, "
+     "as "
+     "in h2d:pin=64K,split=1M,chunk=256K;d2h:pin=off;d2d:split=4M"},
     {"dmabuf", "auto", 0, 0,
      "whether the NIC reads and writes device memory itself (core verbs): auto (where it can, else "
      "through host memory), on (or registering fails) or off"},
@@ -151,6 +158,7 @@ struct params {
   std::size_t unexpected_limit = 0;  ///< bytes per endpoint
   std::chrono::seconds device_timeout{0};
   std::chrono::seconds copy_timeout{0};  ///< 0: none
+  copy_overrides copy_table;
   dmabuf_choice dmabuf = dmabuf_choice::automatic;
   rendezvous_choice rndv = rendezvous_choice::automatic;
   flush_choice flush = flush_choice::automatic;

@@ -14,10 +14,10 @@ using base::error;
 using base::result;
 
 result<std::shared_ptr<copier>> copier::for_device(const std::shared_ptr<device::device>& owner,
-                                                   std::chrono::milliseconds patience) {
+                                                   const engine_terms& terms) {
   static per_device<copier> copiers;
   return copiers.get(owner, [&]() -> result<std::shared_ptr<copier>> {
-    auto engine = dma_engine::for_device(owner, patience);
+    auto engine = dma_engine::for_device(owner, terms);
     if (!engine) return engine.failure();
     return std::make_shared<copier>(passkey{}, *std::move(engine));
   });

@@ -22,14 +22,9 @@ class operation;
 /// chunks. Thread safe.
 class copier : public std::enable_shared_from_this<copier> {
  public:
-  /// Host ranges from this length on are pinned for the copy, shorter ones pass through chunks:
-  /// pinning a page costs more than copying it once, but a long range is copied twice otherwise.
-  static constexpr std::uint64_t pin_threshold = 4 << 20;
-
   /// The device's copier, shared with whoever else has it now. Errors of dma_engine::for_device.
   static base::result<std::shared_ptr<copier>> for_device(
-      const std::shared_ptr<device::device>& owner,
-      std::chrono::milliseconds patience = default_patience);
+      const std::shared_ptr<device::device>& owner, const engine_terms& terms = {});
 
   /// Starts a copy of `len` bytes (0 is allowed). Host addresses are the process's own, device
   /// addresses lie inside one allocation or known range of the device: else -FI_EINVAL; or
@@ -102,6 +97,8 @@ class operation {
 
   // The copier's mutex is held in all of these.
   base::result<void> prepare();
+  [[nodiscard]] copy_row row() const noexcept;
+  [[nodiscard]] bool should_pin(const copy_row& how) const noexcept;
   base::result<void> hold(unsigned side, std::uint64_t addr);
   int step();
   bool feed(part& idle);
@@ -121,8 +118,9 @@ class operation {
   const direction dir_;
   std::optional<device::allocation_pin> held_[2];
   std::optional<pinned_region> pinned_;
-  std::uint64_t next_ = 0;  // first byte that no part has taken yet
-  int status_ = 0;          // the first failure
+  std::uint64_t part_length_ = 0;  // of a copy that needs no chunks
+  std::uint64_t next_ = 0;         // first byte that no part has taken yet
+  int status_ = 0;                 // the first failure
   bool ended_ = false;
   std::array<part, depth> parts_;
 };

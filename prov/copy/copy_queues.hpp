@@ -5,13 +5,11 @@
 #include <memory>
 
 #include "base/result.hpp"
+#include "copy/direction.hpp"
 #include "device/device.hpp"
 #include "hl/abi.hpp"
 
 namespace gaudi::copy {
-
-/// Both sides of a copy are device addresses: of HBM, or of host memory in a pinned_region.
-enum class direction { host_to_device, device_to_host, device_to_device };
 
 /// Where an engine's copies go: to the device's own queues (command_queues), or, where the device
 /// is Synapse's, to streams of that (synapse_streams). A slot has one copy at a time; members may

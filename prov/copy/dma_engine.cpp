@@ -4,9 +4,16 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "base/log.hpp"
+#include "copy/calibration.hpp"
+#include "copy/engine_probe.hpp"
 #include "copy/per_device.hpp"
+#include "hl/or_no_memory.hpp"
 
 namespace gaudi::copy {
 namespace {
@@ -21,28 +28,47 @@ constexpr std::uint64_t wait_slice_us = 1'000'000;
 // The driver gives a submission up after 30 s by default; what is not over by then never will be.
 constexpr unsigned destruction_slices = 60;
 
+/// What was measured of devices, by bus id, for the next engine of the same one: a device stays
+/// what it is while the process lives. Thread safe.
+class measured_tables {
+ public:
+  std::optional<copy_table> find(const std::string& bus_id) {
+    const std::lock_guard lock(mutex_);
+    const auto known = tables_.find(bus_id);
+    return known == tables_.end() ? std::nullopt : std::optional(known->second);
+  }
+  void keep(const std::string& bus_id, const copy_table& table) {
+    const std::lock_guard lock(mutex_);
+    tables_[bus_id] = table;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, copy_table> tables_;
+};
+
 }  // namespace
 
 result<std::shared_ptr<dma_engine>> dma_engine::for_device(
-    const std::shared_ptr<device::device>& owner, std::chrono::milliseconds patience) {
+    const std::shared_ptr<device::device>& owner, const engine_terms& terms) {
   static per_device<dma_engine> engines;
-  return engines.get(owner, [&] { return make(owner, patience); });
+  return engines.get(owner, [&] { return make(owner, terms); });
 }
 
 result<std::shared_ptr<dma_engine>> dma_engine::make(const std::shared_ptr<device::device>& owner,
-                                                     clock::duration patience) {
+                                                     const engine_terms& terms) {
   if (const int gone = owner->lost(); gone != 0) return error{gone};
   auto queues = copy_queues::of(owner);
   if (!queues) return queues.failure();
-  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(queues), patience);
+  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(queues), terms);
 }
 
 dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner,
-                       std::unique_ptr<copy_queues> queues, clock::duration patience)
+                       std::unique_ptr<copy_queues> queues, const engine_terms& terms)
     : owner_(std::move(owner)),
       queues_(std::move(queues)),
       slot_count_(std::min(queues_->slots(), max_slots)),
-      patience_(patience),
+      terms_(terms),
       free_count_(slot_count_) {
   for (unsigned i = 0; i < slot_count_; ++i) slots_[i].next_free = i + 1;
   owner_->watch(*this);
@@ -83,6 +109,13 @@ void dma_engine::count(std::uint64_t len, direction dir) noexcept {
 
 result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                                  direction dir, unsigned leave) {
+  const auto started = launch(dst, src, len, dir, leave);
+  if (started && len != 0) count(len, dir);
+  return started;
+}
+
+result<ticket> dma_engine::launch(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+                                  direction dir, unsigned leave) {
   if (len == 0) return ticket{};
   if (const int gone = owner_->lost(); gone != 0) return error{gone};
   const unsigned index = take_slot(leave);
@@ -92,7 +125,6 @@ result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint
     give_slot(index);
     return error{failed(rc.code())};
   }
-  count(len, dir);
   slot& taken = slots_[index];
   taken.began = clock::now();
   const std::uint64_t turn = taken.turn.load(std::memory_order_relaxed) + 1;
@@ -131,7 +163,44 @@ int dma_engine::wait(ticket which, int timeout_ms) noexcept {
 }
 
 bool dma_engine::hangs(const slot& pending) const noexcept {
-  return patience_ != clock::duration::zero() && clock::now() - pending.began > patience_;
+  return terms_.patience.count() != 0 && clock::now() - pending.began > terms_.patience;
+}
+
+const copy_table& dma_engine::table() noexcept {
+  std::call_once(measured_, [this] {
+    // Without memory for it the defaults do.
+    static_cast<void>(hl::or_no_memory([this] {
+      if (terms_.table.calibrate) measure();
+      table_.apply(terms_.table);
+      tell_table();
+      return result<void>();
+    }));
+  });
+  return table_;
+}
+
+void dma_engine::measure() {
+  static measured_tables known;
+  const std::string& bus_id = owner_->attributes().bus_id;
+  if (const auto before = known.find(bus_id)) {
+    table_ = *before;
+    return;
+  }
+  auto probe = engine_probe::make(*this);
+  if (!probe) return;
+  table_ = calibrated(**probe);
+  if ((*probe)->is_stuck()) {
+    stuck_ = *std::move(probe);
+  } else if (std::all_of(table_.rows.begin(), table_.rows.end(),
+                         [](const copy_row& row) { return row.is_measured(); })) {
+    known.keep(bus_id, table_);
+  }
+}
+
+void dma_engine::tell_table() const {
+  for (const direction dir : all_directions)
+    GAUDI_INFO(CORE, "copies of %s, %s: %s\n", owner_->attributes().bus_id.c_str(), name_of(dir),
+               to_text(table_[dir]).c_str());
 }
 
 /// A wait that fails for whatever reason leaves a copy of which nobody knows when it ends.

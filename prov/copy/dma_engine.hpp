@@ -8,14 +8,27 @@
 #include <memory>
 #include <mutex>
 
+#include "base/params.hpp"
 #include "base/result.hpp"
 #include "copy/copy_queues.hpp"
+#include "copy/copy_table.hpp"
 #include "device/device.hpp"
 
 namespace gaudi::copy {
 
-/// As FI_GAUDI_COPY_TIMEOUT has it by default.
-inline constexpr std::chrono::milliseconds default_patience = std::chrono::seconds(60);
+/// What the user wants of an engine. Who makes it says so, for all who share it.
+struct engine_terms {
+  /// How long a copy may take before the device counts as hanging, and so as lost; 0: as long as
+  /// its driver lets it. As FI_GAUDI_COPY_TIMEOUT has it by default.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
+  base::copy_overrides table;  ///< FI_GAUDI_COPY_TABLE
+
+  static engine_terms of(const base::params& p) {
+    return {.patience = p.copy_timeout, .table = p.copy_table};
+  }
+};
+
+class engine_probe;
 
 /// Names a copy in flight. The default one names a copy that is done already.
 struct ticket {
@@ -27,13 +40,11 @@ struct ticket {
 /// device (for_device), as the driver's limit of submissions in flight is per device.
 class dma_engine final : private device::loss_watcher {
  public:
-  /// The device's engine, shared with whoever else has it now. `patience` is how long a copy may
-  /// take before the device counts as hanging, and so as lost; 0: as long as its driver lets it; it
-  /// is of who makes the engine. -FI_ENOMEM; device::lost(); -FI_EOPNOTSUPP: a generation that does
-  /// not copy (generation_traits::copies), said once for each device.
+  /// The device's engine, shared with whoever else has it now. -FI_ENOMEM; device::lost();
+  /// -FI_EOPNOTSUPP: a generation that does not copy (generation_traits::copies), said once for
+  /// each device.
   static base::result<std::shared_ptr<dma_engine>> for_device(
-      const std::shared_ptr<device::device>& owner,
-      std::chrono::milliseconds patience = default_patience);
+      const std::shared_ptr<device::device>& owner, const engine_terms& terms = {});
 
   dma_engine(const dma_engine&) = delete;
   dma_engine& operator=(const dma_engine&) = delete;
@@ -58,10 +69,16 @@ class dma_engine final : private device::loss_watcher {
   /// staying valid.
   int wait(ticket which, int timeout_ms) noexcept;
 
+  /// How long copies are best made. The first call measures the device (calibrated(), some 20 ms),
+  /// and others wait for it: ask where a copy is long enough to be worth it. One whose memory is
+  /// the application's to allocate (adopted, or Synapse's) has the defaults.
+  [[nodiscard]] const copy_table& table() noexcept;
+
   [[nodiscard]] const std::shared_ptr<device::device>& owner() const noexcept { return owner_; }
 
  private:
   friend class copier;
+  friend class engine_probe;
   using clock = std::chrono::steady_clock;
   // Kept for the copier, whose caller waits inside one call: it must get on even when everything
   // else in flight belongs to a thread that polls only after that call.
@@ -79,15 +96,20 @@ class dma_engine final : private device::loss_watcher {
  public:
   /// For for_device, the only maker.
   dma_engine(passkey, std::shared_ptr<device::device> owner, std::unique_ptr<copy_queues> queues,
-             clock::duration patience);
+             const engine_terms& terms);
 
  private:
   static base::result<std::shared_ptr<dma_engine>> make(
-      const std::shared_ptr<device::device>& owner, clock::duration patience);
+      const std::shared_ptr<device::device>& owner, const engine_terms& terms);
 
   /// submit, leaving at least `leave` slots to others.
   base::result<ticket> start(std::uint64_t dst, std::uint64_t src, std::uint64_t len, direction dir,
                              unsigned leave);
+  /// The same for a copy that is not counted.
+  base::result<ticket> launch(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+                              direction dir, unsigned leave);
+  void measure();
+  void tell_table() const;
   int wait_us(ticket which, std::uint64_t timeout_us) noexcept;
   void count(std::uint64_t len, direction dir) noexcept;
   /// slot_count_ if no slot may be taken.
@@ -102,11 +124,14 @@ class dma_engine final : private device::loss_watcher {
   const std::shared_ptr<device::device> owner_;
   const std::unique_ptr<copy_queues> queues_;
   const unsigned slot_count_;
-  const clock::duration patience_;
+  const engine_terms terms_;
   std::mutex mutex_;  // guards the chain of free slots
   unsigned first_free_ = 0;
   unsigned free_count_;
   std::array<slot, max_slots> slots_;
+  std::once_flag measured_;
+  copy_table table_;
+  std::unique_ptr<engine_probe> stuck_;  // whose copies may still be under way
 };
 
 }  // namespace gaudi::copy

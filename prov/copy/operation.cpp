@@ -21,6 +21,9 @@ using std::chrono::steady_clock;
 constexpr int longest_block_ms = 100;
 constexpr std::chrono::microseconds starved_pause{50};
 
+// Shorter copies are made the same way whatever the table says, so they do not wait for it.
+constexpr std::uint64_t least_for_table = std::uint64_t{64} << 10;
+
 /// Not host memory, whatever the caller says: a Gaudi1's address only where the host has nothing.
 bool is_surely_device(const device::device& known, std::uint64_t address) {
   return device::is_device_address(address) ||
@@ -60,19 +63,29 @@ result<void> operation::prepare() {
     if (const auto rc = hold(0, src_); !rc) return rc;
   if (dir_ != direction::device_to_host)
     if (const auto rc = hold(1, dst_); !rc) return rc;
+  const copy_row how = row();
+  part_length_ = part_length(how, len_);
   if (dir_ == direction::device_to_device) return {};
 
   const auto address = reinterpret_cast<std::uintptr_t>(host());
   if (address == 0 || is_surely_device(*owner_->engine()->owner(), address))
     return error{-FI_EINVAL};
-  // Synapse knows mappings by their host addresses alone, and the application may have some of its
-  // own there.
-  const bool is_synapses = owner_->engine()->owner()->synapse() != nullptr;
-  if (len_ < copier::pin_threshold || is_synapses) return {};
+  if (!should_pin(how)) return {};
   // Memory that cannot be pinned, such as a read-only file mapping, goes through chunks.
   auto pin = pinned_region::map(owner_->engine()->owner(), host(), len_);
   if (pin) pinned_.emplace(*std::move(pin));
   return {};
+}
+
+copy_row operation::row() const noexcept {
+  return len_ < least_for_table ? copy_row{} : owner_->engine()->table()[dir_];
+}
+
+bool operation::should_pin(const copy_row& how) const noexcept {
+  // Synapse knows mappings by their host addresses alone, and the application may have some of its
+  // own there.
+  const bool is_synapses = owner_->engine()->owner()->synapse() != nullptr;
+  return len_ >= how.pin && !is_synapses;
 }
 
 bool operation::submit(part& next) {
@@ -98,7 +111,10 @@ bool operation::submit(part& next) {
 bool operation::feed(part& idle) {
   idle.offset = next_;
   idle.len = len_ - next_;
-  if (dir_ == direction::device_to_device || pinned_) return submit(idle);
+  if (dir_ == direction::device_to_device || pinned_) {
+    idle.len = std::min(idle.len, part_length_);
+    return submit(idle);
+  }
 
   if (idle.chunk == nullptr) idle.chunk = owner_->chunks_.acquire();
   if (idle.chunk == nullptr) return false;

@@ -79,7 +79,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .staging_depth = p.staging_depth,
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
-          .copy_timeout = p.copy_timeout,
+          .copies = copy::engine_terms::of(p),
           .rendezvous = p.rndv,
           .loop = &d.loop(),
           .flush = &d.flush(),

@@ -260,7 +260,7 @@ base::result<std::shared_ptr<copy::copier>> async_copies::copier(
   for (const auto& known : copiers_) {
     if (known->engine()->owner() == owner) return known;
   }
-  auto made = copy::copier::for_device(owner, base::params::get().copy_timeout);
+  auto made = copy::copier::for_device(owner, copy::engine_terms::of(base::params::get()));
   if (made) copiers_.push_back(*made);
   return made;
 }

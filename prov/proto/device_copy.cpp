@@ -18,7 +18,7 @@ base::result<copy::dma_engine*> endpoint::engine_for(device::device& on) {
            std::none_of(copies_.begin(), copies_.end(),
                         [&](const device_copy& c) { return c.engine == engine.get(); });
   });
-  auto engine = copy::dma_engine::for_device(on.shared_from_this(), how_.copy_timeout);
+  auto engine = copy::dma_engine::for_device(on.shared_from_this(), how_.copies);
   if (!engine) return engine.failure();
   engines_.push_back(*engine);
   return engines_.back().get();

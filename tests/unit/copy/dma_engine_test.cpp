@@ -190,7 +190,8 @@ INSTANTIATE_TEST_SUITE_P(causes, engine_death,
 TEST(engine_patience, ends_with_a_copy_that_does_not) {
   for (const bool waiting : {false, true}) {
     test::fake_engine fake;
-    const auto engine = dma_engine::for_device(fake.open(), std::chrono::milliseconds{20});
+    const auto engine = dma_engine::for_device(
+        fake.open(), {.patience = std::chrono::milliseconds{20}, .table = {}});
     ASSERT_TRUE(engine);
     const auto a = (*engine)->submit(dst, src, 64, direction::host_to_device);
     const auto b = (*engine)->submit(dst, src, 64, direction::host_to_device);
@@ -202,6 +203,30 @@ TEST(engine_patience, ends_with_a_copy_that_does_not) {
     EXPECT_CALL(fake.driver.library, wait_for_cs(_, _, _, _)).Times(0);
     EXPECT_EQ((*engine)->poll(*b), -FI_EIO);
   }
+}
+
+// It is looked at again as soon as somebody waits for a copy of his own; until then defaults do.
+TEST_F(engine_test, measures_nothing_where_copies_do_not_end_and_keeps_their_memory) {
+  const copy_table& table = engine->table();
+  for (const direction dir : all_directions) EXPECT_FALSE(table[dir].is_measured());
+  EXPECT_EQ(fake.submitted.size(), 1U);
+  EXPECT_EQ(&engine->table(), &table);
+  EXPECT_EQ(fake.submitted.size(), 1U) << "asked once";
+  EXPECT_GT(fake.host_maps, 1) << "what the copy reads is still pinned";
+  EXPECT_EQ(engine->owner()->counted().copies.value(), 0U);
+  submit();
+}
+
+TEST(engine_table, is_the_users_where_nothing_is_to_be_measured) {
+  test::fake_engine fake;
+  const auto engine = dma_engine::for_device(
+      fake.open(), {.table = *base::copy_overrides::parse("off;h2d:pin=64K;d2h:chunk=8K")});
+  ASSERT_TRUE(engine);
+  const copy_table& table = (*engine)->table();
+  EXPECT_EQ(table[direction::host_to_device].pin, 64U << 10);
+  EXPECT_EQ(table[direction::device_to_host].chunk, 8U << 10);
+  EXPECT_EQ(table[direction::device_to_host].pin, copy_row{}.pin);
+  EXPECT_TRUE(fake.submitted.empty());
 }
 
 TEST_F(engine_test, dies_of_a_submission_to_a_device_in_reset) {

@@ -167,6 +167,23 @@ TEST_F(simulated, round_trips_of_random_sizes_and_alignments_keep_every_byte) {
   EXPECT_TRUE(gaudi()->free(a) && gaudi()->free(b));
 }
 
+// As fast as the machine copies, so only bounds are known; a busy machine may measure nothing.
+TEST_F(simulated, is_measured_on_memory_of_its_own_that_is_given_back) {
+  const auto before = gaudi()->hbm_free();
+  const auto counted = gaudi()->counted().copies.value();
+  const auto engine = dma_engine::for_device(gaudi());
+  ASSERT_TRUE(engine && before);
+  const copy_table& table = (*engine)->table();
+  for (const direction dir : all_directions) {
+    EXPECT_LT(table[dir].bytes_per_ns, 1000) << name_of(dir);
+    EXPECT_LE(table[dir].each_ns, table[dir].latency_ns) << name_of(dir);
+    EXPECT_GE(table[dir].pin, 64U << 10) << name_of(dir);
+    EXPECT_GE(table[dir].split, 64U << 10) << name_of(dir);
+  }
+  EXPECT_EQ(*gaudi()->hbm_free(), *before);
+  EXPECT_EQ(gaudi()->counted().copies.value(), counted);
+}
+
 TEST_F(simulated, copies_from_memory_that_cannot_be_pinned) {
   constexpr std::size_t len = 9 << 20;
   void* page = mmap(nullptr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -71,8 +71,8 @@ class synapse_engine : public testing::Test {
     }
     EXPECT_TRUE(mapped.empty());
   }
-  void make(std::chrono::milliseconds patience = default_patience) {
-    auto made = dma_engine::for_device(owner, patience);
+  void make(std::chrono::milliseconds patience = std::chrono::seconds(60)) {
+    auto made = dma_engine::for_device(owner, {.patience = patience, .table = {}});
     ASSERT_TRUE(made);
     engine = *made;
   }
@@ -195,7 +195,7 @@ TEST_F(synapse_engine, the_callers_memory_is_never_mapped) {
   make();
   auto used = copier::for_device(owner);
   ASSERT_TRUE(used);
-  std::vector<std::byte> memory(2 * copier::pin_threshold);
+  std::vector<std::byte> memory(2 * copy_row{}.pin);
   EXPECT_CALL(from.library, event_query(_)).WillRepeatedly(Return(0));
   EXPECT_TRUE((*used)->copy(from.pool_base, reinterpret_cast<std::uintptr_t>(memory.data()),
                             memory.size(), direction::host_to_device));
