@@ -277,7 +277,6 @@ class endpoint final : private connection_observer, private address_vector::list
   void count_piece(transfer& t, const local_memory::place& place, bool local, std::size_t length);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
-  [[nodiscard]] std::size_t chunk_length(const transfer& t) const noexcept;
   int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
   void piece_completed(direct_piece& piece, int error);
@@ -302,6 +301,10 @@ class endpoint final : private connection_observer, private address_vector::list
   void end_lost();
   void end_by_loss(transfer& t);
   base::result<copy::dma_engine*> engine_for(device::device& on);
+
+  // pacing.cpp
+  const transfer::pacing& pace_of(transfer& t);
+  copy::copy_row row_for(const transfer& t);
 
   // flush.cpp
   int flush_local(const transfer& t);

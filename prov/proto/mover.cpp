@@ -18,26 +18,12 @@ namespace {
 // Bytes of a copy within the host, which takes the time of whoever makes it.
 constexpr std::size_t local_copy_limit = std::size_t{512} * 1024;
 
-// Bytes of a copy within a device: long enough for its rate, and several for several queues.
-constexpr std::size_t engine_copy_limit = std::size_t{4} << 20;
-
 // For a message that tells of data which the core may still be carrying.
 std::uint8_t behind(const transfer& t) noexcept {
   return t.on->link && t.by_core ? wire::by_core : 0;
 }
 
 }  // namespace
-
-// Small enough that the first copy, the wire and the last copy overlap for most of the transfer,
-// large enough that the cost of a chunk does not show. That is less where both devices use the same
-// slots: a chunk is then two short messages through the ring, and no writes of the core's.
-std::size_t endpoint::chunk_length(const transfer& t) const noexcept {
-  constexpr std::size_t least = std::size_t{64} * 1024;
-  constexpr std::size_t page = 4096;
-  const std::size_t chunks = t.shared ? 32 : 16;
-  const std::size_t even = (t.length / chunks + page - 1) & ~(page - 1);
-  return std::min(std::max(even, least), how_.staging_chunk);
-}
 
 // Hands out as much as there is room for.
 void endpoint::move(transfer& t) {
@@ -49,7 +35,7 @@ void endpoint::move(transfer& t) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
     if (!t.slots) limit = std::min(limit, t.remote_at(t.issued).length);
-    if (t.by_engine) limit = std::min(limit, engine_copy_limit);
+    if (t.by_engine) limit = std::min(limit, pace_of(t).chunk);
     const bool staged = t.slots || (!place.segment->is_host() && !core_takes(t, place, limit));
     const issue_result did = t.by_engine ? issue_by_engine(t, place, limit)
                              : staged    ? issue_staged(t, limit)
@@ -139,7 +125,7 @@ void endpoint::count_piece(transfer& t, const local_memory::place& place, bool l
 // A chunk stands for the copy, with none of the bytes.
 endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
                                                  std::size_t length) {
-  if (t.in_flight >= how_.staging_depth) return issue_result::waiting;
+  if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
   const auto engine = engine_for(*place.segment->on);
   buffer* const b = engine ? chunks_->acquire() : nullptr;
   if (engine && !b) return issue_result::no_room;
@@ -165,14 +151,14 @@ endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory
 }
 
 endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
-  if (t.in_flight >= how_.staging_depth) return issue_result::waiting;
+  if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
   buffer* b =
       t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address) : chunks_->acquire();
   if (!b) return issue_result::no_room;
   b->owner = &t;
   b->offset = t.issued;
-  b->length = std::min(limit, chunk_length(t));
+  b->length = std::min(limit, t.pace.chunk);
   b->copies = 0;
   b->failed = 0;
   if (t.slots) {

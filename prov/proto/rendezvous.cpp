@@ -233,9 +233,8 @@ void endpoint::grant_slots(transfer& t) {
   t.moves = transfer::motion::fill;
   shared_slots* const shared = t.on->slots_to_us();
   t.shared = shared != nullptr;
-  const std::size_t chunk = chunk_length(t);
-  const std::size_t wanted =
-      std::min({how_.staging_depth, wire::max_slots, (t.length + chunk - 1) / chunk});
+  const auto [chunk, depth] = pace_of(t);
+  const std::size_t wanted = std::min({depth, wire::max_slots, (t.length + chunk - 1) / chunk});
   wire::grant_fields g{};
   while (t.own_slots.size() < wanted) {
     buffer* slot = shared ? shared->acquire() : slots_->acquire();

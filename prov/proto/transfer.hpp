@@ -88,7 +88,12 @@ struct transfer : boost::intrusive::list_base_hook<> {
   completion result;  // what the application will be told, besides status
 
   local_memory memory;
-  std::size_t length = 0;       // bytes to move
+  std::size_t length = 0;  // bytes to move
+  /// Set when the first chunk is due; see endpoint::pace_of.
+  struct pacing {
+    std::size_t chunk = 0;  // bytes that go through a chunk, or to a device's engine, at a time
+    std::size_t depth = 0;  // of them in flight
+  } pace;
   std::size_t issued = 0;       // of them, handed to core or device
   std::size_t finished = 0;     // of them, done
   std::uint32_t in_flight = 0;  // chunks and pieces handed out

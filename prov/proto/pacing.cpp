@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// In which chunks a transfer is staged, and how many of them are in flight: as the device's copy
+// table has it (copy::dma_engine::table), within what the parameters allow.
+#include <algorithm>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+constexpr std::size_t page = 4096;
+// The cost of a chunk would show in shorter ones, and what is measured is not that exact.
+constexpr std::size_t least_chunk = std::size_t{64} * 1024;
+// Of a copy within a device: long enough for its rate, and several for several queues.
+constexpr std::size_t longest_within_device = std::size_t{4} << 20;
+// Shorter transfers have few chunks in any case, and need not wait for the table.
+constexpr std::size_t least_for_table = std::size_t{256} * 1024;
+
+// After the copy comes the wire, with a write of the core's and a message, and the other copy. In
+// shared memory there are two short messages and the copy, and the CPU has little to do meanwhile.
+// (tests/perf/compare.py staged and local-staged, with chunks from FI_GAUDI_COPY_TABLE.)
+constexpr copy::chunk_way over_core{
+    .message_ns = 8'000, .exposed = 1, .wait_ns = 150'000, .stages = 2};
+constexpr copy::chunk_way over_link{
+    .message_ns = 3'000, .exposed = 0.12, .wait_ns = 10'000, .stages = 1};
+
+copy::direction direction_of(const transfer& t) noexcept {
+  if (t.by_engine) return copy::direction::device_to_device;
+  return t.moves == transfer::motion::push ? copy::direction::device_to_host
+                                           : copy::direction::host_to_device;
+}
+
+device::device* first_device(const local_memory& memory) noexcept {
+  for (std::size_t i = 0; i < memory.count(); ++i) {
+    if (memory[i].on) return memory[i].on;
+  }
+  return nullptr;
+}
+
+// Where nothing was measured: small enough that the first copy, the wire and the last copy overlap
+// for most of the transfer.
+std::size_t usual_chunk(const transfer& t) noexcept {
+  return t.length / (t.shared ? 32 : 16);
+}
+
+}  // namespace
+
+// Nothing measured, and nothing fixed, where the engine is not to be had: the copy itself says why.
+copy::copy_row endpoint::row_for(const transfer& t) {
+  device::device* const on = first_device(t.memory);
+  if (!on || t.length < least_for_table) return {};
+  const auto engine = engine_for(*on);
+  return engine ? (*engine)->table()[direction_of(t)] : copy::copy_row{};
+}
+
+// Once for each transfer, when the first chunk is due.
+const transfer::pacing& endpoint::pace_of(transfer& t) {
+  if (t.pace.chunk != 0) return t.pace;
+  const copy::copy_row row = row_for(t);
+  t.pace.depth = how_.staging_depth;
+  if (t.by_engine) {
+    t.pace.chunk = std::min<std::size_t>(copy::part_length(row, t.length), longest_within_device);
+    return t.pace;
+  }
+  const copy::chunk_way& way = t.shared ? over_link : over_core;
+  std::size_t chunk = copy::best_chunk(row, t.length, way);
+  if (chunk == 0) chunk = usual_chunk(t);
+  if (row.chunk == 0) chunk = std::max((chunk + page - 1) & ~(page - 1), least_chunk);
+  t.pace.chunk = std::min(chunk, how_.staging_chunk);
+  if (const unsigned depth = copy::best_depth(row, t.pace.chunk, way))
+    t.pace.depth = std::min<std::size_t>(depth, how_.staging_depth);
+  return t.pace;
+}
+
+}  // namespace gaudi::proto
