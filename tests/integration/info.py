@@ -83,6 +83,26 @@ for what, status, variables in doctor:
     expect(all(len(line) <= 80 for line in text.stdout.split("Verdict")[0].splitlines()
                if "FI_GAUDI_HLTHUNK" not in line), f"{what}: 80 columns")
 
+def copies(**variables):
+    rows = document("--doctor", **variables)[1]["copies"]
+    expect(len(rows) == 6, "three directions of two devices")
+    return {(row["device"], row["direction"]): row for row in rows}
+
+
+rows = copies(FI_GAUDI_COPY_TABLE="off;h2d:pin=64K;d2h:split=1M,chunk=5000")
+expect(not any(row["measured"] for row in rows.values()), "nothing measured where that is off")
+expect((rows[0, "h2d"]["pin"], rows[0, "h2d"]["split"], rows[0, "h2d"]["chunk"]) == (64 << 10, None, 0), "what is fixed")
+expect((rows[1, "d2h"]["pin"], rows[1, "d2h"]["split"], rows[1, "d2h"]["chunk"]) == (4 << 20, 1 << 20, 5000), "defaults")
+for attempt in range(10):  # on a busy machine there may be nothing to believe in 20 ms
+    rows = copies(HLSIM_H2D_GBPS="1", FI_GAUDI_COPY_TABLE="h2d:pin=off")
+    if rows[0, "h2d"]["measured"]:
+        break
+# Half the time may be taken for latency, and never more.
+expect(0 < rows[0, "h2d"]["gigabytes_per_second"] < 2.1, f"the rate of the device: {rows[0, 'h2d']}")
+expect(rows[0, "h2d"]["pin"] is None, "fixed beside what is measured")
+text = run("--doctor").stdout
+expect("Copies (" in text and all(len(line) <= 80 for line in text.split("Copies (")[1].splitlines()[:8]), "as text")
+
 expect(run("--no-such-option").returncode == 2, "a bad option")
 expect(run("--sysfs", "/no/such/folder").returncode == 2, "a folder that is missing")
 print("gaudi_info: all as expected")

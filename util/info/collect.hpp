@@ -23,7 +23,8 @@ software_fact collect_software(const hl::thunk* thunk);
 
 std::vector<parameter_fact> collect_parameters();
 
-/// Registers memory of each device with each NIC that libfabric offers, as the provider would.
+/// Registers memory of each device with each NIC that libfabric offers, and measures the device's
+/// copies, as the provider would.
 /// Opens the devices that are free; a Gaudi2 is in reset for some seconds afterwards.
 void probe(const std::shared_ptr<const hl::thunk>& thunk, report& r);
 

@@ -91,6 +91,29 @@ json ways(const report& r) {
   return list;
 }
 
+json length(std::uint64_t bytes) {
+  return bytes == copy::copy_row::never ? json(nullptr) : json(bytes);
+}
+
+json copies(const report& r) {
+  json list = json::array();
+  for (const auto& c : r.copies) {
+    for (const copy::direction dir : copy::all_directions) {
+      const copy::copy_row& row = c.table[dir];
+      list.push_back({{"device", r.devices[c.device].index},
+                      {"direction", copy::name_of(dir)},
+                      {"measured", row.is_measured()},
+                      {"gigabytes_per_second", row.bytes_per_ns},
+                      {"microseconds_alone", row.latency_ns / 1e3},
+                      {"microseconds_each", row.each_ns / 1e3},
+                      {"pin", length(row.pin)},
+                      {"split", length(row.split)},
+                      {"chunk", row.chunk}});
+    }
+  }
+  return list;
+}
+
 json software(const software_fact& s) {
   json facts{{"libfabric", s.libfabric},
              {"provider_found", s.provider_found},
@@ -122,6 +145,7 @@ void print_json(const report& r, const verdict* v) {
                 {"ways", ways(r)},
                 {"software", software(r.software)},
                 {"parameters", parameters(r)}};
+  if (r.probed) document["copies"] = copies(r);
   if (v)
     document["verdict"] = {
         {"code", static_cast<int>(v->what)}, {"finding", v->finding}, {"remedy", v->remedy}};

@@ -8,6 +8,7 @@
 
 #include "base/params.hpp"
 #include "collect.hpp"
+#include "copy/dma_engine.hpp"
 #include "core/get_info.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
@@ -74,6 +75,12 @@ void probe_device(device::device& on, std::size_t index, const std::vector<domai
   }
 }
 
+void measure_copies(const std::shared_ptr<device::device>& on, std::size_t index, report& r) {
+  if (!r.devices[index].copies) return;
+  const auto engine = copy::dma_engine::for_device(on, copy::engine_terms::of(base::params::get()));
+  if (engine) r.copies.push_back({index, (*engine)->table()});
+}
+
 }  // namespace
 
 void probe(const std::shared_ptr<const hl::thunk>& thunk, report& r) {
@@ -83,10 +90,12 @@ void probe(const std::shared_ptr<const hl::thunk>& thunk, report& r) {
   for (std::size_t i = 0; i < r.devices.size(); ++i) {
     const device::selector which{device::selector::by_index{r.devices[i].index}};
     const auto opened = device::device::open(thunk, which, base::params::get().device_timeout);
-    if (opened)
-      probe_device(**opened, i, domains, r);
-    else
+    if (!opened) {
       r.unprobed.push_back({i, opened.code()});
+      continue;
+    }
+    probe_device(**opened, i, domains, r);
+    measure_copies(*opened, i, r);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "copy/copy_table.hpp"
 #include "reg/dmabuf_refusal.hpp"
 #include "topo/pci_place.hpp"
 
@@ -67,6 +68,12 @@ struct unprobed_fact {
   int code = 0;
 };
 
+/// How the provider would copy from and to a device that was opened for the probe.
+struct copies_fact {
+  std::size_t device = 0;
+  copy::copy_table table;
+};
+
 /// A FI_GAUDI_* parameter.
 struct parameter_fact {
   std::string variable;
@@ -95,6 +102,7 @@ struct report {
   bool probed = false;
   std::vector<probe_fact> probes;
   std::vector<unprobed_fact> unprobed;
+  std::vector<copies_fact> copies;  ///< of probed devices that copy
 };
 
 }  // namespace gaudi::info

@@ -167,6 +167,27 @@ void print_legend(const report& r) {
   fmt::print("\n");
 }
 
+void print_copies(const report& r) {
+  if (r.copies.empty()) return;
+  fmt::print("Copies (rate and times where they were measured; lengths in bytes)\n");
+  fmt::print("  {:<8} {:<4} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8}\n", "", "", "GB/s", "us alone",
+             "us each", "pin", "split", "chunk");
+  for (const auto& c : r.copies) {
+    for (const copy::direction dir : copy::all_directions) {
+      const copy::copy_row& row = c.table[dir];
+      const auto figure = [&](double value) {
+        return row.is_measured() ? fmt::format("{:.1f}", value) : std::string("-");
+      };
+      fmt::print("  {:<8} {:<4} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8}\n",
+                 fmt::format("gaudi{}", r.devices[c.device].index), copy::name_of(dir),
+                 figure(row.bytes_per_ns), figure(row.latency_ns / 1e3), figure(row.each_ns / 1e3),
+                 copy::length_text(row.pin), copy::length_text(row.split),
+                 row.chunk != 0 ? copy::length_text(row.chunk) : "auto");
+    }
+  }
+  fmt::print("\n");
+}
+
 std::string limit_text(std::uint64_t limit, bool bytes) {
   if (limit == UINT64_MAX) return "unlimited";
   return bytes ? fmt::format("{} KiB", limit / 1024) : std::to_string(limit);
@@ -206,6 +227,7 @@ void print_text(const report& r) {
   print_nics(r);
   print_matrix(r);
   print_legend(r);
+  print_copies(r);
   print_software(r.software);
   print_parameters(r);
 }
