@@ -6,7 +6,8 @@
   bandwidth  1 MiB tagged stream: gaudi's rate over that of tcp;ofi_rxm         (goal: at least 0.95)
   staged     device-device stream over min(copy rate, wire rate), for several
              rates of the stand-in's copy engine; simulated Gaudi2              (goal: at least 0.85 from 4 MiB)
-             "dry": its copies take their time but no CPU, as real ones do
+             "dry": its copies take their time but no CPU, as real ones do; the copy rate is then the one that was set,
+             as what measures it would need the CPU
   unexpected messages that wait, taken in reverse order: gaudi's time over rxm's  (goal: at most 0.15 at 4,096)
   local      two processes that share memory: tagged ping-pong, gaudi's time over that of libfabric's shm
              (goal: at most 1.2 at 8 B), and stream, gaudi's rate over shm's (goal: at least 0.8 at 64 B, 1.0 from 1 MiB)
@@ -139,7 +140,7 @@ class Bench:
 
     def at_rates(self, name, ipc):
         for dry in [0] if self.smoke else [0, 1]:
-            for rate in [5] if self.smoke else [1, 5, 0]:
+            for rate in [5] if self.smoke else [5, 25, 50] if dry else [1, 5, 0]:
                 extra = ipc | {"HLSIM_H2D_GBPS": str(rate), "HLSIM_D2H_GBPS": str(rate), "HLSIM_DRY": str(dry)}
                 for size, iterations in [("4M", 4)] if self.smoke else [("4M", 100), ("16M", 30), ("64M", 10)]:
                     what = f"{name} {size}, " + (f"{rate} GB/s" if rate else "unlimited") + (", dry" if dry else "")
@@ -148,14 +149,16 @@ class Bench:
     def staged_one(self, name, size, iterations, extra):
         """All rates belong to one round, so that the machine's moods meet them alike."""
         local = extra["FI_GAUDI_IPC"] != "off"
+        dry_rate = float(extra["HLSIM_H2D_GBPS"]) * 1e3 if extra["HLSIM_DRY"] == "1" else None
         options = ["--op", "tagged", "--window", 1, "--iters", iterations, "--size", size]
         bounds, got = [], []
         for _ in range(self.pairs):
             copy = ["perf_copy_rate", int(size[:-1]) << 20, iterations]
             if local:
-                bound = self.copies_of_both(copy, extra)
+                bound = dry_rate or self.copies_of_both(copy, extra)
             else:
-                bound = min(*self.program(*copy, extra=extra), self.measure("gaudi", options)["megabytes_per_second"])
+                copies = [dry_rate] if dry_rate else self.program(*copy, extra=extra)
+                bound = min(*copies, self.measure("gaudi", options)["megabytes_per_second"])
             got.append(self.measure("gaudi", options, extra, devices=True)["megabytes_per_second"])
             bounds.append(bound)
         self.report(name, got, bounds, "MB/s", [a / b for a, b in zip(got, bounds)], "  (simulated Gaudi2)")
