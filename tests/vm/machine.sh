@@ -11,11 +11,13 @@ vm_packages=(qemu-system-x86 gcc g++ make patch xz-utils libibverbs-dev librdmac
 # One CPU, unless asked otherwise: emulated kernels with several have a race while they patch their code. A plain CPU
 # model: glibc would choose wide vectors on a newer one, which are slow to emulate.
 boot() { # CACHE ACCEL SECONDS SHARED-FOLDER [KERNEL-ARGUMENT...]
-  local cache=$1 accel=$2 seconds=$3 shared=$4 cpu=qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt
+  local cache=$1 accel=$2 seconds=$3 shared=$4 cpu=qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt counted=()
   shift 4
   [[ $accel == kvm ]] && cpu=host
   # shellcheck disable=SC2154  # of run.sh
-  timeout --foreground "$seconds" qemu-system-x86_64 -accel "$accel" -M q35 -cpu "$cpu" -smp "$cpus" -m 2G \
+  [[ $icount == yes ]] && counted=(-icount shift=1) # 2 ns each, which is about what they take
+  # shellcheck disable=SC2154  # of run.sh
+  timeout --foreground "$seconds" qemu-system-x86_64 -accel "$accel" "${counted[@]}" -M q35 -cpu "$cpu" -smp "$cpus" -m 2G \
     -nodefaults -display none -serial stdio -no-reboot \
     -kernel "$cache/vmlinuz" -initrd "$cache/initramfs" \
     -fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap \
@@ -46,7 +48,7 @@ run_machines() { # CACHE ACCEL SECONDS COUNT TEST...
   mkdir -p "$cache/shared/tests"
   (cd "$cache/shared/tests" && touch "$@")
   # shellcheck disable=SC2154  # of run.sh
-  printf '%s=%q\n' VM_SOURCE "$root" VM_BUILD "$build" VM_CACHE "$cache" >"$cache/shared/settings"
+  printf '%s=%q\n' VM_SOURCE "$root" VM_BUILD "$build" VM_CACHE "$cache" VM_ICOUNT "$icount" >"$cache/shared/settings"
   echo "boot: $count x $(readlink "$cache/vmlinuz" | sed 's/.*vmlinuz-//') on $accel, tests: $*"
   for ((guest = 1; guest <= count; ++guest)); do
     run_machine "$cache" "$accel" "$seconds" "$guest" &

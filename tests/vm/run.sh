@@ -18,12 +18,13 @@ compile=yes
 limit=1500
 guests=
 cpus=1
+icount=no
 tests=()
 
 usage() {
   cat <<END
-Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--guests N] [--cpus N] [--timeout S]
-                       [--list] [TEST...]
+Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--guests N] [--cpus N] [--icount]
+                       [--timeout S] [--list] [TEST...]
 
 Boots Linux 6.12 in QEMU with soft-RoCE that registers dma-bufs (a patch of tests/vm/rxe), and runs
 in it, with this machine's files, programs that were built here: the provider on libfabric's verbs
@@ -37,6 +38,8 @@ all are run but those named _long.
   --guests N    virtual machines that share the tests (default: as many as this machine has CPUs, at most 2)
   --cpus N      CPUs of each (default 1). With 2 both ends of a measurement run at once (speed_long), but an
                 emulated kernel with several may panic while it patches its code
+  --icount      a guest's clock counts the instructions of its one CPU: ratios of speed_long are then those of
+                instructions, and the same whatever else this machine does. Implies --accel tcg
   --timeout S   seconds that a virtual machine may take (default $limit)
   --list        name the tests and end
 
@@ -67,6 +70,7 @@ while (($#)); do
     --accel) accel=${2:?--accel wants auto, kvm or tcg}; shift ;;
     --guests) guests=${2:?--guests wants a number}; shift ;;
     --cpus) cpus=${2:?--cpus wants a number}; shift ;;
+    --icount) icount=yes ;;
     --timeout) limit=${2:?--timeout wants seconds}; shift ;;
     --list) list_tests; exit 0 ;;
     --help | -h) usage; exit 0 ;;
@@ -84,6 +88,10 @@ done
 [[ -z $guests ]] && guests=$(($(nproc) < 2 ? 1 : 2))
 [[ $guests =~ ^[1-9]$ ]] || { echo "--guests $guests: 1 to 9" >&2; exit 2; }
 [[ $cpus =~ ^[1-9]$ ]] || { echo "--cpus $cpus: 1 to 9" >&2; exit 2; }
+if [[ $icount == yes ]]; then
+  [[ $cpus == 1 && $accel != kvm ]] || { echo "--icount: with one emulated CPU only" >&2; exit 2; }
+  accel=tcg
+fi
 ((guests <= ${#tests[@]})) || guests=${#tests[@]}
 
 install_missing_packages "${vm_packages[@]}" || skip "packages of the virtual machine are missing (above)"

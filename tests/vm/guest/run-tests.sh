@@ -4,10 +4,10 @@
 # Ends with 1 if one failed or the kernel complained.
 set -euo pipefail
 
-# Written by machine.sh: VM_SOURCE, VM_BUILD, VM_CACHE.
+# Written by machine.sh: VM_SOURCE, VM_BUILD, VM_CACHE, VM_ICOUNT.
 # shellcheck source=/dev/null
 source /run/vm/settings
-export VM_SOURCE VM_BUILD VM_CACHE
+export VM_SOURCE VM_BUILD VM_CACHE VM_ICOUNT
 
 set_up() {
   dmesg -n 1 # libfabric tries what soft-RoCE refuses, and that is logged each time
