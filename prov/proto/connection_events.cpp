@@ -12,10 +12,8 @@
 namespace gaudi::proto {
 namespace {
 
-constexpr auto idle_interval = std::chrono::microseconds(200);
-
-// Reading the clock costs as much as a poll that finds nothing: only every so many polls.
-constexpr unsigned polls_per_clock = 8;
+// A look at the core's events is a system call. They come in swarms, or not for long.
+constexpr auto longest_interval = std::chrono::milliseconds(5);
 
 // The same order at every endpoint, whatever the machine.
 bool precedes(const net_address& a, const net_address& b) noexcept {
@@ -28,13 +26,14 @@ bool precedes(const net_address& a, const net_address& b) noexcept {
 
 }  // namespace
 
-void connection_manager::poll() {
+void connection_manager::poll_if_due() {
+  idle_polls_ = 0;
   if (being_made_ == 0) {
-    if (++idle_polls_ < polls_per_clock) return;
-    idle_polls_ = 0;
     const auto now = clock::now();
-    if (now - last_poll_ < idle_interval) return;
+    if (now - last_poll_ < interval_) return;
     last_poll_ = now;
+    // A link's word does not come by the core.
+    if (undecided_.empty()) interval_ = std::min<clock::duration>(2 * interval_, longest_interval);
   }
   poll_now();
 }
@@ -71,6 +70,7 @@ void connection_manager::read_events() {
   for (;;) {
     std::uint32_t event = 0;
     const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
+    if (got != -FI_EAGAIN) interval_ = shortest_interval;
     if (got == -FI_EAVAIL) {
       handle_error();
       continue;

@@ -74,10 +74,14 @@ class connection_manager {
 
   [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return by_id_.find(id); }
 
-  /// Handles what the core reports of connections. Cheap when called often: looks at the core every
-  /// 200 us, or at each call while a connection is being made.
-  void poll();
+  /// Handles what the core reports of connections. Cheap when called often: looks at the core at
+  /// each call while a connection is being made, else every 200 us, and less and less often, down
+  /// to every 5 ms, while there is nothing.
+  void poll() {
+    if (being_made_ != 0 || ++idle_polls_ == polls_per_clock) poll_if_due();
+  }
   void poll_now();
+
   /// The core's event queue, for fi_trywait. Null before listen().
   [[nodiscard]] fid* events() const noexcept { return events_ ? &events_->fid : nullptr; }
 
@@ -118,6 +122,7 @@ class connection_manager {
   void close_endpoint(connection& c) noexcept;
   void drop(connection& c);
 
+  void poll_if_due();
   void read_events();
   void end_shut();
   void handle_request(request&& asked);
@@ -167,7 +172,11 @@ class connection_manager {
   /// Up in the core, and without the peer's word on the link.
   std::vector<std::uint32_t> undecided_;
   unsigned being_made_ = 0;
+  // Reading the clock costs as much as a poll that finds nothing: only every so many polls.
+  static constexpr unsigned polls_per_clock = 8;
+  static constexpr std::chrono::microseconds shortest_interval{200};
   unsigned idle_polls_ = 0;
+  clock::duration interval_ = shortest_interval;
   clock::time_point last_poll_{};
 };
 
