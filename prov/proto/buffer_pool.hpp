@@ -42,6 +42,7 @@ struct buffer : work {
   int failed = 0;            // of those copies: 0 or -FI_E*
   bool ready = false;        // a queued message: its payload is here
   bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
+  bool flushes = false;      // a message: the `done` of transfer `awaits`, which flushes
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
   bool taken = false;  // a shared slot: in use at this end
   shared_slots* shared = nullptr;  // whose slot it is, that of a peer's process, too

@@ -308,6 +308,9 @@ class endpoint final : private connection_observer, private address_vector::list
 
   // flush.cpp
   int flush_local(const transfer& t);
+  [[nodiscard]] bool can_flush_by_done(const transfer& t) const noexcept;
+  bool flush_by_done(transfer& t);
+  void done_has_flushed(std::uint32_t operation, int error);
   int flush_at(std::uint64_t address);
   [[nodiscard]] bool wants_remote_flush(const transfer& t) const noexcept;
   void ask_to_flush(const transfer& t);

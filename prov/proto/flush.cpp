@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // When data that a NIC wrote to device memory may be reported: after a flush at the end that has
-// the memory. Who received it flushes by itself; who wrote to a peer with FI_DELIVERY_COMPLETE asks
-// for it.
+// the memory. Who received it flushes by itself, if it can with the message that it owes the peer
+// anyway; who wrote to a peer with FI_DELIVERY_COMPLETE asks for it.
 #include <rdma/fi_errno.h>
+
+#include <cstring>
 
 #include "device/table.hpp"
 #include "proto/endpoint.hpp"
@@ -20,6 +22,60 @@ int endpoint::flush_local(const transfer& t) {
     last = on;
   }
   return 0;
+}
+
+// Where the NIC gathers a byte of the device into the sink's `done`, it reads from there behind its
+// own writes, which is what a flush is (reg::write_flush), and has done so when the message has
+// left: one way of the wire less than a read first and the message then. Not where that could make
+// a receive wait for more than the NICs: credits come back from a peer that progresses.
+bool endpoint::can_flush_by_done(const transfer& t) const noexcept {
+  if (!t.tell_peer || t.status != 0 || !how_.flush || !how_.flush->reads_back()) return false;
+  const connection& c = *t.on;
+  if (!c.usable() || c.link || !c.control.can_send()) return false;
+  if (!c.control_queue.empty() || !c.control_buffers.empty()) return false;
+  if (t.memory.count() != 1 || !t.memory[0].on || !t.memory[0].core_descriptor()) return false;
+  return sizeof(wire::done_fields) >= inline_limit_ && core_.info().tx_attr->iov_limit > 1;
+}
+
+// Whether settle() has to wait for it. Comes back by done_has_flushed().
+bool endpoint::flush_by_done(transfer& t) {
+  buffer* const b = can_flush_by_done(t) ? send_buffers_->acquire() : nullptr;
+  if (!b) return false;
+  const wire::done_fields fields{.head = {wire::kind::done, 0, 0, 0, t.on->remote_id},
+                                 .operation = t.peer_operation,
+                                 .status = 0,
+                                 .reserved = 0};
+  std::memcpy(b->bytes, &fields, sizeof fields);
+  b->length = sizeof fields;
+  b->on_sent = {};
+  b->owner = nullptr;
+  b->gathered = t.memory;
+  b->gathered.truncate(t.length);
+  b->gathered.skip(t.length - 1);
+  b->awaits = t.id;
+  b->flushes = true;
+  if (post_message(*t.on, *b)) {
+    abandon(*b);
+    return false;
+  }
+  t.on->control.sent();
+  t.tell_peer = false;
+  t.flushing = true;
+  ++t.in_flight;
+  return true;
+}
+
+// If the message failed, so did the connection, or is about to: the data is here all the same.
+void endpoint::done_has_flushed(std::uint32_t operation, int error) {
+  transfer* const t = transfers_.find(operation);
+  if (!t || !t->flushing) return;
+  t->flushing = false;
+  if (error == 0) {
+    t->nic_wrote = false;
+    how_.flush->count_read();
+  }
+  --t->in_flight;
+  settle(*t);
 }
 
 // The device's memory that a peer wrote to; nothing to do where that is host memory. The peer names

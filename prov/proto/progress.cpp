@@ -246,7 +246,8 @@ void endpoint::fail_transfers(connection& c, int error) {
   while (!c.transfers.empty()) {
     transfer& t = c.transfers.front();
     t.in_flight = 0;
-    finish(t, error);
+    // One that only waits for its `done` to leave has all that it was for.
+    t.flushing ? settle(t) : finish(t, error);
   }
 }
 

@@ -64,7 +64,8 @@ void endpoint::settle(transfer& t) {
   if (!t.ending || t.in_flight != 0) return;
   if (t.lends_slots) return end_transfer(t);
   if (t.status == 0) t.status = t.memory.loss();
-  // Before anybody is told.
+  // Before the application is told.
+  if (t.nic_wrote && flush_by_done(t)) return;
   if (t.nic_wrote && t.status == 0) t.status = flush_local(t);
   if (t.on && t.on->usable()) {
     if (t.has_event && t.status == 0) {

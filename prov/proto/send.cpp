@@ -264,8 +264,12 @@ int endpoint::post_message(connection& c, buffer& b) {
 }
 
 void endpoint::message_sent(buffer& b, int error) {
+  const bool flushed = b.flushes;
+  const auto awaits = b.awaits;
   b.on_sent.end({.error = error});
   abandon(b);
+  if (flushed) [[unlikely]]
+    done_has_flushed(awaits, error);
 }
 
 void endpoint::abandon(buffer& b) {
@@ -274,6 +278,7 @@ void endpoint::abandon(buffer& b) {
   b.on_sent = {};
   b.owner = nullptr;
   b.transmit = false;
+  b.flushes = false;
   b.gathered.truncate(0);
   send_buffers_->release(b);
 }

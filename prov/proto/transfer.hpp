@@ -76,6 +76,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool by_nic = false;     // pull: our NIC reads the peer's device memory by its dma-buf
   bool zero_copy = true;   // the core may have what it reaches of our device memory
   bool nic_wrote = false;  // to our device memory: flush before that is reported
+  bool flushing = false;   // in flight is its `done`, which flushes
   bool for_peer = false;   // an RMA operation of the peer on a region of ours
   bool has_rest = false;  // direct RMA that the core had no room for yet, counted by the connection
   bool holds_back = false;  // RMA that later operations must not overtake, counted in the same way

@@ -29,7 +29,8 @@ enum class kind : std::uint8_t {
   grant = 18,       // grant_fields: where the owner of a staged source may write
   chunk = 19,       // chunk_fields: a staging slot was filled
   slot_free = 20,   // chunk_fields: a staging slot may be filled again
-  done = 21,        // done_fields: an operation of the receiver of this message ended
+  done = 21,        // done_fields: an operation of the receiver of this message ended. One byte of
+                    // what it sent may follow, which says nothing (flush.cpp)
   event = 22,       // event_fields: remote CQ data of a direct RMA write
   flush = 23,       // event_fields: make a direct RMA write visible to the device, then say done
   ask_dmabuf = 24,  // dmabuf_ask_fields: a sink on the same host wants the dma-buf of a source

@@ -29,6 +29,13 @@ class write_flush {
   /// Whether flush() does anything.
   [[nodiscard]] bool active() const noexcept { return choice_ != base::flush_choice::off; }
 
+  /// Whether the NIC reads back, as far as is known: a caller that has it read the device for
+  /// another reason, behind what is to be flushed, says so with count_read() and needs no flush().
+  [[nodiscard]] bool reads_back() const noexcept {
+    return choice_ == base::flush_choice::automatic || choice_ == base::flush_choice::read;
+  }
+  void count_read() noexcept { ++count_; }
+
   /// Returns when all that this domain's NIC has completed writing to `on` can be seen there. Takes
   /// microseconds, the first call some milliseconds. An error (-FI_E*) only where the user demanded
   /// a way that there is not; otherwise the other way is taken, or, after one warning, none.

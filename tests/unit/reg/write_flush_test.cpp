@@ -68,6 +68,19 @@ TEST_F(flushing, does_nothing_where_it_is_off) {
   EXPECT_EQ(flush.count(), 0U);
 }
 
+// A read that somebody else has the NIC make is a flush only where the NIC's read is one.
+TEST_F(flushing, counts_reads_of_others_where_the_nic_reads_back) {
+  write_flush flush(*loop_, flush_choice::automatic);
+  ASSERT_TRUE(flush.reads_back());
+  flush.count_read();
+  EXPECT_EQ(flush.count(), 1U);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).WillOnce(Return(0));
+  EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_FALSE(flush.reads_back()) << "the NIC of this test cannot";
+  EXPECT_FALSE(write_flush(*loop_, flush_choice::driver).reads_back());
+  EXPECT_FALSE(write_flush(*loop_, flush_choice::off).reads_back());
+}
+
 // tcp stands for the NIC here: the connection and the read are the same.
 TEST_F(flushing, the_loop_copies_from_memory_to_memory) {
   std::array<char, 64> from{};
