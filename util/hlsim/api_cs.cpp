@@ -14,6 +14,7 @@
 #include "hlsim.hpp"
 #include "memory.hpp"
 #include "packets.hpp"
+#include "settings.hpp"
 
 // Command buffers and submissions: reference, sections 5.2, 5.3 and 5.5.
 
@@ -25,6 +26,9 @@ constexpr uint32_t most_chunks = 512;
 constexpr uint32_t smallest_packet = 8;
 constexpr uint32_t most_seqs = 32;
 constexpr uint64_t page = 4096;
+/// What the driver says when the device worked at the call's entry and not when it got to the
+/// scheduler.
+constexpr int failed_meanwhile = -EPERM;
 constexpr uint32_t largest_cb = 0x200000 - 32;
 
 /// A queue that reads the buffer from device address space when it gets there: one of the user's
@@ -76,10 +80,16 @@ int take_buffer(int fd, const context& c, const hl_cs_chunk& chunk, command_buff
                                                    : take_user_buffer(c, chunk, out);
 }
 
+/// Nothing is on its way in the simulation: a write is in HBM when its completion is seen. To Linux
+/// 6.1 it is a submission without chunks.
+int flush(const context& c) {
+  if (current_settings().old_kernel) return -EINVAL;
+  return c.device().flushes ? 0 : -EOPNOTSUPP;
+}
+
 int submit(int fd, context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
   out = {};
-  if ((in.flags & HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES) != 0)
-    return c.device().flushes ? 0 : -EOPNOTSUPP;
+  if ((in.flags & HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES) != 0) return flush(c);
   if (!in.chunks_execute || in.num_chunks_execute == 0 || in.num_chunks_execute > most_chunks)
     return -EINVAL;
   std::vector<command_buffer> buffers;
@@ -91,7 +101,7 @@ int submit(int fd, context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
   if (c.device().kernel_cb_queues != 0 && std::none_of(buffers.begin(), buffers.end(), tells))
     return -EINVAL;
   out.seq = c.submit(buffers);
-  return out.seq != 0 ? 0 : -EBUSY;
+  return out.seq != 0 ? 0 : failed_meanwhile;
 }
 
 }  // namespace
@@ -132,9 +142,8 @@ int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
   });
 }
 
-/// Nothing is on its way in the simulation: a write is in HBM when its completion is seen.
 int hlthunk_cs_flush_pci_hbw_writes(int fd) {
-  return compute_call(fd, [](const context& c) { return c.device().flushes ? 0 : -EOPNOTSUPP; });
+  return compute_call(fd, [](const context& c) { return flush(c); });
 }
 
 /// The buffer lies in the device file behind its device_state, so that mmap(fd, handle) works.

@@ -11,6 +11,7 @@
 #include "fault.hpp"
 #include "hlsim.hpp"
 #include "memory.hpp"
+#include "settings.hpp"
 
 // Memory calls: reference, sections 2.2, 2.3, 3 and 4.
 
@@ -32,10 +33,14 @@ int pin(uint64_t host, uint64_t size) {
   return rc == 0 ? 0 : -EFAULT;
 }
 
-/// Gaudi1 has but one kind of address, so the offset must be 0.
+/// Gaudi1 has but one kind of address, so the offset must be 0. Linux 6.1 has no export for those
+/// with an MMU.
 int export_range(const context& c, uint64_t address, uint64_t size, uint64_t offset) {
   const state_lock lock(c.state());
-  if (!c.device().physical_hbm) return export_range(c.state(), c.hbm(), address, size, offset);
+  if (!c.device().physical_hbm) {
+    if (current_settings().old_kernel) return -EOPNOTSUPP;
+    return export_range(c.state(), c.hbm(), address, size, offset);
+  }
   if (offset != 0) return -EINVAL;
   return export_physical(c.state(), c.device(), c.hbm(), address, size);
 }

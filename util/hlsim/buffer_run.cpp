@@ -11,6 +11,17 @@ namespace {
 /// Bytes whose time is booked and copied at once, so that a stop is noticed.
 constexpr uint64_t slice_bytes = 16 << 20;
 
+/// An engine has several packets on their way where none waits for those before it: then the last
+/// of them is here the first to be done.
+void overlap(std::vector<packet>& packets) {
+  const auto waits = [](const packet& p) { return p.waits; };
+  for (auto first = packets.begin(); first != packets.end();) {
+    const auto end = std::find_if(first + 1, packets.end(), waits);
+    std::reverse(first, end);
+    first = end;
+  }
+}
+
 }  // namespace
 
 buffer_run::buffer_run(run_tools& tools, const command_buffer& buffer, uint64_t ready_ns)
@@ -18,7 +29,9 @@ buffer_run::buffer_run(run_tools& tools, const command_buffer& buffer, uint64_t 
       ready_ns_(ready_ns),
       readable_(buffer.copied.empty() ? read_packets(buffer.va, buffer.size, false)
                                       : decode_packets(buffer.copied, false)),
-      wake_ns_(ready_ns) {}
+      wake_ns_(ready_ns) {
+  if (current_settings().order == reorder::always) overlap(packets_);
+}
 
 bool buffer_run::read_packets(uint64_t va, uint64_t size, bool nested) {
   std::vector<char> bytes(size);

@@ -15,6 +15,7 @@
 #include "cs_table.hpp"
 #include "fault.hpp"
 #include "notifier.hpp"
+#include "opener_watch.hpp"
 #include "settings.hpp"
 
 namespace hlsim {
@@ -53,6 +54,12 @@ class registry {
     std::erase_if(contexts_, [&](const auto& entry) { return entry.second == c; });
   }
 
+  void leave(const context_ref& c) {
+    forget(c);
+    const std::lock_guard lock(mutex_);
+    left_behind_.push_back({{key{}, c}});
+  }
+
  private:
   static registry* make() {
     ::pthread_atfork([] { instance().mutex_.lock(), fault_set::instance().before_fork(); },
@@ -69,9 +76,7 @@ class registry {
     mutex_.unlock();
   }
 
-  static bool is_current(const context& c) {
-    return c.is_control() || generation_of(c.state()) == c.generation();
-  }
+  static bool is_current(const context& c) { return c.is_control() || !c.has_followed(); }
 
   static context_ref make_context(int fd) {
     const auto id = std::make_unique<device_state>();
@@ -102,6 +107,10 @@ context::context(state_mapping state, bool control, hbm_store hbm)
       hbm_(std::move(hbm)) {}
 
 context::~context() = default;
+
+bool context::has_followed() const noexcept {
+  return generation_of(*state_) != generation_;
+}
 
 int context::status(uint64_t fault_age_ns) const {
   fault_set& faults = fault_set::instance();
@@ -162,6 +171,15 @@ int context::release_notifier() {
   return 0;
 }
 
+bool context::has_notifier() const {
+  const std::lock_guard lock(notifier_mutex_);
+  return notifier_ != nullptr;
+}
+
+void context::watch_opener() {
+  if (current_settings().kill_ns != 0) opener_watch_ = std::make_unique<opener_watch>(*this);
+}
+
 int context::health(uint64_t fault_age_ns) const {
   const int now = status(fault_age_ns);
   if (now < 0) return now;
@@ -211,6 +229,10 @@ context_ref find_context(int fd) {
 
 void forget_context(const context_ref& c) {
   registry::instance().forget(c);
+}
+
+void leave_context(const context_ref& c) {
+  registry::instance().leave(c);
 }
 
 }  // namespace hlsim

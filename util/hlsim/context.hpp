@@ -15,6 +15,7 @@
 namespace hlsim {
 
 class notifier;
+class opener_watch;
 
 /// What this process knows of the device behind an fd. Thread-safe.
 class context {
@@ -29,7 +30,8 @@ class context {
   const model& device() const noexcept { return model_of(state_->model_kind); }
   const hbm_store& hbm() const noexcept { return hbm_; }
   [[nodiscard]] bool is_control() const noexcept { return control_; }
-  [[nodiscard]] uint64_t generation() const noexcept { return generation_; }
+  /// Whether another context of the device has begun since.
+  [[nodiscard]] bool has_followed() const noexcept;
 
   /// 0, -ENODEV (removed) or -EBUSY (in reset, malfunction). A change of the fault file is seen
   /// after `fault_age_ns` at the latest.
@@ -48,6 +50,10 @@ class context {
   int create_notifier();
   /// -EINVAL: there is none.
   int release_notifier();
+  [[nodiscard]] bool has_notifier() const;
+  /// For the process that has opened the device: it is killed where it keeps it after a reset, if
+  /// HLSIM_KILL says so.
+  void watch_opener();
   /// See engine::lend_cpu and engine::expect_no_polls.
   void lend_cpu(uint64_t seq, bool will_sleep) const;
   /// Ends what this process has in flight if the device does not work any more. -ENODEV: it is
@@ -66,8 +72,10 @@ class context {
   std::mutex submit_mutex_;          ///< a queue sees submissions in the order of their numbers
   mutable std::mutex engine_mutex_;  ///< of the pointer alone: a submission may block for long
   std::shared_ptr<engine> engine_;
-  std::mutex notifier_mutex_;
-  std::unique_ptr<notifier> notifier_;  // ends first: it asks for the status
+  mutable std::mutex notifier_mutex_;
+  // These end first: they ask for all that is above.
+  std::unique_ptr<notifier> notifier_;
+  std::unique_ptr<opener_watch> opener_watch_;
 };
 
 using context_ref = std::shared_ptr<context>;
@@ -78,6 +86,9 @@ context_ref find_context(int fd);
 
 /// Drops what this process knows of a context that has ended.
 void forget_context(const context_ref& c);
+
+/// The same, but it is still watched for who keeps an export of it.
+void leave_context(const context_ref& c);
 
 /// Opens the compute node and begins a context. The fd, or -errno as section 2.4 tells.
 int open_device(uint32_t index);

@@ -68,7 +68,8 @@ cs_slot* in_the_way(device_state& state, uint32_t limit) noexcept {
   return slot.progress == cs_progress::running ? &slot : nullptr;
 }
 
-/// The next sequence number, or 0 when too many are still in flight after a tick.
+/// The next sequence number, or 0 when too many are still in flight after a tick, or a reset has
+/// ended those.
 uint64_t begin_within_tick(device_state& state, uint32_t limit) {
   const uint64_t deadline = now_ns() + tick_ns;
   state_lock lock(state);
@@ -77,6 +78,7 @@ uint64_t begin_within_tick(device_state& state, uint32_t limit) {
     abort_if_orphan(*oldest);
     if (in_the_way(state, limit)) return 0;
   }
+  if (is_in_reset(state)) return 0;
   const uint64_t seq = state.next_seq++;
   cs_slot& slot = slot_of(state, seq);
   slot.pid = ::getpid();

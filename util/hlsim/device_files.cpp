@@ -13,6 +13,7 @@
 #include <filesystem>
 
 #include "settings.hpp"
+#include "sysfs_tree.hpp"
 
 namespace hlsim {
 namespace {
@@ -49,11 +50,6 @@ int create(const std::string& path, uint32_t index, bool control) {
   reset_context(*state);
   choose_hbm(*state, configured_model());
   return ::rename(draft.c_str(), path.c_str()) == 0 ? 0 : -errno;
-}
-
-bool is_locked(const std::string& path) {
-  const scoped_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
 }
 
 }  // namespace
@@ -96,7 +92,13 @@ std::string control_path(uint32_t index) {
   return path_of("control", index);
 }
 
+bool is_locked(const std::string& path) {
+  const scoped_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+}
+
 int ensure_device_files(uint32_t index) {
+  show_sysfs_tree();
   const std::string compute = device_path(index);
   const std::string control = control_path(index);
   if (!is_current(compute)) {

@@ -47,6 +47,9 @@ class folder_lock {
 std::string device_path(uint32_t index);
 std::string control_path(uint32_t index);
 
+/// Whether somebody holds the lock of that file: has the compute node open.
+bool is_locked(const std::string& path);
+
 /// Creates the files of device `index` where they are missing, or of another build or kind.
 /// The caller holds a folder_lock. 0 or -errno (-EBUSY: a process of another build has the device
 /// open, or one that simulates another kind).

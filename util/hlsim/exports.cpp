@@ -15,8 +15,10 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "memory.hpp"
+#include "settings.hpp"
 
 namespace hlsim {
 namespace {
@@ -127,6 +129,14 @@ bool is_one_piece(const device_state& state, const mapping& m, uint64_t offset, 
   return true;
 }
 
+/// Every page of the allocation must be, not only those of the part that is exported.
+bool is_behind_bar(const device_state& state, uint64_t handle) {
+  const std::vector<page_run> runs = runs_of(state, handle);
+  return std::all_of(runs.begin(), runs.end(), [&](const page_run& r) {
+    return (r.first + r.pages) * state.page_size <= current_settings().bar;
+  });
+}
+
 int make_export(device_state& state, const hbm_store& hbm, const mapping& m, uint64_t offset,
                 uint64_t size, export_record& e) {
   if (!have_udmabuf()) return make_fifo(state, e);
@@ -156,7 +166,7 @@ int export_range(device_state& state, const hbm_store& hbm, uint64_t address, ui
   const bool aligned = ((address | size | offset) % alignment) == 0;
   const mapping* const m = find_key(state, address);
   if (!aligned || size == 0 || !m || m->kind != mapping_kind::hbm) return -EINVAL;
-  if (size > m->size || offset > m->size - size) return -EINVAL;
+  if (size > m->size || offset > m->size - size || !is_behind_bar(state, m->target)) return -EINVAL;
   return record_export(state, address, [&](export_record& e) {
     return make_export(state, hbm, *m, offset, size, e);
   });
@@ -167,6 +177,7 @@ int export_physical(device_state& state, const model& m, const hbm_store& hbm, u
   const va_range user = m.physical_range(hbm_bytes(state));
   const bool aligned = ((address | size) % alignment) == 0;
   if (!aligned || size == 0 || !user.holds(address, size)) return -EINVAL;
+  if (address + size - m.physical_base > current_settings().bar) return -EINVAL;
   return record_export(state, address, [&](export_record& e) {
     return have_udmabuf() ? make_udmabuf(e, hbm, address - user.first, size) : make_fifo(state, e);
   });

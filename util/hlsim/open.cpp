@@ -52,7 +52,7 @@ int refusal_of_held(device_state& state) {
 
 int begin_context(int fd, device_state& state, const model& m) {
   const state_lock lock(state);
-  if (has_exports(state)) return refusal_of_held(state);
+  if (has_exports(state)) return current_settings().old_kernel ? -EAGAIN : refusal_of_held(state);
   if (const int rc = wait_of_release(state); rc != 0) return rc;
   if (::ftruncate(fd, static_cast<off_t>(state_bytes)) != 0) return -errno;
   reset_context(state);
@@ -67,7 +67,10 @@ int begin_context(int fd, device_state& state, const model& m) {
 /// The context keeps the store open: a memfd lives only as long as somebody does.
 int begin_storage(int fd, device_state& state, const model& m) {
   const hbm_store store = hbm_store::create(state, m.sram.end - m.sram.first);
-  return store && find_context(fd) ? 0 : -errno;
+  const context_ref begun = store ? find_context(fd) : nullptr;
+  if (!begun) return -errno;
+  begun->watch_opener();
+  return 0;
 }
 
 /// Between contexts the INFO calls tell what the next one will be, by this process's environment.
@@ -80,19 +83,21 @@ void show_configured_sizes(uint32_t index) {
   choose_hbm(*state, configured_model());
 }
 
-bool is_locked(const char* path) {
-  const scoped_fd fd(::open(path, O_RDWR | O_CLOEXEC));
-  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
-}
-
-void end_context(const context_ref& c) {
-  c->stop_engine();
-  forget_context(c);
+/// Whether the driver still has something of the context: an export.
+bool release(const context_ref& c) {
   device_state& state = c->state();
   const state_lock lock(state);
   state.context_active = 0;
   state.closed_ns = now_ns();
-  if (!has_exports(state)) c->hbm().discard(0, state.pages * state.page_size);
+  if (has_exports(state)) return true;
+  c->hbm().discard(0, state.pages * state.page_size);
+  return false;
+}
+
+void end_context(const context_ref& c) {
+  c->stop_engine();
+  const bool is_kept = release(c);
+  is_kept&& current_settings().kill_ns != 0 ? leave_context(c) : forget_context(c);
 }
 
 }  // namespace
@@ -122,7 +127,7 @@ int open_control_node(uint32_t index) {
   if (faults.strikes(fault::removal, index)) return -ENODEV;
   if (faults.strikes(fault::malfunction, index)) return -EPERM;
   if (const int rc = ensure_device_files(index); rc != 0) return rc;
-  if (!is_locked(device_path(index).c_str())) show_configured_sizes(index);
+  if (!is_locked(device_path(index))) show_configured_sizes(index);
   const int fd = ::open(control_path(index).c_str(), O_RDWR | O_CLOEXEC);
   return fd < 0 ? -errno : fd;
 }

@@ -7,7 +7,8 @@
 namespace hlsim {
 namespace {
 
-constexpr uint32_t linear_bit = 1U << 3;                           // Gaudi1's lin_dma: not a tensor
+constexpr uint32_t linear_bit = 1U << 3;  // Gaudi1's lin_dma: not a tensor
+constexpr uint32_t engine_barrier_bit = 1U << 29;
 constexpr uint32_t register_barrier_bit = 1U << 30;                // Gaudi1: always set
 constexpr uint64_t gaudi1_address_bits = (uint64_t{1} << 56) - 1;  // a context id lies above
 
@@ -68,7 +69,8 @@ std::optional<packet> decode(std::span<const char> buffer, uint32_t generation) 
   const opcode op = opcode_of(control);
   const uint32_t bytes = length_of(op);
   if (bytes == 0 || bytes > buffer.size()) return std::nullopt;
-  packet p{op, bytes, field<uint32_t>(buffer, 0), (control >> 4 & 1) != 0, 0, 0};
+  packet p{op, bytes, field<uint32_t>(buffer, 0),         (control >> 4 & 1) != 0,
+           0,  0,     (control & engine_barrier_bit) != 0};
   if (bytes >= 16) p.source = field<uint64_t>(buffer, 8);
   if (bytes >= 24) p.destination = field<uint64_t>(buffer, 16);
   if (generation != 1) return p;

@@ -31,6 +31,7 @@ struct packet {
   uint32_t size;   ///< lin_dma, cp_dma: bytes to move
   bool memset;     ///< lin_dma: `source` is a pattern
   uint64_t source, destination;
+  bool waits = false;  ///< for the engine to be done with all before it (EB)
 };
 
 /// The packet at the start of `buffer`, as a queue manager of that generation takes it; nothing

@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint32_t most_devices = 64;
 constexpr double driver_timeout_ms = 30000;
+constexpr double driver_patience_ns = 1e9;  // with a process that keeps a reset device open
 
 void complain(const char* name, const char* text) {
   std::fprintf(stderr, "hlsim: %s=%s cannot be understood; the default is used, see hlsim(7)\n",
@@ -71,6 +72,14 @@ uint32_t stacks(uint32_t of_generation) {
   return gaudi2_stacks;
 }
 
+bool old_kernel() {
+  const char* text = std::getenv("HLSIM_KERNEL");
+  if (!text || !*text || std::strcmp(text, "6.12") == 0) return false;
+  if (std::strcmp(text, "6.1") == 0) return true;
+  complain("HLSIM_KERNEL", text);
+  return false;
+}
+
 settings read() {
   settings s;
   s.folder = folder();
@@ -86,9 +95,13 @@ settings read() {
   s.release_ns = static_cast<uint64_t>(number("HLSIM_RELEASE_MS", 0) * 1e6);
   s.reset_ns = static_cast<uint64_t>(number("HLSIM_RESET_MS", 0) * 1e6);
   s.cs_timeout_ns = static_cast<uint64_t>(number("HLSIM_CS_TIMEOUT_MS", driver_timeout_ms) * 1e6);
+  s.kill_ns = static_cast<uint64_t>(number("HLSIM_KILL", 0) * driver_patience_ns);
+  if (const uint64_t bar = size("HLSIM_BAR"); bar != 0) s.bar = bar;
+  s.old_kernel = old_kernel();
   s.order = order();
   s.dry = number("HLSIM_DRY", 0) != 0;
   if (const char* text = std::getenv("HLSIM_FAULT")) s.faults = text;
+  if (const char* text = std::getenv("HLSIM_SYSFS")) s.sysfs = text;
   return s;
 }
 

@@ -23,9 +23,13 @@ struct settings {
   uint64_t release_ns = 0;           ///< how long open says EAGAIN after the last close
   uint64_t reset_ns = 0;             ///< how long a reset takes once nobody holds the device
   uint64_t cs_timeout_ns = 0;        ///< of a submission that hangs; 0 = never
+  uint64_t kill_ns = 0;              ///< patience with who keeps a reset device; 0 = for ever
+  uint64_t bar = UINT64_MAX;         ///< bytes of HBM that PCIe reaches
+  bool old_kernel = false;           ///< Linux 6.1's driver, not 6.12's
   reorder order = reorder::sometimes;
   bool dry = false;    ///< copies take their time and move nothing
   std::string faults;  ///< HLSIM_FAULT
+  std::string sysfs;   ///< a folder to be made look like /sys; empty = none
 };
 
 /// The settings of this process. Thread-safe. A value that does not parse is named on stderr and

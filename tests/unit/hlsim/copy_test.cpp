@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <numeric>
+#include <thread>
 
 #include "simulation.hpp"
 
@@ -120,6 +121,42 @@ TEST(copies, are_overtaken_by_later_ones_on_another_queue) {
       overtaken += out.data()[0] == 1;  // the first one's bytes came last
     }
     EXPECT_GT(overtaken, 0);
+  });
+}
+
+TEST(copies, of_one_buffer_overlap_where_no_packet_waits) {
+  constexpr uint32_t waits = 1U << 29;
+  for (const uint32_t second : {lin_dma_control, lin_dma_control | waits}) {
+    simulate({{"HLSIM_REORDER", "all"}}, [second] {
+      const open_device device;
+      const device_page hbm(device);
+      const host_buffer host(device, 4096);
+      host.data()[0] = 'x';
+      command c(device,
+                {{1, lin_dma_control, host.va(), hbm.va}, {1, second, hbm.va, host.va() + 1}});
+      uint64_t seq = 0;
+      ASSERT_EQ(c.submit(0, seq), 0);
+      ASSERT_EQ(wait_status(device, seq), HL_WAIT_CS_STATUS_COMPLETED);
+      EXPECT_EQ(host.data()[1] == 'x', second != lin_dma_control);
+    });
+  }
+}
+
+// The 65th is waiting to be scheduled when the device is lost.
+TEST(submission, that_is_not_scheduled_before_a_reset_is_not_permitted) {
+  simulate({{"HLSIM_FAULT", "hang"}}, [] {
+    const open_device device;
+    const device_page hbm(device);
+    command c(device, {{1, lin_dma_control | memset_bit, 0, hbm.va}});
+    uint64_t seq = 0;
+    for (int i = 0; i < 64; ++i) ASSERT_EQ(c.submit(0, seq), 0);
+    std::thread breaks([&] {
+      ::usleep(50'000);
+      hlthunk_err_inject_fatal_event(::dup(device), nullptr);
+    });
+    EXPECT_EQ(c.submit(0, seq), -EPERM);
+    breaks.join();
+    EXPECT_EQ(c.submit(0, seq), -EBUSY) << "at its entry";
   });
 }
 

@@ -124,6 +124,56 @@ TEST(exporting, keeps_the_device_busy_after_close) {
   });
 }
 
+TEST(exporting, wants_the_whole_allocation_behind_the_bar) {
+  environment half = small;
+  half["HLSIM_BAR"] = "32M";
+  simulate(half, [] {
+    const open_device device;
+    const auto mapped = [&](uint64_t size) {
+      const uint64_t handle = hlthunk_device_memory_alloc(device, size, 0, true, false);
+      return hlthunk_device_memory_map(device, handle, 0);
+    };
+    const auto result = [&](uint64_t va) {
+      const int fd = hlthunk_device_mapped_memory_export_dmabuf_fd(device, va, 4096, 0, flags);
+      if (fd >= 0) ::close(fd);
+      return fd < 0 ? fd : 0;
+    };
+    const uint64_t inside = mapped(28 * mib), across = mapped(8 * mib), behind = mapped(4 * mib);
+    EXPECT_EQ(result(inside), 0);
+    EXPECT_EQ(result(across), -EINVAL) << "its first page is inside";
+    EXPECT_EQ(result(behind), -EINVAL);
+  });
+}
+
+TEST(kernel_6_1, exports_nothing_of_a_device_with_an_mmu) {
+  environment old = small;
+  old["HLSIM_KERNEL"] = "6.1";
+  simulate(old, [] {
+    const open_device device;
+    const device_page hbm(device);
+    EXPECT_EQ(export_all(hbm), -EOPNOTSUPP);
+    EXPECT_EQ(hlthunk_device_memory_export_dmabuf_fd(device, hbm.va, 4096, 0), -EOPNOTSUPP);
+    EXPECT_EQ(hlthunk_cs_flush_pci_hbw_writes(device), -EINVAL);
+  });
+}
+
+// The release waits for the export, and whoever opens meanwhile is to try again.
+TEST(kernel_6_1, an_export_of_a_gaudi1_delays_its_release) {
+  simulate({{"HLSIM_KERNEL", "6.1"}, {"HLSIM_GENERATION", "1"}}, [] {
+    constexpr uint64_t first_address = 0x20000000;
+    const char* const bus_id = "0000:19:00.0";
+    const int device = hlthunk_open(HLTHUNK_DEVICE_DONT_CARE, bus_id);
+    const int fd = hlthunk_device_memory_export_dmabuf_fd(device, first_address, 4096, 0);
+    ASSERT_GE(fd, 0);
+    hlthunk_close(device);
+    EXPECT_EQ(hlthunk_open(HLTHUNK_DEVICE_DONT_CARE, bus_id), -EAGAIN);
+    ::close(fd);
+    const int again = hlthunk_open(HLTHUNK_DEVICE_DONT_CARE, bus_id);
+    EXPECT_GE(again, 0);
+    hlthunk_close(again);
+  });
+}
+
 TEST(exporting, the_stand_in_refuses_cpu_mmap) {
   if (::access("/dev/udmabuf", R_OK | W_OK) == 0 && ::access("/dev/fakegaudi", R_OK | W_OK) != 0)
     GTEST_SKIP() << "udmabuf allows mmap";

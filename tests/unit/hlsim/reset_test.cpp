@@ -249,6 +249,70 @@ TEST(removal, ends_everything_for_good) {
   })));
 }
 
+/// How a process ends that has a reset device open for as long as `body` takes.
+int end_of(const char* patience, const std::function<void(int)>& body) {
+  const scratch_folder folder;
+  const pid_t pid = start(folder.path(), {{"HLSIM_KILL", patience}}, [&] {
+    const int fd = open_first();
+    ASSERT_GE(fd, 0);
+    body(fd);
+  });
+  int status = 0;
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+  return status;
+}
+void reset_and_sleep(int fd, useconds_t us) {
+  hlthunk_err_inject_fatal_event(::dup(fd), nullptr);
+  ::usleep(us);
+}
+constexpr useconds_t half_a_minute_us = 30'000'000;
+
+TEST(kill, comes_to_who_keeps_a_reset_device_open) {
+  const int status = end_of("0.05", [](int fd) { reset_and_sleep(fd, half_a_minute_us); });
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+}
+
+TEST(kill, comes_to_who_keeps_an_export_of_it) {
+  const int status = end_of("0.05", [](int fd) {
+    const device_page hbm(fd);
+    EXPECT_GE(
+        hlthunk_device_mapped_memory_export_dmabuf_fd(fd, hbm.va, 4096, 0, O_RDWR | O_CLOEXEC), 0);
+    hlthunk_err_inject_fatal_event(fd, nullptr);  // which closes it
+    ::usleep(half_a_minute_us);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(kill, spares_who_lets_go) {
+  const int status = end_of("0.2", [](int fd) {
+    hlthunk_err_inject_fatal_event(fd, nullptr);
+    ::usleep(500'000);
+    const int again = open_after_reset();
+    EXPECT_GE(again, 0);
+    hlthunk_close(again);
+  });
+  EXPECT_EQ(status, 0);
+}
+
+TEST(kill, waits_for_who_is_told_of_the_reset) {
+  int status = end_of("0.05", [](int fd) {
+    EXPECT_GE(hlthunk_notifier_create(fd), 0);
+    reset_and_sleep(fd, 300'000);
+    hlthunk_close(fd);
+  });
+  EXPECT_EQ(status, 0);
+  status = end_of("0.005", [](int fd) {
+    EXPECT_GE(hlthunk_notifier_create(fd), 0);
+    reset_and_sleep(fd, half_a_minute_us);
+  });
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(kill, comes_to_nobody_unless_asked_for) {
+  EXPECT_EQ(end_of("0", [](int fd) { reset_and_sleep(fd, 200'000); }), 0);
+}
+
 TEST(notifier, tells_of_events_that_reset_nothing) {
   simulate({}, [] {
     const open_device device(first_bus_id);
