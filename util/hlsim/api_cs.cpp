@@ -30,6 +30,8 @@ constexpr uint64_t page = 4096;
 /// scheduler.
 constexpr int failed_meanwhile = -EPERM;
 constexpr uint32_t largest_cb = 0x200000 - 32;
+/// Where the engine has Synapse's channels: behind all queues that a driver publishes.
+constexpr uint32_t first_channel = 1024;
 
 /// A queue that reads the buffer from device address space when it gets there: one of the user's
 /// own, mapped to the device (Gaudi2), or anything that the device reaches (Gaudi1's inner DMA
@@ -114,6 +116,18 @@ int hlthunk_command_submission(int fd, hlthunk_cs_in* in, hlthunk_cs_out* out) {
 /// No submission of the simulation takes long enough for the limit to matter.
 int hlthunk_command_submission_timeout(int fd, hlthunk_cs_in* in, hlthunk_cs_out* out, uint32_t) {
   return hlthunk_command_submission(fd, in, out);
+}
+
+int hlsim_start(int fd, uint32_t channel, const void* packets, uint32_t bytes, uint64_t* seq) {
+  if (!packets || !seq || bytes == 0 || bytes % smallest_packet != 0 || channel >= hlsim_channels)
+    return -EINVAL;
+  return compute_call(fd, [&](context& c) {
+    if (c.device().physical_hbm) return -EOPNOTSUPP;
+    const auto* const first = static_cast<const char*>(packets);
+    const command_buffer given{first_channel + channel, 0, bytes, {first, first + bytes}};
+    *seq = c.submit(std::span(&given, 1));
+    return *seq != 0 ? 0 : failed_meanwhile;
+  });
 }
 
 int hlthunk_wait_for_cs(int fd, uint64_t seq, uint64_t timeout_us, uint32_t* status) {

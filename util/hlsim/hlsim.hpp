@@ -2,11 +2,11 @@
 #pragma once
 
 #include "abi.hpp"
+#include "exported.hpp"
 
 // Prototypes of everything the stand-in exports, for the library itself and for tests that link it.
 // A consumer of the real library resolves the same names with dlsym. Return conventions: reference,
 // section 1.4.
-#define HLSIM_API __attribute__((visibility("default")))
 extern "C" {
 HLSIM_API int hlthunk_open(hlthunk_device_name name, const char* bus_id);
 HLSIM_API int hlthunk_open_by_module_id(uint32_t module_id);
@@ -70,6 +70,17 @@ HLSIM_API int hlthunk_err_eject_thermal_event(int fd);
 HLSIM_API char* hlthunk_get_version(void);
 HLSIM_API void* hlthunk_malloc(size_t size);
 HLSIM_API void hlthunk_free(void* block);
+
+// Not part of libhl-thunk: for the stand-in of libSynapse, whose real one has DMA engines that it
+// drives without the driver.
+
+/// Starts LIN_DMA packets, `bytes` of them, on one of `hlsim_channels` channels of the device's: in
+/// order with all that was started there before, whatever its queues do. `seq` is for
+/// hlthunk_wait_for_cs. Blocks while too much is in flight. 0; -EINVAL; -EOPNOTSUPP: a Gaudi1; or
+/// what hlthunk_command_submission says to a device that does not work.
+HLSIM_API int hlsim_start(int fd, uint32_t channel, const void* packets, uint32_t bytes,
+                          uint64_t* seq);
+inline constexpr uint32_t hlsim_channels = 8;
 
 /// Not part of libhl-thunk: tells a consumer that it runs on the stand-in. Static storage.
 HLSIM_API const char* hlsim_description(void);

@@ -100,6 +100,49 @@ TEST(synapse_copy, keeps_order_within_a_stream) {
   });
 }
 
+TEST(synapse_copy, needs_no_queue_of_a_gaudi3) {
+  simulate({{"HLSIM_GENERATION", "3"}}, [] {
+    const acquired_device device;
+    char* const host = device.allocate_host(1 << 20);
+    const uint64_t hbm = device.allocate(1 << 20);
+    const std::vector<char> bytes = numbered(300001);
+    std::memcpy(host, bytes.data(), bytes.size());
+    ASSERT_EQ(device.copy(hbm + 7, host, bytes.size()), synSuccess);
+    ASSERT_EQ(synMemsetD8Async(hbm + 7, '!', 100, device.stream), synSuccess);
+    ASSERT_EQ(device.copy(host + 400001, hbm + 7, bytes.size()), synSuccess);
+    device.synchronise();
+    EXPECT_EQ(std::string(host + 400001, 100), std::string(100, '!'));
+    EXPECT_EQ(std::memcmp(host + 400101, bytes.data() + 100, bytes.size() - 100), 0);
+    EXPECT_EQ(hlthunk_get_device_status_info(device.info().fd), HL_DEVICE_STATUS_OPERATIONAL);
+  });
+}
+
+TEST(channel, takes_packets_where_queues_do_not) {
+  simulate({}, [] {
+    const open_device fd;
+    const device_page hbm(fd);
+    const host_buffer host(fd, 4096);
+    std::strcpy(host.data(), "through a channel");
+    const lin_dma there{18, lin_dma_control, host.va(), hbm.va};
+    const lin_dma back{18, lin_dma_control, hbm.va, host.va() + 100};
+    uint64_t seq = 0;
+    ASSERT_EQ(hlsim_start(fd, 0, &there, sizeof there, &seq), 0);
+    ASSERT_EQ(hlsim_start(fd, 0, &back, sizeof back, &seq), 0);
+    EXPECT_EQ(wait_status(fd, seq), HL_WAIT_CS_STATUS_COMPLETED);
+    EXPECT_STREQ(host.data() + 100, "through a channel");
+    EXPECT_EQ(hlsim_start(fd, hlsim_channels, &back, sizeof back, &seq), -EINVAL);
+    EXPECT_EQ(hlsim_start(fd, 0, &back, 0, &seq), -EINVAL);
+    EXPECT_EQ(hlsim_start(fd, 0, nullptr, 24, &seq), -EINVAL);
+  });
+  simulate({{"HLSIM_GENERATION", "1"}}, [] {
+    const int fd = hlthunk_open(HLTHUNK_DEVICE_DONT_CARE, nullptr);
+    const lin_dma any{};
+    uint64_t seq = 0;
+    EXPECT_EQ(hlsim_start(fd, 0, &any, sizeof any, &seq), -EOPNOTSUPP);
+    hlthunk_close(fd);
+  });
+}
+
 TEST(synapse_copy, fills_with_a_byte) {
   simulate({}, [] {
     const acquired_device device;

@@ -117,7 +117,20 @@ TEST(synapse, tells_the_descriptor_whatever_the_id) {
   });
 }
 
-TEST(synapse, leaves_other_generations_to_others) {
+TEST(synapse, acquires_a_gaudi3_and_its_pool) {
+  simulate({{"HLSIM_GENERATION", "3"}}, [] {
+    const acquired_device device;
+    const synDeviceInfoV2 info = device.info();
+    EXPECT_EQ(info.deviceType, synDeviceGaudi3);
+    EXPECT_EQ(info.dramSize, 4064 * 32 * mib);
+    const scal_memory_pool_infoV2 pool = global_pool(info.fd);
+    EXPECT_EQ(info.globalHbmBaseAddress, pool.device_base_allocated_address);
+    EXPECT_GE(pool.device_base_allocated_address, 0x0201E00000000000U) << "where ARCs look";
+    EXPECT_GE(device.allocate(4096), pool.device_base_address);
+  });
+}
+
+TEST(synapse, leaves_a_gaudi1_to_others) {
   simulate({{"HLSIM_GENERATION", "1"}}, [] {
     ASSERT_EQ(synInitialize(), synSuccess);
     synDeviceId id = 0;

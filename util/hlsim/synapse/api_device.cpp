@@ -59,7 +59,9 @@ void describe(const session& s, Info& info) {
   info.tpcEnabledMask = hw.tpc_enabled_mask_ext;
   info.dramEnabled = hw.dram_enabled;
   info.fd = s.fd();
-  info.deviceType = synDeviceGaudi2;
+  info.deviceType = hlthunk_get_device_name_from_fd(s.fd()) == HLTHUNK_DEVICE_GAUDI3
+                        ? synDeviceGaudi3
+                        : synDeviceGaudi2;
 }
 
 /// Waits for all streams, without the lock: they may belong to other threads.

@@ -4,7 +4,7 @@
 
 #include "session.hpp"
 
-// Streams and events: reference, section 5.6. A stream's copies go to one queue of the device,
+// Streams and events: reference, section 5.6. A stream's copies go to one channel of the device,
 // which keeps their order; an event is the number of a submission.
 
 using namespace synsim;

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exported.hpp"
+
 // The binary interface of libscal that the stand-in offers, declared in our own words. Source:
 // device API reference, section 6.2 (layouts measured on x86-64).
 
@@ -44,25 +46,24 @@ static_assert(sizeof(scal_memory_pool_infoV2) == 72);
 static_assert(offsetof(scal_memory_pool_infoV2, freeSize) == 56);
 static_assert(offsetof(scal_memory_pool_infoV2, device_base_allocated_address) == 64);
 
-#define SCALSIM_API __attribute__((visibility("default")))
 extern "C" {
 /// All give 0, or -1 for what they do not know. Handles are good until their instance is ended.
-SCALSIM_API int scal_get_handle_from_fd(int fd, scal_handle_t* scal);
-SCALSIM_API int scal_get_pool_handle_by_name(scal_handle_t scal, const char* name,
-                                             scal_pool_handle_t* pool);
-SCALSIM_API int scal_pool_get_info(scal_pool_handle_t pool, scal_memory_pool_info* info);
-SCALSIM_API int scal_pool_get_infoV2(scal_pool_handle_t pool, scal_memory_pool_infoV2* info);
+HLSIM_API int scal_get_handle_from_fd(int fd, scal_handle_t* scal);
+HLSIM_API int scal_get_pool_handle_by_name(scal_handle_t scal, const char* name,
+                                           scal_pool_handle_t* pool);
+HLSIM_API int scal_pool_get_info(scal_pool_handle_t pool, scal_memory_pool_info* info);
+HLSIM_API int scal_pool_get_infoV2(scal_pool_handle_t pool, scal_memory_pool_infoV2* info);
 
 // Not part of libscal: for the stand-in of libSynapse, whose real one uses more of SCAL.
 
 /// Takes the whole HBM of the device that `fd` has open, and cuts pools from it. `fd` stays the
 /// caller's. 0 or -errno.
-SCALSIM_API int hlsim_scal_begin(int fd, scal_handle_t* scal);
+HLSIM_API int hlsim_scal_begin(int fd, scal_handle_t* scal);
 /// Gives it back; all that was allocated is gone. 0, or -errno where somebody still holds an
 /// export: then the memory goes with the descriptor.
-SCALSIM_API int hlsim_scal_end(scal_handle_t scal);
+HLSIM_API int hlsim_scal_end(scal_handle_t scal);
 /// `size` bytes (> 0) of a pool, at `wanted` if that is not 0. The address; 0: no room there.
-SCALSIM_API uint64_t hlsim_scal_take(scal_pool_handle_t pool, uint64_t size, uint64_t wanted);
+HLSIM_API uint64_t hlsim_scal_take(scal_pool_handle_t pool, uint64_t size, uint64_t wanted);
 /// False: nothing was taken at `address`.
-SCALSIM_API bool hlsim_scal_give(scal_pool_handle_t pool, uint64_t address);
+HLSIM_API bool hlsim_scal_give(scal_pool_handle_t pool, uint64_t address);
 }

@@ -10,17 +10,11 @@ namespace synsim {
 namespace {
 
 constexpr uint64_t wait_slice_us = 1'000'000;
-constexpr uint32_t pdma_streams = 8;  // queues 0 to 7
 constexpr size_t most_streams = 256;
 
 synStatus status_of(int outcome) {
   if (outcome == 0) return synSuccess;
   return outcome == -EBUSY ? synBusy : synDeviceReset;
-}
-
-/// Whether the simulated queues take submissions: a Gaudi2's do.
-bool is_driven(int fd) {
-  return hlthunk_get_device_name_from_fd(fd) == HLTHUNK_DEVICE_GAUDI2;
 }
 
 template <class Object>
@@ -51,29 +45,20 @@ runtime& runtime::instance() {
 std::unique_ptr<session> session::begin(int fd, synStatus& why) {
   scal_handle_t scal = nullptr;
   scal_pool_handle_t pool = nullptr;
-  why = synUnsupported;
-  if (is_driven(fd)) {
-    why = synFail;
-    if (hlsim_scal_begin(fd, &scal) == 0) {
-      scal_get_pool_handle_by_name(scal, "global_hbm", &pool);
-      std::unique_ptr<session> made(new session(fd, scal, pool));
-      if (made->commands_->usable()) return made;
-      return nullptr;
-    }
+  if (const int rc = hlsim_scal_begin(fd, &scal); rc != 0) {
+    // A Gaudi1, whose memory no mapping makes known.
+    why = rc == -EOPNOTSUPP ? synUnsupported : synFail;
+    hlthunk_close(fd);
+    return nullptr;
   }
-  hlthunk_close(fd);
-  return nullptr;
+  scal_get_pool_handle_by_name(scal, "global_hbm", &pool);
+  return std::unique_ptr<session>(new session(fd, scal, pool));
 }
 
 session::session(int fd, scal_handle_t scal, scal_pool_handle_t pool)
-    : fd_(fd),
-      scal_(scal),
-      pool_(pool),
-      host_(std::make_unique<host_maps>(fd)),
-      commands_(std::make_unique<commands>(fd)) {}
+    : fd_(fd), scal_(scal), pool_(pool), host_(std::make_unique<host_maps>(fd)) {}
 
 session::~session() {
-  commands_.reset();
   host_.reset();
   hlsim_scal_end(scal_);
   hlthunk_close(fd_);
@@ -88,7 +73,7 @@ scal_memory_pool_infoV2 session::pool_info() const {
 synStream* session::add_stream() {
   if (streams_.size() == most_streams) return nullptr;
   streams_.push_back(std::make_unique<synStream>());
-  streams_.back()->queue = next_queue_++ % pdma_streams;
+  streams_.back()->channel = next_channel_++ % hlsim_channels;
   return streams_.back().get();
 }
 
@@ -117,13 +102,10 @@ std::vector<uint64_t> session::pending() const {
 }
 
 synStatus session::submit(synStream& on, std::span<const lin_dma> packets) {
-  while (!packets.empty()) {
-    const size_t count = std::min(packets.size(), commands::most_packets);
-    const uint64_t number = commands_->submit(on.queue, packets.first(count));
-    if (number == 0) return synDeviceReset;
-    on.last = number;
-    packets = packets.subspan(count);
-  }
+  if (packets.empty()) return synSuccess;
+  const uint64_t number = synsim::submit(fd_, on.channel, packets);
+  if (number == 0) return synDeviceReset;
+  on.last = number;
   return synSuccess;
 }
 

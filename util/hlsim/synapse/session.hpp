@@ -15,7 +15,7 @@
 
 /// Copies in order. `last` is the number of its last submission, 0 while there is none.
 struct synStream {
-  uint32_t queue = 0;
+  uint32_t channel = 0;
   uint64_t last = 0;
 };
 
@@ -68,10 +68,9 @@ class session {
   scal_handle_t scal_;
   scal_pool_handle_t pool_;
   std::unique_ptr<host_maps> host_;
-  std::unique_ptr<commands> commands_;
   std::vector<std::unique_ptr<synStream>> streams_;
   std::vector<std::unique_ptr<synEvent>> events_;
-  uint32_t next_queue_ = 0;
+  uint32_t next_channel_ = 0;
 };
 
 /// The process's Synapse.

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "exported.hpp"
+
 // The binary interface of libSynapse that the stand-in offers, declared in our own words. Source:
 // device API reference, section 5.6 (layouts measured on x86-64).
 
@@ -79,51 +81,49 @@ static_assert(offsetof(synDeviceInfoV2, fd) == 48);
 static_assert(offsetof(synDeviceInfoV2, deviceIndex) == 56);
 static_assert(offsetof(synDeviceInfoV2, globalHbmBaseAddress) == 64);
 
-#define SYNSIM_API __attribute__((visibility("default")))
 extern "C" {
-SYNSIM_API synStatus synInitialize();
-SYNSIM_API synStatus synDestroy();
+HLSIM_API synStatus synInitialize();
+HLSIM_API synStatus synDestroy();
 
-SYNSIM_API synStatus synDeviceGetCount(uint32_t* count);
-SYNSIM_API synStatus synDeviceGetModuleIDs(uint32_t* ids, uint32_t* size);
-SYNSIM_API synStatus synDeviceAcquire(synDeviceId* id, const char* bus_id);
-SYNSIM_API synStatus synDeviceAcquireByModuleId(synDeviceId* id, synModuleId module_id);
-SYNSIM_API synStatus synDeviceRelease(synDeviceId id);
-SYNSIM_API synStatus synDeviceGetInfo(synDeviceId id, synDeviceInfo* info);
-SYNSIM_API synStatus synDeviceGetInfoV2(synDeviceId id, synDeviceInfoV2* info);
-SYNSIM_API synStatus synDeviceGetMemoryInfo(synDeviceId id, uint64_t* free, uint64_t* total);
-SYNSIM_API synStatus synDeviceGetPCIBusId(char* text, int size, synDeviceId id);
-SYNSIM_API synStatus synDeviceSynchronize(synDeviceId id);
+HLSIM_API synStatus synDeviceGetCount(uint32_t* count);
+HLSIM_API synStatus synDeviceGetModuleIDs(uint32_t* ids, uint32_t* size);
+HLSIM_API synStatus synDeviceAcquire(synDeviceId* id, const char* bus_id);
+HLSIM_API synStatus synDeviceAcquireByModuleId(synDeviceId* id, synModuleId module_id);
+HLSIM_API synStatus synDeviceRelease(synDeviceId id);
+HLSIM_API synStatus synDeviceGetInfo(synDeviceId id, synDeviceInfo* info);
+HLSIM_API synStatus synDeviceGetInfoV2(synDeviceId id, synDeviceInfoV2* info);
+HLSIM_API synStatus synDeviceGetMemoryInfo(synDeviceId id, uint64_t* free, uint64_t* total);
+HLSIM_API synStatus synDeviceGetPCIBusId(char* text, int size, synDeviceId id);
+HLSIM_API synStatus synDeviceSynchronize(synDeviceId id);
 
-SYNSIM_API synStatus synDeviceMalloc(synDeviceId id, uint64_t size, uint64_t wanted, uint32_t flags,
-                                     uint64_t* address);
-SYNSIM_API synStatus synDeviceFree(synDeviceId id, uint64_t address, uint32_t flags);
-SYNSIM_API synStatus synHostMalloc(synDeviceId id, uint64_t size, uint32_t flags, void** buffer);
-SYNSIM_API synStatus synHostFree(synDeviceId id, const void* buffer, uint32_t flags);
-SYNSIM_API synStatus synHostMap(synDeviceId id, uint64_t size, const void* buffer);
-SYNSIM_API synStatus synHostUnmap(synDeviceId id, const void* buffer);
+HLSIM_API synStatus synDeviceMalloc(synDeviceId id, uint64_t size, uint64_t wanted, uint32_t flags,
+                                    uint64_t* address);
+HLSIM_API synStatus synDeviceFree(synDeviceId id, uint64_t address, uint32_t flags);
+HLSIM_API synStatus synHostMalloc(synDeviceId id, uint64_t size, uint32_t flags, void** buffer);
+HLSIM_API synStatus synHostFree(synDeviceId id, const void* buffer, uint32_t flags);
+HLSIM_API synStatus synHostMap(synDeviceId id, uint64_t size, const void* buffer);
+HLSIM_API synStatus synHostUnmap(synDeviceId id, const void* buffer);
 
-SYNSIM_API synStatus synStreamCreateGeneric(synStreamHandle* stream, synDeviceId id,
-                                            uint32_t flags);
-SYNSIM_API synStatus synStreamDestroy(synStreamHandle stream);
-SYNSIM_API synStatus synStreamSynchronize(synStreamHandle stream);
-SYNSIM_API synStatus synStreamQuery(synStreamHandle stream);
-SYNSIM_API synStatus synStreamWaitEvent(synStreamHandle stream, synEventHandle event,
-                                        uint32_t flags);
-SYNSIM_API synStatus synEventCreate(synEventHandle* event, synDeviceId id, uint32_t flags);
-SYNSIM_API synStatus synEventDestroy(synEventHandle event);
-SYNSIM_API synStatus synEventRecord(synEventHandle event, synStreamHandle stream);
-SYNSIM_API synStatus synEventQuery(synEventHandle event);
-SYNSIM_API synStatus synEventSynchronize(synEventHandle event);
+HLSIM_API synStatus synStreamCreateGeneric(synStreamHandle* stream, synDeviceId id, uint32_t flags);
+HLSIM_API synStatus synStreamDestroy(synStreamHandle stream);
+HLSIM_API synStatus synStreamSynchronize(synStreamHandle stream);
+HLSIM_API synStatus synStreamQuery(synStreamHandle stream);
+HLSIM_API synStatus synStreamWaitEvent(synStreamHandle stream, synEventHandle event,
+                                       uint32_t flags);
+HLSIM_API synStatus synEventCreate(synEventHandle* event, synDeviceId id, uint32_t flags);
+HLSIM_API synStatus synEventDestroy(synEventHandle event);
+HLSIM_API synStatus synEventRecord(synEventHandle event, synStreamHandle stream);
+HLSIM_API synStatus synEventQuery(synEventHandle event);
+HLSIM_API synStatus synEventSynchronize(synEventHandle event);
 
-SYNSIM_API synStatus synMemCopyAsync(synStreamHandle stream, uint64_t source, uint64_t size,
-                                     uint64_t destination, synDmaDir direction);
-SYNSIM_API synStatus synMemCopyAsyncMultiple(synStreamHandle stream, const uint64_t* sources,
-                                             const uint64_t* sizes, const uint64_t* destinations,
-                                             synDmaDir direction, uint64_t count);
-SYNSIM_API synStatus synMemsetD8Async(uint64_t address, unsigned char value, size_t count,
-                                      synStreamHandle stream);
+HLSIM_API synStatus synMemCopyAsync(synStreamHandle stream, uint64_t source, uint64_t size,
+                                    uint64_t destination, synDmaDir direction);
+HLSIM_API synStatus synMemCopyAsyncMultiple(synStreamHandle stream, const uint64_t* sources,
+                                            const uint64_t* sizes, const uint64_t* destinations,
+                                            synDmaDir direction, uint64_t count);
+HLSIM_API synStatus synMemsetD8Async(uint64_t address, unsigned char value, size_t count,
+                                     synStreamHandle stream);
 
 /// Not part of libSynapse: tells a consumer that it runs on the stand-in. Static storage.
-SYNSIM_API const char* synsim_description();
+HLSIM_API const char* synsim_description();
 }
