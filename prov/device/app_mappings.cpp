@@ -29,10 +29,11 @@ std::shared_ptr<device> app_mappings::owner_if_of(int fd) const noexcept {
   return on_.lock();
 }
 
-// What the application has adopted itself is known already.
+// What the application has adopted itself is known already. The file of a device that is lost is
+// its successor's as well, where new mappings are.
 void app_mappings::mapped(int fd, std::uint64_t va, std::uint64_t len) noexcept {
   const auto on = owner_if_of(fd);
-  if (!on) return;
+  if (!on || on->lost() != 0) return;
   const auto rc = on->adopt_range(va, len, va, len);
   if (!rc && rc.code() != -EEXIST)
     GAUDI_INFO(CORE, "%s: 0x%llx that the application mapped is not known here: %s\n",

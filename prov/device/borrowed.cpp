@@ -53,6 +53,7 @@ bool device::wake() noexcept {
   if (!std::exchange(resting_, false)) return lost() == 0;
   const auto same = hl::or_no_memory([&]() -> result<bool> { return is_still_there(); });
   if (!same || !*same) lost_.store(-FI_ENODEV, std::memory_order_release);
+  openings_ = openings();
   return lost() == 0;
 }
 
@@ -62,10 +63,6 @@ bool device::is_still_there() const {
   const bool is_same_pool = pool && pool->base == pool_.base && pool->len == pool_.len &&
                             pool->map_base == pool_.map_base;
   return is_same_pool && bus_id_of_fd(*thunk_, *held) == attributes_.bus_id && fd_.turn_to(*held);
-}
-
-void device::forget_pool() noexcept {
-  if (pool_.len != 0 && lost() != 0 && release_range(pages_of(pool_).base)) pool_ = {};
 }
 
 }  // namespace gaudi::device

@@ -42,13 +42,13 @@ device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd
       dram_base_(info.dram_base),
       page_size_(info.alloc_page_size != 0 ? info.alloc_page_size : info.dram_page_size) {
   if (manages_hbm()) dram_.add_region(dram_base_, attributes_.hbm_size);
-  // Who opened it has the notifier, of which there is one.
-  if (attributes_.owned) events_ = event_watch::start(*this);
+  openings_ = openings();
+  events_ = event_watch::start(*this);
 }
 
 bool device::is_vacant() const {
   const std::lock_guard lock(mutex_);
-  return records_.empty();
+  return records_.size() == (pool_.len == 0 ? 0 : 1);
 }
 
 result<std::uint64_t> device::hbm_free() const {

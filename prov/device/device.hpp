@@ -104,10 +104,14 @@ class device : public std::enable_shared_from_this<device> {
   /// Takes it up again, be it acquired anew. False: it is another one, has another pool or is not
   /// acquired, and this object is lost; or it was lost before.
   bool wake() noexcept;
-  /// Of a borrowed device that is lost: its pool is no reason to keep it, unless some of it is
-  /// pinned.
-  void forget_pool() noexcept;
 
+  /// Of a device of the application's, or its Synapse's, that is lost: the one to use instead, once
+  /// they have acquired it anew, by a duplicate of the descriptor that they have now. `which` is
+  /// what to look for among the process's open files; Synapse tells itself. lost(), and nothing is
+  /// said: they have not yet; else errors of open() and borrow().
+  [[nodiscard]] base::result<std::shared_ptr<device>> successor(const selector& which) const;
+  /// Whether the application opened it and nobody handed it over: it was found.
+  [[nodiscard]] bool was_found() const noexcept { return fd_.is_duplicate(); }
   /// 0, or why the device is lost, for good: -FI_EIO it was reset or hangs; -FI_ENODEV it is gone.
   /// One load.
   [[nodiscard]] int lost() const noexcept { return lost_.load(std::memory_order_acquire); }
@@ -122,7 +126,8 @@ class device : public std::enable_shared_from_this<device> {
   void watch(loss_watcher& w) { loss_watchers_.add(w); }
   /// On return the watcher is not being told, nor will be.
   void unwatch(loss_watcher& w) noexcept { loss_watchers_.remove(w); }
-  /// Whether nothing is allocated or adopted, and so nothing is registered.
+  /// Whether nothing is allocated or adopted that its user has to free or release. Synapse's pool
+  /// is not the user's.
   [[nodiscard]] bool is_vacant() const;
   /// What was done with it, also by those who have it: engines and endpoints add to these.
   [[nodiscard]] counters& counted() noexcept { return counters_; }
@@ -217,6 +222,10 @@ class device : public std::enable_shared_from_this<device> {
   // The caller does not hold it.
   base::result<void> adopt_pool(const hl::synapse::pool& pool);
   [[nodiscard]] bool is_still_there() const;
+  [[nodiscard]] std::uint64_t openings() const noexcept;
+  [[nodiscard]] bool is_acquired_anew(int fd, const std::string& bus_id) const;
+  [[nodiscard]] base::result<std::shared_ptr<device>> successor_of_applications(
+      const selector& which) const;
   void abandon_memory() noexcept;
   base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept;
 
@@ -255,8 +264,8 @@ class device : public std::enable_shared_from_this<device> {
   std::deque<pin_count> pins_;               // of each record, and spare ones
   pin_count* spare_pins_ = nullptr;
   address_map map_;
-  hl::synapse::pool
-      pool_{};  // Synapse's, where the device is borrowed; empty: not known (any more)
+  hl::synapse::pool pool_{};    // Synapse's, where the device is borrowed; else empty
+  std::uint64_t openings_ = 0;  // of the device until now; another number: it is opened anew
   bool resting_ = false;
   bool warned_no_export_ = false;
   bool warned_no_allocator_ = false;

@@ -17,14 +17,24 @@
 
 namespace gaudi::device {
 
-std::unique_ptr<event_watch> event_watch::start(device& on) noexcept {
+namespace {
+
+constexpr int look_every_ms = 50;
+
+}  // namespace
+
+base::scoped_fd event_watch::notifier_of(device& on) noexcept {
   const auto notifier = on.thunk().open_notifier(on.fd());
-  if (!notifier) {
-    GAUDI_INFO(CORE, "%s does not tell of its resets (%s): they show at the next use\n",
-               on.attributes().bus_id.c_str(), fi_strerror(-notifier.code()));
-    return nullptr;
-  }
-  base::scoped_fd told(*notifier);
+  if (notifier) return base::scoped_fd(*notifier);
+  GAUDI_INFO(CORE, "%s does not tell of its resets (%s): they show at the next use\n",
+             on.attributes().bus_id.c_str(), fi_strerror(-notifier.code()));
+  return base::scoped_fd();
+}
+
+std::unique_ptr<event_watch> event_watch::start(device& on) noexcept {
+  const bool is_owned = on.attributes().owned;
+  base::scoped_fd told = is_owned ? notifier_of(on) : base::scoped_fd();
+  if (is_owned && !told) return nullptr;
   base::scoped_fd stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!stop) return nullptr;
   try {
@@ -53,20 +63,31 @@ event_watch::~event_watch() {
 void event_watch::run() noexcept {
   ::pthread_setname_np(::pthread_self(), "gaudi-events");
   std::array<pollfd, 2> sources{{{notifier_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
-  for (;;) {
-    if (::poll(sources.data(), sources.size(), -1) < 0) continue;
+  for (int pause = notifier_ ? -1 : look_every_ms;;) {
+    const int ready = ::poll(sources.data(), sources.size(), pause);
+    if (ready < 0) continue;
     if (sources[1].revents != 0) return;
-    if (!is_reset()) continue;
-    on_.lose(-FI_EIO, "its driver is about to reset it");
+    const int cause = notifier_ ? what_is_told() : what_is_seen();
+    if (cause == 0) continue;
+    on_.lose(cause, cause == -FI_ENODEV ? "it was removed" : "its driver resets it");
     // There is no more to hear. It stays to be joined: the device may outlive the process's main().
-    sources[0].fd = -1;
+    sources[0].fd = pause = -1;
   }
 }
 
 /// Whatever cannot be read is not read again for ever.
-bool event_watch::is_reset() const noexcept {
+int event_watch::what_is_told() const noexcept {
   const auto events = on_.thunk().take_events(on_.fd(), notifier_.get());
-  return !events || (*events & (hl::event_device_reset | hl::event_device_unavailable)) != 0;
+  const bool is_reset =
+      !events || (*events & (hl::event_device_reset | hl::event_device_unavailable)) != 0;
+  return is_reset ? -FI_EIO : 0;
+}
+
+/// A descriptor that stands for nothing, while the device rests, is no news.
+int event_watch::what_is_seen() const noexcept {
+  const auto status = on_.thunk().status(on_.fd());
+  if (!status) return status.code() == -FI_ENODEV ? -FI_ENODEV : 0;
+  return *status == hl::device_status::operational ? 0 : -FI_EIO;
 }
 
 }  // namespace gaudi::device

@@ -8,17 +8,30 @@
 
 namespace gaudi::device {
 
+namespace {
+
+/// For a warning: what makes a lost device usable again.
+const char* what_next(bool owned, bool is_synapses) noexcept {
+  if (owned)
+    return ", soon, as the driver may kill processes that keep it open; what needs device memory "
+           "then opens it anew";
+  return is_synapses ? ", then have Synapse release and acquire it (synDeviceRelease, "
+                       "synDeviceAcquire): it is found by itself"
+                     : ", then close the application's descriptor of it and open it anew: it is "
+                       "found by itself";
+}
+
+}  // namespace
+
 int device::lose(int code, const char* how) noexcept {
   const int lasting = code == -FI_ENODEV ? -FI_ENODEV : -FI_EIO;
   int before = 0;
   if (!lost_.compare_exchange_strong(before, lasting, std::memory_order_acq_rel)) return before;
   GAUDI_WARN(CORE,
              "%s %s is lost: %s. Whatever is under way on it fails (%s). Close its memory regions "
-             "and free its memory%s; what needs device memory then opens it anew. The kernel's log "
-             "has the cause.\n",
+             "and free its memory%s. The kernel's log has the cause.\n",
              attributes_.name.c_str(), attributes_.bus_id.c_str(), how, fi_strerror(-lasting),
-             attributes_.owned ? ", soon, as the driver may kill processes that keep it open"
-                               : ", and the descriptor that it was adopted by");
+             what_next(attributes_.owned, synapse_ != nullptr));
   abandon_memory();
   loss_watchers_.tell();
   if (!fd_.abandon())

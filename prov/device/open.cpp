@@ -278,6 +278,42 @@ result<std::shared_ptr<device>> device::borrow(std::shared_ptr<const hl::thunk> 
   });
 }
 
+std::uint64_t device::openings() const noexcept {
+  const auto count = thunk_->openings(fd_.get());
+  return count ? *count : 0;
+}
+
+// The descriptor that it was lost by may be open still, on a context that is dead or hangs.
+bool device::is_acquired_anew(int fd, const std::string& bus_id) const {
+  const auto status = thunk_->status(fd);
+  if (!status || *status != hl::device_status::operational) return false;
+  if (bus_id != attributes_.bus_id) return true;
+  const auto now = thunk_->openings(fd);
+  return !now || *now != openings_;
+}
+
+result<std::shared_ptr<device>> device::successor(const selector& which) const {
+  return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
+    if (!synapse_) return successor_of_applications(which);
+    const auto held = synapse_->device_fd();
+    if (!held || !is_acquired_anew(*held, bus_id_of_fd(*thunk_, *held))) return error{lost()};
+    return borrow(thunk_, synapse_);
+  });
+}
+
+// It is not opened here, as the application could not open it any more.
+result<std::shared_ptr<device>> device::successor_of_applications(const selector& which) const {
+  auto found = [&]() -> result<std::shared_ptr<device>> {
+    const std::lock_guard lock(opened().mutex);
+    const auto bus_id = std::visit(bus_id_lookup{*thunk_}, which.choice);
+    auto file = bus_id ? file_of_application(*thunk_, *bus_id) : std::nullopt;
+    if (!file || !is_acquired_anew(file->fd.get(), file->bus_id)) return error{lost()};
+    return make(thunk_, hl::device_fd::duplicate(std::move(file->fd)), nullptr);
+  }();
+  if (found) (*found)->follow_application();
+  return found;
+}
+
 // Once, and without a lock: what is mapped already is told at once.
 void device::follow_application() {
   if (attributes_.owned) return;

@@ -140,16 +140,17 @@ result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) 
   if (number >= places_.size()) return error{-FI_EINVAL};
   const std::shared_ptr<device> before = places_[number].opened;
   if (before && before->lost() == 0) return before;
-  if (before) {
-    before->forget_pool();
-    if (const int gone = keeps_lost(*before); gone != 0) return error{gone};
-    if (!before->attributes().owned && !before->synapse()) return error{before->lost()};
-  }
-  auto found =
-      obtain(number, how, before ? again(places_[number].which, *before) : places_[number].which);
+  auto found = before ? anew(number, how, *before) : obtain(number, how, places_[number].which);
   if (!found) return found;
   before ? follow(*before, *found) : put(number, *found);
   return found;
+}
+
+result<std::shared_ptr<device>> table::anew(unsigned number, const settings& how,
+                                            const device& lost) {
+  if (const int gone = keeps_lost(lost); gone != 0) return error{gone};
+  const selector which = again(places_[number].which, lost);
+  return lost.attributes().owned ? obtain(number, how, which) : lost.successor(which);
 }
 
 result<std::shared_ptr<device>> table::obtain(unsigned number, const settings& how,
@@ -194,7 +195,10 @@ result<unsigned> table::adopt(const settings& how, int fd) {
   if (!loaded) return loaded.failure();
   auto found = device::adopt(*loaded, fd);
   if (!found) return found.failure();
-  if (is_open(**found)) return error{-FI_EBUSY};
+  if (is_open(**found)) {
+    if (!(*found)->was_found()) return error{-FI_EBUSY};
+    return number_of(**found);
+  }
   const auto number = place_for(**found);
   if (!number) return number;
   if (const auto before = places_[*number].opened)
@@ -202,6 +206,12 @@ result<unsigned> table::adopt(const settings& how, int fd) {
   else
     put(*number, *std::move(found));
   count_.store(static_cast<unsigned>(places_.size()), std::memory_order_release);
+  return number;
+}
+
+unsigned table::number_of(const device& known) const noexcept {
+  unsigned number = 0;
+  while (places_[number].opened.get() != &known) ++number;
   return number;
 }
 

@@ -50,10 +50,11 @@ class table {
   [[nodiscard]] unsigned count() const noexcept { return count_.load(std::memory_order_acquire); }
 
   /// A device by its number, opened if it is not yet, or if it is lost and nothing is left on it:
-  /// while something is, and where it was adopted, device::lost(). Errors of count(), thunk::load
-  /// and device::open; -FI_EINVAL: no such number; -FI_ENODEV: "all", but the machine has none.
-  /// In a process that uses Synapse none is opened: number 0 is the device that Synapse has, if it
-  /// has one (errors of hl::synapse::find and device::borrow), and -FI_ENODEV is for all others.
+  /// while something is, device::lost(). One of the application's or Synapse's that is lost is
+  /// theirs to acquire anew; until then likewise device::lost(). Errors of count(), thunk::load and
+  /// device::open; -FI_EINVAL: no such number; -FI_ENODEV: "all", but the machine has none. In a
+  /// process that uses Synapse none is opened: number 0 is the device that Synapse has, if it has
+  /// one (errors of hl::synapse::find and device::borrow), and -FI_ENODEV is for all others.
   base::result<std::shared_ptr<device>> at(unsigned number, const settings& how);
   /// The default device.
   base::result<std::shared_ptr<device>> current(const settings& how) { return at(0, how); }
@@ -66,7 +67,8 @@ class table {
 
   /// Uses the application's device, and gives its number: the next one, but where FI_GAUDI_DEVICE
   /// names one device or none and that is not open yet, it takes its place, and where one is lost
-  /// that of this. -FI_EBUSY: that device is open here already; -FI_ENOSPC: max_devices are listed;
+  /// that of this; of one that was found among the process's open files meanwhile the number that
+  /// it has. -FI_EBUSY: that device is open here already; -FI_ENOSPC: max_devices are listed;
   /// device::lost() of the one that it would follow, on which something is left; else errors of
   /// count() and device::adopt.
   base::result<unsigned> adopt(const settings& how, int fd);
@@ -127,10 +129,13 @@ class table {
   base::result<std::vector<place>> places_of(const settings& how);
   base::result<std::shared_ptr<device>> obtain(unsigned number, const settings& how,
                                                const selector& which);
+  base::result<std::shared_ptr<device>> anew(unsigned number, const settings& how,
+                                             const device& lost);
   void put(unsigned number, std::shared_ptr<device> found);
   void follow(const device& lost, const std::shared_ptr<device>& found);
   base::result<unsigned> place_for(const device& adopted);
   [[nodiscard]] bool is_open(const device& one) const noexcept;
+  [[nodiscard]] unsigned number_of(const device& known) const noexcept;
 
   void enter() noexcept;
   void leave() noexcept;

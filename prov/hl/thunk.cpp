@@ -134,6 +134,13 @@ result<bool> thunk::in_use(int fd) const {
   return stats.is_compute_ctx_active != 0;
 }
 
+result<std::uint64_t> thunk::openings(int fd) const {
+  open_stats stats;
+  const auto rc = call(table_.get_open_stats, fd, &stats);
+  if (!rc) return rc.failure();
+  return stats.open_counter;
+}
+
 result<std::uint64_t> thunk::allocate(int fd, std::uint64_t size, bool contiguous) const {
   return call_u64(table_.device_memory_alloc, fd, size, std::uint64_t{0}, contiguous, false);
 }

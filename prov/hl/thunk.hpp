@@ -102,6 +102,8 @@ class thunk {
   /// Whether a process has the device open for computing; any node's descriptor will do.
   /// -FI_ENOSYS: an old library.
   [[nodiscard]] base::result<bool> in_use(int fd) const;
+  /// How often the device has been opened for computing since its driver was loaded. As in_use.
+  [[nodiscard]] base::result<std::uint64_t> openings(int fd) const;
 
   /// Allocates device memory, which the driver rounds up to its page; the value is a handle for
   /// free_memory and map_memory. Not for Gaudi1, whose library answers 0 always.
@@ -182,6 +184,7 @@ class device_fd {
   /// done.
   [[nodiscard]] bool turn_to(int other) const noexcept;
   [[nodiscard]] bool is_owned() const noexcept { return library_ != nullptr; }
+  [[nodiscard]] bool is_duplicate() const noexcept { return static_cast<bool>(duplicate_); }
 
  private:
   device_fd(std::shared_ptr<const thunk> library, int fd) : library_(std::move(library)), fd_(fd) {}

@@ -42,11 +42,15 @@ void known_mappings::mapped(context_id on, int fd, std::uint64_t handle,
 bool known_mappings::unmapping(context_id on, int fd, std::uint64_t va) noexcept {
   const std::lock_guard lock(mutex_);
   if (ranges_.count({on, va}) == 0) return false;
-  // By number: one of them may go meanwhile.
+  tell_unmapping(fd, va);
+  return true;
+}
+
+// By number: one of them may go meanwhile.
+void known_mappings::tell_unmapping(int fd, std::uint64_t va) noexcept {
   for (std::size_t i = subscribers_.size(); i-- > 0;) {
     if (i < subscribers_.size()) subscribers_[i].unmapping(subscribers_[i].context, fd, va);
   }
-  return true;
 }
 
 void known_mappings::unmapped(context_id on, int fd, std::uint64_t va, bool went) noexcept {
@@ -60,6 +64,8 @@ void known_mappings::unmapped(context_id on, int fd, std::uint64_t va, bool went
 void known_mappings::closed(context_id on) noexcept {
   const std::lock_guard lock(mutex_);
   const auto is_of_it = [on](const auto& entry) { return entry.first.first == on; };
+  for (const auto& entry : ranges_)
+    if (is_of_it(entry)) tell_unmapping(entry.second.fd, entry.first.second);
   std::erase_if(sizes_, is_of_it);
   std::erase_if(ranges_, is_of_it);
 }

@@ -46,6 +46,7 @@ class known_mappings {
   bool unmapping(context_id on, int fd, std::uint64_t va) noexcept;
   /// Whether it went; if not, it is told as mapped again.
   void unmapped(context_id on, int fd, std::uint64_t va, bool went) noexcept;
+  /// Tells that all that is mapped there goes: it does with the context.
   void closed(context_id on) noexcept;
 
   int subscribe(const subscriber& who) noexcept;
@@ -60,6 +61,7 @@ class known_mappings {
 
   // The caller holds the lock.
   void tell_mapped(int fd, std::uint64_t va, std::uint64_t len) noexcept;
+  void tell_unmapping(int fd, std::uint64_t va) noexcept;
 
   std::recursive_mutex mutex_;
   std::map<name, std::uint64_t> sizes_;  // by handle

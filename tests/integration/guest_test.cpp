@@ -9,7 +9,8 @@
 #include <cstring>
 #include <string>
 
-#include "node.hpp"
+#include "faults.hpp"
+#include "passing.hpp"
 
 namespace gaudi::test {
 namespace {
@@ -139,19 +140,44 @@ TEST_F(guest, exchanges_messages_with_a_peer_that_opened_its_own) {
     EXPECT_EQ(r.id(), device_of(n).owned);
     constexpr std::size_t size = 300'000;
     memory own(n, size, true);
-    if (r.id() == 0) {
-      own.put(0, bytes_of(3, size));
-      n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), 1, ctx(1)); });
-      EXPECT_EQ(0, n.wait(ctx(1)).err);
-    } else {
-      n.post([&] {
-        return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
-      });
-      EXPECT_EQ(0, n.wait(ctx(1)).err);
-      expect_same(bytes_of(3, size), own.get(0, size), "received");
-    }
+    if (r.id() == 0) own.put(0, bytes_of(3, size));
+    EXPECT_EQ(0, pass(n, r, own, size, 1).err);
+    expect_same(bytes_of(3, size), own.get(0, size), "at both ends");
     r.barrier();
   });
+}
+
+// Whether it was found or handed over.
+TEST_F(guest, of_a_device_that_the_application_opens_anew_after_a_reset) {
+  for (const bool is_handed_over : {false, true}) {
+    run({.ranks = 1, .environment = {{"HLSIM_DEVICES", "1"}}}, [is_handed_over](rank& r) {
+      application app;
+      const int lost = app.open(nullptr);
+      node n(with_device);
+      n.meet(r);
+      if (is_handed_over) must(n.ops().adopt_device(n.domain(), lost), "adopt_device");
+      std::uint64_t address = 0;
+      {
+        memory own(n, 4096, true);
+        n.post([&] {
+          return fi_trecv(n.ep(), own.at(0), 4096, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+        });
+        strike("reset-after-ms=1");
+        EXPECT_EQ(FI_EIO, n.wait(ctx(1)).err) << "the notifier is the application's";
+        mend();
+        EXPECT_EQ(-FI_EIO, n.ops().alloc(n.domain(), 4096, &address));
+        EXPECT_GT(0, fi_tsend(n.ep(), own.at(0), 64, own.desc(), n.peer(0), 2, ctx(2)));
+      }
+      EXPECT_EQ(-FI_EIO, n.ops().alloc(n.domain(), 4096, &address)) << "the application has it";
+      app.close(lost);
+      EXPECT_EQ(-FI_EIO, n.ops().alloc(n.domain(), 4096, &address)) << "and it alone opens it";
+      app.open(nullptr);
+      memory own(n, 4096, true);
+      EXPECT_EQ(0, device_of(n).owned);
+      own.put(0, bytes_of(4, 4096));
+      expect_same(bytes_of(4, 4096), own.get(0, 4096), "memory of the one opened anew");
+    });
+  }
 }
 
 // Both are in one process: what the provider has opened itself is not the application's.

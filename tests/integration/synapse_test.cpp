@@ -7,7 +7,8 @@
 #include <array>
 #include <cstdlib>
 
-#include "node.hpp"
+#include "faults.hpp"
+#include "small_operations.hpp"
 #include "synapse_guest.hpp"
 
 namespace gaudi::test {
@@ -35,6 +36,7 @@ class guest_memory {
   [[nodiscard]] void* desc() const { return fi_mr_desc(mr_.get()); }
   [[nodiscard]] std::uint64_t key() const { return fi_mr_key(mr_.get()); }
   [[nodiscard]] std::uint64_t address() const { return base_; }
+  [[nodiscard]] std::uint64_t remote(std::size_t offset) const { return base_ + offset; }
   void put(std::size_t offset, const std::vector<std::byte>& bytes) {
     synapse_.put(base_ + offset, bytes);
   }
@@ -73,15 +75,8 @@ TEST_P(guest_pair, messages_carry_every_byte) {
          {std::size_t{1}, std::size_t{127}, std::size_t{16385}, 5 * mib + 3}) {
       guest_memory own(n, synapse, size + 77);
       own.put(size, bytes_of(9, 77));
-      if (r.id() == 0) {
-        own.put(0, bytes_of(1, size));
-        n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), 1, ctx(1)); });
-      } else {
-        n.post([&] {
-          return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
-        });
-      }
-      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      if (r.id() == 0) own.put(0, bytes_of(1, size));
+      EXPECT_EQ(0, pass(n, r, own, size, 1).err);
       expect_same(bytes_of(1, size), own.get(0, size), "message");
       expect_same(bytes_of(9, 77), own.get(size, 77), "behind the range");
       r.barrier();
@@ -113,6 +108,19 @@ TEST_P(guest_pair, one_sided_operations_reach_it) {
       expect_same(bytes_of(1, size), own.get(0, size), "read");
     }
     r.barrier();
+  });
+}
+
+TEST_P(guest_pair, small_operations_of_any_size_and_alignment) {
+  run({}, [share = GetParam()](rank& r) {
+    setenv("FI_GAUDI_IPC", share ? "auto" : "off", 1);
+    synapse_user synapse;
+    ASSERT_EQ(synSuccess, synapse.acquire(static_cast<std::uint32_t>(r.id())));
+    using operations = small_operations<guest_memory>;
+    node n(operations::options());
+    n.meet(r);
+    guest_memory own(n, synapse, operations::length);
+    operations(n, r, own).run_all();
   });
 }
 
@@ -164,6 +172,7 @@ TEST_F(guest, memory_is_synapses_to_allocate) {
     node n(with_device);
     std::uint64_t address = 0;
     EXPECT_EQ(-FI_EOPNOTSUPP, n.ops().alloc(n.domain(), 4096, &address));
+    EXPECT_EQ(-FI_EOPNOTSUPP, n.ops().pool_create(n.domain(), 4096, FI_SEND, &address));
     fid_ptr<fid_mr> mr;
     EXPECT_EQ(-FI_EINVAL, register_device(n, 0x1001001800000000, 4096, mr)) << "outside the pool";
   });
@@ -228,6 +237,43 @@ TEST_F(guest, device_can_be_released_between_domains) {
     EXPECT_EQ(-FI_ENODEV, late.ops().query_device(late.domain(), &attr));
     ASSERT_EQ(synSuccess, synapse.acquire(0));
     EXPECT_EQ(0, late.ops().query_device(late.domain(), &attr));
+  });
+}
+
+// What was registered on the device that is lost stays, and stays dead.
+TEST_F(guest, device_that_was_reset_is_used_again_once_synapse_has_acquired_it_anew) {
+  run({.ranks = 1, .environment = one_device}, [](rank& r) {
+    synapse_user synapse;
+    ASSERT_EQ(synSuccess, synapse.acquire(0));
+    node n(with_device);
+    n.meet(r);
+    const guest_memory old(n, synapse, mib);
+    n.post(
+        [&] { return fi_trecv(n.ep(), old.at(0), mib, old.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1)); });
+    strike("reset-after-ms=1");
+    EXPECT_EQ(FI_EIO, n.wait(ctx(1)).err) << "nobody used it at that moment";
+    mend();
+    fid_ptr<fid_mr> mr;
+    EXPECT_EQ(-FI_EIO, register_device(n, old.address(), 4096, mr)) << "Synapse has the lost one";
+    ASSERT_EQ(synSuccess, synapse.release());
+    EXPECT_EQ(-FI_EIO, register_device(n, old.address(), 4096, mr)) << "Synapse has none";
+    ASSERT_EQ(synSuccess, synapse.acquire(0));
+    {
+      guest_memory own(n, synapse, mib);
+      const auto wanted = bytes_of(6, mib);
+      must(n.ops().copy(n.domain(), own.address(), reinterpret_cast<std::uint64_t>(wanted.data()),
+                        mib, FI_GAUDI_HOST_TO_DEVICE),
+           "copy");
+      expect_same(wanted, own.get(0, mib), "copied");
+      EXPECT_GT(0, fi_tsend(n.ep(), old.at(0), 64, old.desc(), n.peer(0), 2, ctx(2)));
+      n.post([&] { return fi_tsend(n.ep(), own.at(0), mib, own.desc(), n.peer(0), 3, ctx(3)); });
+      guest_memory to(n, synapse, mib);
+      n.post(
+          [&] { return fi_trecv(n.ep(), to.at(0), mib, to.desc(), FI_ADDR_UNSPEC, 3, 0, ctx(4)); });
+      EXPECT_EQ(0, n.wait(ctx(3)).err);
+      EXPECT_EQ(0, n.wait(ctx(4)).err);
+      expect_same(wanted, to.get(0, mib), "message");
+    }
   });
 }
 

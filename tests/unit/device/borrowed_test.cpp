@@ -3,6 +3,9 @@
 #include <rdma/fi_errno.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <thread>
+
 #include "borrowing.hpp"
 
 namespace gaudi::device {
@@ -20,6 +23,7 @@ bool is_same_file(int a, int b) {
 class borrowed : public testing::Test {
  protected:
   test::borrowing from;
+  const selector any{selector::first_free{}};
 };
 
 TEST_F(borrowed, has_synapses_pool_as_one_range) {
@@ -109,7 +113,6 @@ TEST_F(borrowed, wakes_only_as_the_same) {
   from.map_base -= 4096;
   EXPECT_FALSE((*one)->wake());
   EXPECT_NE((*one)->lost(), 0);
-  (*one)->forget_pool();
   EXPECT_TRUE((*one)->is_vacant());
   const auto next = from.borrow();
   ASSERT_TRUE(next);
@@ -124,17 +127,60 @@ TEST_F(borrowed, released_while_it_rested_is_lost) {
   EXPECT_EQ((*one)->lost(), -FI_ENODEV);
 }
 
-TEST_F(borrowed, a_lost_one_keeps_what_is_pinned) {
+TEST_F(borrowed, a_lost_one_is_followed_when_it_is_acquired_anew) {
   const auto one = from.borrow();
-  {
-    const auto pin = (*one)->pin(from.pool_base, 1);
-    ASSERT_TRUE(pin);
-    (*one)->lose(-FI_EIO, "for a test");
-    (*one)->forget_pool();
-    EXPECT_FALSE((*one)->is_vacant());
-  }
-  (*one)->forget_pool();
-  EXPECT_TRUE((*one)->is_vacant());
+  const auto pin = (*one)->pin(from.pool_base, 1);
+  ASSERT_TRUE(pin);
+  (*one)->lose(-FI_EIO, "for a test");
+  EXPECT_TRUE((*one)->is_vacant()) << "nothing that its user would free";
+  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO) << "acquired as before";
+  from.acquired = false;
+  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO) << "released";
+  from.acquired = true;
+  from.driver.openings = 2;
+  from.driver.status = hl::device_status::in_reset;
+  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO) << "and lost again";
+  from.driver.status = hl::device_status::operational;
+  const auto next = (*one)->successor(any);
+  ASSERT_TRUE(next);
+  EXPECT_NE(*next, *one);
+  EXPECT_EQ((*next)->lost(), 0);
+  EXPECT_TRUE((*next)->pin(from.pool_base, 1));
+  EXPECT_EQ((*one)->pin(from.pool_base, 1).code(), -FI_EIO) << "for good";
+}
+
+// Then by its status alone.
+TEST_F(borrowed, a_lost_one_is_followed_with_a_library_that_does_not_count_openings) {
+  ON_CALL(from.driver.library, get_open_stats(_, _)).WillByDefault(testing::Return(-ENOTTY));
+  const auto one = from.borrow();
+  (*one)->lose(-FI_EIO, "for a test");
+  from.driver.status = hl::device_status::needs_reset;
+  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO);
+  from.driver.status = hl::device_status::operational;
+  EXPECT_TRUE((*one)->successor(any));
+}
+
+// What was counted when it was borrowed first tells nothing of an acquisition during the rest.
+TEST_F(borrowed, one_that_woke_is_not_its_own_successor) {
+  const auto one = from.borrow();
+  (*one)->rest();
+  from.driver.openings = 2;
+  ASSERT_TRUE((*one)->wake());
+  (*one)->lose(-FI_EIO, "for a test");
+  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO);
+}
+
+TEST_F(borrowed, is_lost_soon_after_its_driver_says_so) {
+  const auto one = from.borrow();
+  (*one)->rest();
+  from.driver.status = hl::device_status::in_reset;
+  from.driver.status = hl::device_status::operational;
+  ASSERT_TRUE((*one)->wake());
+  EXPECT_EQ((*one)->lost(), 0);
+  from.driver.status = hl::device_status::in_reset;
+  for (int slept_ms = 0; (*one)->lost() == 0 && slept_ms < 10'000; ++slept_ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ((*one)->lost(), -FI_EIO);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -32,6 +33,8 @@ class fake_driver {
   std::uint64_t page_size = page;
   std::uint64_t alloc_page_size = 0;   ///< told beside page_size, as newer drivers do
   bool someone_holds_exports = false;  ///< as an importer would: unmap is refused
+  std::atomic<hl::device_status> status = hl::device_status::operational;
+  std::uint64_t openings = 1;  ///< of the compute node, by whomever
 
   std::shared_ptr<const hl::thunk> thunk() const {
     return std::make_shared<const hl::thunk>(mock_library::table(), "simulated Gaudi2");
@@ -134,6 +137,11 @@ inline void fake_driver::serve_facts() {
     put(188, std::uint32_t{5});
     put(224, page_size);
     put(264, alloc_page_size);
+    return 0;
+  });
+  ON_CALL(library, get_device_status_info(_)).WillByDefault([this](int) { return status.load(); });
+  ON_CALL(library, get_open_stats(_, _)).WillByDefault([this](int, hl::open_stats* stats) {
+    stats->open_counter = openings;
     return 0;
   });
   ON_CALL(library, get_dram_usage(_, _)).WillByDefault([this](int, hl::dram_usage* usage) {

@@ -4,6 +4,9 @@
 #include <rdma/fi_errno.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <thread>
+
 #include "device/device.hpp"
 #include "device/losses.hpp"
 #include "fake_driver.hpp"
@@ -158,6 +161,17 @@ TEST_F(loss, of_an_adopted_device_leaves_its_descriptor_alone) {
   ASSERT_TRUE(adopted);
   (*adopted)->lose(-FI_EIO, "of the test");
   EXPECT_FALSE(is_closed_to_driver(fd.get()));
+}
+
+TEST_F(loss, of_an_adopted_device_that_is_removed_is_seen) {
+  gaudi.reset();
+  const base::scoped_fd fd(memfd_create("application", MFD_CLOEXEC));
+  const auto adopted = device::adopt(driver.thunk(), fd.get());
+  ASSERT_TRUE(adopted);
+  driver.status = static_cast<hl::device_status>(-ENODEV);
+  for (int slept_ms = 0; (*adopted)->lost() == 0 && slept_ms < 10'000; ++slept_ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ((*adopted)->lost(), -FI_ENODEV);
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ class many_devices : public testing::Test {
     EXPECT_TRUE(fd);
     return fd ? *fd : -1;
   }
+  void close(int fd) { (*all_.library(GAUDI_HLSIM))->close(fd); }
 
   table all_;
 };
@@ -158,8 +159,38 @@ TEST_F(many_devices, one_that_the_application_has_open_is_used_beside_the_others
   EXPECT_NE(apps->fd(), fd) << "a duplicate";
   EXPECT_TRUE(own->attributes().owned);
   allocate(*apps, 4096);
-  EXPECT_EQ(all_.adopt(how, fd).code(), -FI_EBUSY) << "known already";
-  (*all_.library(GAUDI_HLSIM))->close(fd);
+  EXPECT_EQ(*all_.adopt(how, fd), 1U) << "found already";
+  close(fd);
+}
+
+TEST_F(many_devices, one_of_the_applications_that_is_lost_is_found_when_it_is_opened_anew) {
+  const auto how = listing("0000:1b:00.0");
+  for (const bool is_handed_over : {false, true}) {
+    const int fd = open_elsewhere("0000:1b:00.0");
+    if (is_handed_over) {
+      EXPECT_EQ(*all_.adopt(how, fd), 0U);
+    }
+    const auto lost = open(0, how);
+    ASSERT_TRUE(lost);
+    EXPECT_EQ(lost->was_found(), !is_handed_over);
+    const std::uint64_t address = allocate(*lost, 4096);
+    lost->lose(-FI_EIO, "of the test");
+    EXPECT_EQ(all_.at(0, how).code(), -FI_EIO) << "it has memory there";
+    EXPECT_TRUE(lost->free(address));
+    EXPECT_EQ(all_.at(0, how).code(), -FI_EIO) << "the same open file";
+    close(fd);
+    EXPECT_EQ(all_.at(0, how).code(), -FI_EIO) << "the application's to open";
+    const int again = open_elsewhere("0000:1b:00.0");
+    const auto anew = open(0, how);
+    ASSERT_TRUE(anew);
+    EXPECT_NE(anew, lost);
+    EXPECT_FALSE(anew->attributes().owned);
+    EXPECT_EQ(*all_.adopt(how, again), 0U) << "handed over late";
+    EXPECT_TRUE(anew->free(allocate(*anew, 4096)));
+    EXPECT_EQ(lost->allocate(4096).code(), -FI_EIO);
+    close(again);
+    all_.clear();
+  }
 }
 
 TEST_F(many_devices, without_a_list_one_that_the_application_has_open_is_the_default) {
@@ -168,7 +199,7 @@ TEST_F(many_devices, without_a_list_one_that_the_application_has_open_is_the_def
   ASSERT_TRUE(apps);
   EXPECT_EQ(apps->attributes().bus_id, "0000:1b:00.0");
   EXPECT_FALSE(apps->attributes().owned);
-  (*all_.library(GAUDI_HLSIM))->close(fd);
+  close(fd);
 }
 
 TEST_F(many_devices, an_adopted_one_takes_the_place_of_the_only_one) {
@@ -183,7 +214,7 @@ TEST_F(many_devices, an_adopted_one_takes_the_place_of_the_only_one) {
   EXPECT_EQ(all_.count(), 2U);
   EXPECT_EQ((*all_.at(1, how))->attributes().index, 3);
   all_.clear();
-  for (const int mine : {fd, other}) (*all_.library(GAUDI_HLSIM))->close(mine);
+  for (const int mine : {fd, other}) close(mine);
 }
 
 TEST_F(many_devices, adopted_ones_follow_the_list) {
@@ -198,7 +229,7 @@ TEST_F(many_devices, adopted_ones_follow_the_list) {
   all_.clear();
   EXPECT_EQ(all_.opened(0), nullptr);
   EXPECT_EQ(all_.count(), 0U);
-  (*all_.library(GAUDI_HLSIM))->close(fd);
+  close(fd);
 }
 
 // Those who have an address of the first device find it whatever else is opened meanwhile.

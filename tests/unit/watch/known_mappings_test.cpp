@@ -92,7 +92,10 @@ TEST(known_mappings, end_with_the_device_for_who_opens_it_next) {
   known_mappings all;
   all.allocated(gaudi0, 7, 4096);
   all.mapped(gaudi0, 3, 7, va);
+  ear early;
+  ASSERT_EQ(0, all.subscribe(early.subscription()));
   all.closed(gaudi0);
+  EXPECT_THAT(early.heard, ElementsAre("+3:0:4096", "-3:0"));
   ear one;
   ASSERT_EQ(0, all.subscribe(one.subscription()));
   EXPECT_THAT(one.heard, IsEmpty());
