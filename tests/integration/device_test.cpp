@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Device memory at either end. Device addresses are not valid for the CPU, so a slip is a crash.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
-#include "node.hpp"
+#include "small_operations.hpp"
 
 namespace gaudi::test {
 namespace {
@@ -96,11 +97,52 @@ INSTANTIATE_TEST_SUITE_P(pairs, device_pair,
                                                           std::pair<std::size_t, std::size_t>{
                                                               3, 4097})));
 
+TEST(small_device, operations_of_any_size_and_alignment) {
+  if (!is_gaudi()) GTEST_SKIP() << "only gaudi carries Gaudi memory";
+  run({}, [](rank& r) {
+    take_device(r);
+    using operations = small_operations<memory>;
+    node n(operations::options());
+    n.meet(r);
+    memory own(n, operations::length, true);
+    operations(n, r, own).run_all();
+  });
+}
+
 class device : public testing::Test {
  protected:
   void SetUp() override {
     if (!is_gaudi()) GTEST_SKIP() << "only gaudi carries Gaudi memory";
   }
+};
+
+/// Registered with what its pool was.
+class piece_of_pool {
+ public:
+  piece_of_pool(node& n, std::uint64_t base, std::size_t size) : node_(n), base_(base) {
+    must(register_range(n.domain(), at(0), size, FI_HMEM_SYNAPSEAI, 0, mr_), "fi_mr_regattr");
+  }
+  [[nodiscard]] void* at(std::size_t offset) const {
+    return reinterpret_cast<void*>(base_ + offset);
+  }
+  [[nodiscard]] void* desc() const { return fi_mr_desc(mr_.get()); }
+  void put(const bytes& all) {
+    must(node_.ops().copy(node_.domain(), base_, reinterpret_cast<std::uint64_t>(all.data()),
+                          all.size(), FI_GAUDI_HOST_TO_DEVICE),
+         "copy");
+  }
+  bytes get(std::size_t size) {
+    bytes all(size);
+    must(node_.ops().copy(node_.domain(), reinterpret_cast<std::uint64_t>(all.data()), base_, size,
+                          FI_GAUDI_DEVICE_TO_HOST),
+         "copy");
+    return all;
+  }
+
+ private:
+  node& node_;
+  std::uint64_t base_;
+  fid_ptr<fid_mr> mr_;
 };
 
 TEST_F(device, says_that_it_is_simulated) {
@@ -168,6 +210,64 @@ TEST_F(device, host_and_device_addresses_are_not_taken_for_each_other) {
     EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), reinterpret_cast<void*>(address), 8192,
                                          FI_HMEM_SYSTEM, 2, mr));
     EXPECT_EQ(0, n.ops().free(n.domain(), address));
+  });
+}
+
+TEST_F(device, of_a_gaudi1_has_addresses_that_are_host_memory_unless_said_otherwise) {
+  const char* const generation = std::getenv("HLSIM_GENERATION");
+  if (generation == nullptr || std::string(generation) != "1")
+    GTEST_SKIP() << "only a Gaudi1's addresses may be the host's as well";
+  run({.ranks = 1}, [](rank& r) {
+    constexpr std::size_t size = 8192;
+    node n(with_device);
+    n.meet(r);
+    memory on_device(n, size, true, 5), to(n, size, false, 6);
+    void* const host = mmap(on_device.at(0), size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    ASSERT_EQ(host, on_device.at(0));
+    fid_ptr<fid_mr> as_host;
+    ASSERT_EQ(0, register_range(n.domain(), host, size, FI_HMEM_SYSTEM, 7, as_host));
+    on_device.put(0, bytes_of(1, size));
+    std::memcpy(host, bytes_of(2, size).data(), size);
+    const auto expect_sent = [&](void* desc, std::uint64_t what) {
+      n.post([&] { return fi_tsend(n.ep(), host, size, desc, n.peer(0), 1, ctx(1)); });
+      n.post([&] {
+        return fi_trecv(n.ep(), to.at(0), size, to.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(2));
+      });
+      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+      expect_same(bytes_of(what, size), to.get(0, size), "sent");
+    };
+    expect_sent(on_device.desc(), 1);
+    expect_sent(fi_mr_desc(as_host.get()), 2);
+    expect_sent(nullptr, 2);
+    as_host.reset();
+    munmap(host, size);
+  });
+}
+
+// Registered beforehand, or staged: whichever it is, what is sent from a piece arrives in a piece.
+TEST_F(device, pieces_of_pools_carry_messages) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    std::uint64_t pool = 0, unused = 0, piece = 0;
+    constexpr std::size_t size = 300'001;
+    must(n.ops().pool_create(n.domain(), mib, FI_SEND | FI_RECV, &pool), "pool_create");
+    must(n.ops().pool_alloc(n.domain(), pool, 4097, &unused), "pool_alloc");
+    must(n.ops().pool_alloc(n.domain(), pool, size, &piece), "pool_alloc");
+    {
+      piece_of_pool own(n, piece, size);
+      if (r.id() == 0) own.put(bytes_of(4, size));
+      EXPECT_EQ(0, pass(n, r, own, size, 1).err);
+      expect_same(bytes_of(4, size), own.get(size), "at both ends");
+      EXPECT_EQ(-FI_EBUSY, n.ops().pool_destroy(n.domain(), pool));
+    }
+    for (const std::uint64_t each : {unused, piece})
+      EXPECT_EQ(0, n.ops().pool_free(n.domain(), pool, each));
+    EXPECT_EQ(0, n.ops().pool_destroy(n.domain(), pool));
+    r.barrier();
   });
 }
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <optional>
 
-#include "node.hpp"
+#include "passing.hpp"
 
 namespace gaudi::test {
 namespace {
@@ -34,15 +34,8 @@ TEST_P(local_device, is_copied_by_the_devices_alone_where_memory_is_shared) {
     n.meet(r);
     constexpr std::size_t size = 5 * mib + 3;
     memory own(n, size, true);
-    if (r.id() == 0) {
-      own.put(0, bytes_of(1, size));
-      n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), 1, ctx(1)); });
-    } else {
-      n.post([&] {
-        return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
-      });
-    }
-    EXPECT_EQ(0, n.wait(ctx(1)).err);
+    if (r.id() == 0) own.put(0, bytes_of(1, size));
+    EXPECT_EQ(0, pass(n, r, own, size, 1).err);
     const auto went = n.paths();
     EXPECT_EQ(size, n.device_stats().staged_bytes) << "at either end";
     if (r.id() == 0) {
@@ -102,15 +95,8 @@ TEST_P(local_device, comes_from_and_goes_to_host_memory) {
     memory device(n, size, true);
     for (const bool to_device : {true, false}) {
       memory& own = (r.id() == 0) == to_device ? host : device;
-      if (r.id() == 0) {
-        own.put(0, bytes_of(7, size));
-        n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), 1, ctx(1)); });
-      } else {
-        n.post([&] {
-          return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
-        });
-      }
-      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      if (r.id() == 0) own.put(0, bytes_of(7, size));
+      EXPECT_EQ(0, pass(n, r, own, size, 1).err);
       if (r.id() == 1) expect_same(bytes_of(7, size), own.get(0, size), "message");
       r.barrier();
     }

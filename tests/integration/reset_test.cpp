@@ -3,6 +3,7 @@
 // ends that have to do with it; host memory and other devices notice nothing; and it is used again
 // afterwards by the same process.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,11 +11,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <ostream>
 #include <string>
+#include <thread>
 
-#include "node.hpp"
+#include "faults.hpp"
+#include "passing.hpp"
 
 namespace gaudi::test {
 namespace {
@@ -31,16 +33,6 @@ constexpr int slowness = 1;
 /// What is promised from the driver's notice on. The stand-in takes up to 10 ms to see the fault
 /// file, which is all that the tests know the time of.
 constexpr std::chrono::milliseconds promised{100 * slowness};
-
-// Makes something happen to a device, as this process and all others see it.
-void strike(const std::string& fault) {
-  const std::string file = std::string(std::getenv("HLSIM_DIR")) + "/fault";
-  std::ofstream(file + ".new") << fault;
-  std::filesystem::rename(file + ".new", file);
-}
-void mend() {
-  std::filesystem::remove(std::string(std::getenv("HLSIM_DIR")) + "/fault");
-}
 
 /// How many descriptors this process has of what the stand-in calls a device or an export.
 std::ptrdiff_t device_descriptors() {
@@ -94,15 +86,8 @@ void exchange_host_memory(node& n, const rank& r, std::uint64_t tag) {
 void exchange_device_memory(node& n, const rank& r, std::uint64_t tag) {
   constexpr std::size_t size = mib + 5;
   memory own(n, size, true);
-  if (r.id() == 0) {
-    own.put(0, bytes_of(tag, size));
-    n.post([&] { return fi_tsend(n.ep(), own.at(0), size, own.desc(), n.peer(1), tag, ctx(tag)); });
-  } else {
-    n.post([&] {
-      return fi_trecv(n.ep(), own.at(0), size, own.desc(), FI_ADDR_UNSPEC, tag, 0, ctx(tag));
-    });
-  }
-  EXPECT_EQ(0, n.wait(ctx(tag)).err) << "device memory, tag " << tag;
+  if (r.id() == 0) own.put(0, bytes_of(tag, size));
+  EXPECT_EQ(0, pass(n, r, own, size, tag).err) << "device memory, tag " << tag;
   if (r.id() == 1) expect_same(bytes_of(tag, size), own.get(0, size), "device memory");
 }
 
@@ -267,6 +252,26 @@ TEST_F(reset_idle, ends_a_read_that_waits_for_its_answer) {
     EXPECT_FALSE(n.has_completion());
     exchange_device_memory(n, r, 4);
     r.barrier();
+  });
+}
+
+// 30 times 20 ms after the reset the stand-in kills who still has the device open.
+TEST_F(reset_idle, lets_go_before_the_driver_kills) {
+  const std::string patience = std::to_string(0.02 * slowness);
+  run({.ranks = 1, .environment = {{"HLSIM_KILL", patience}}}, [](rank& r) {
+    node n({.device = true});
+    n.meet(r);
+    const memory own(n, 4096, true);
+    fi_gaudi_dmabuf exported{};
+    must(n.ops().export_dmabuf(n.domain(), own.remote(0), 4096, &exported), "export_dmabuf");
+    ::close(exported.fd);
+    n.post([&] {
+      return fi_trecv(n.ep(), own.at(0), 4096, own.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+    });
+    strike("reset-after-ms=1");
+    EXPECT_EQ(FI_EIO, n.wait(ctx(1)).err);
+    mend();
+    std::this_thread::sleep_for(std::chrono::seconds(slowness));
   });
 }
 
