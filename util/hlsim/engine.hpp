@@ -30,8 +30,8 @@ namespace hlsim {
 class engine {
  public:
   /// `healthy` says whether the device still works, `struck_by` whether a fault strikes the next
-  /// command buffer; both are asked before each, of hangs when it is submitted. The references outlive
-  /// the engine.
+  /// command buffer; both are asked before each, of hangs when it is submitted. The references
+  /// outlive the engine.
   engine(device_state& state, const model& m, const hbm_store& hbm, std::function<bool()> healthy,
          std::function<bool(fault)> struck_by);
   /// Aborts what has not completed and joins the threads.
