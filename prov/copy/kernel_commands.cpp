@@ -38,6 +38,7 @@ kernel_commands::kernel_commands(kernel_commands&& other) noexcept
 kernel_commands::~kernel_commands() {
   if (!owner_) return;
   if (data_ != nullptr) munmap(data_, len_);
+  if (owner_->lost() != 0) return;  // the handle may be one of its successor's
   if (const auto rc = owner_->thunk().destroy_commands(owner_->fd(), handle_); !rc)
     GAUDI_DEBUG(CORE, "cannot destroy a command buffer of %s: %s\n",
                 owner_->attributes().bus_id.c_str(), fi_strerror(-rc.code()));

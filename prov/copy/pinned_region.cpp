@@ -31,8 +31,10 @@ base::result<pinned_region> pinned_region::map(std::shared_ptr<device::device> o
   return pinned_region(std::move(owner), static_cast<std::byte*>(host), len, *va);
 }
 
+// With a lost device it is undone already; an application's descriptor may be that of its
+// successor, which has mappings of its own at these addresses.
 pinned_region::~pinned_region() {
-  if (!owner_) return;
+  if (!owner_ || owner_->lost() != 0) return;
   if (const auto rc = unpin(*owner_, host_, device_va_); !rc)
     GAUDI_DEBUG(MR, "cannot unmap host memory from %s: %s\n", owner_->attributes().bus_id.c_str(),
                 fi_strerror(-rc.code()));

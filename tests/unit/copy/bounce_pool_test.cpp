@@ -85,6 +85,16 @@ TEST(bounce_pool, goes_on_with_what_it_has_when_the_owner_refuses_a_slab) {
   for (auto* each : held) pool.release(each);
 }
 
+// The descriptor may be its successor's by then.
+TEST(bounce_pool, leaves_the_mappings_of_a_lost_device_to_its_driver) {
+  test::fake_engine fake;
+  const auto owner = fake.open();
+  bounce_pool pool(owner, small);
+  pool.release(pool.acquire());
+  owner->lose(-FI_EIO, "of the test");
+  EXPECT_CALL(fake.driver.library, memory_unmap(_, _)).Times(0);
+}
+
 TEST(bounce_pool, is_empty_handed_when_the_device_cannot_map) {
   test::fake_engine fake;
   EXPECT_CALL(fake.driver.library, host_memory_map(_, _, _, _))
