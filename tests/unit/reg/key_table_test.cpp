@@ -123,8 +123,7 @@ TEST(key_table, ranges_of_an_allocation_share_the_core_s_key) {
   registration shared =
       cache.add({1, FI_REMOTE_READ}, 0x2000, core::inner_mr(core::unique_fid<fid_mr>(&mr)));
   // Only what is on a device shares; nothing of the device itself is asked for.
-  const std::shared_ptr<device::device> somewhere(std::shared_ptr<void>(),
-                                                  reinterpret_cast<device::device*>(&mr));
+  auto* const somewhere = reinterpret_cast<device::device*>(&mr);
   key_table table;
   region a = range(0x1000, 100, FI_REMOTE_READ, true);
   region b = range(0x2000, 100, FI_REMOTE_READ, true);
@@ -148,7 +147,7 @@ TEST(region, on_a_device_is_reached_only_as_far_as_its_registration_goes) {
   const auto opened = device::device::open(driver.thunk(), {});
   ASSERT_TRUE(opened);
   region r = range(0x1000, 100, FI_SEND, true);
-  r.owner = *opened;
+  r.owner = opened->get();
   EXPECT_EQ(r.core_for(0), nullptr);
   registration_cache cache({});
   r.transfers =
