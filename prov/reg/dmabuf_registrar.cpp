@@ -79,7 +79,9 @@ base::result<registration> dmabuf_registrar::obtain(device::device& on,
 
   const window part = window_of(where.len, where.offset, length, windows_);
   const registration_name wanted{where.generation, access & remote_access, part.number};
-  if (auto same = find(owner, wanted, part, where, length)) return same;
+  if (auto same = part.number == 0 ? cache_.find(wanted, &owner.cached)
+                                   : find(owner, wanted, part, where, length))
+    return same;
   return make(owner, wanted, cut(where, part));
 }
 
@@ -87,7 +89,6 @@ base::result<registration> dmabuf_registrar::obtain(device::device& on,
 registration dmabuf_registrar::find(known_device& owner, const registration_name& wanted,
                                     const window& part, const device::location& where,
                                     std::uint64_t length) noexcept {
-  if (part.number == 0) return cache_.find(wanted, &owner.cached);
   boost::container::static_vector<registration_name, 64> names{wanted};
   for (window w = part; w.number != 0;) {
     w = window_of(where.len, where.offset, length, windows_, w.shift + 1);

@@ -56,6 +56,12 @@ inline registration_cache::entry* registration_cache::enter_any(
 
 registration registration_cache::find(const registration_name& name,
                                       cache_counters* part) noexcept {
+  if (!crowded_.load(std::memory_order_acquire)) {
+    if (entry* const e = enter(key_of(name))) {
+      note_hit(*e);
+      return registration(*e);
+    }
+  }
   return find_any({&name, 1}, part);
 }
 

@@ -45,7 +45,7 @@ class a_pool : public testing::Test {
     r->address = addr;
     r->length = 100;
     r->access = access;
-    EXPECT_EQ(attach_device(dmabufs_, *r, on_), 0);
+    EXPECT_EQ(attach_device(dmabufs_, *r, *on_), 0);
     return r;
   }
 
