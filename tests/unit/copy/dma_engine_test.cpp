@@ -28,7 +28,7 @@ class engine_test : public testing::Test {
   void TearDown() override {
     fake.finish_all();
     // The driver undoes what a lost one had.
-    const int left = engine->owner()->lost() != 0 ? fake.host_maps : 0;
+    const int left = engine && engine->owner()->lost() != 0 ? fake.host_maps : 0;
     engine.reset();
     EXPECT_EQ(fake.host_maps, left);
     EXPECT_EQ(fake.driver.open_descriptors(), 0);
