@@ -86,9 +86,10 @@ class calibration {
   static std::uint64_t split_from(double whole, double split, double each) {
     const double won_per_byte = (whole - split) / static_cast<double>(copy_probe::most);
     const double from = 2 * (parts - 1) * each / won_per_byte;
+    constexpr std::uint64_t most_steps = most_threshold / least_threshold;
     const double steps = std::ceil(from / static_cast<double>(least_threshold));
-    const auto most = static_cast<double>(most_threshold / least_threshold);
-    return static_cast<std::uint64_t>(std::clamp(steps, 1.0, most)) * least_threshold;
+    return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(steps), 1, most_steps) *
+           least_threshold;
   }
 
   void measure_host(copy_table& table) {

@@ -88,6 +88,7 @@ TEST(calibration, pins_where_that_is_shorter_than_a_copy_by_the_cpu) {
   EXPECT_LT(from, 4U << 20);
   formula free_cpu;  // no sooner, but without the CPU
   free_cpu.bytes_per_ns = 1;
+  free_cpu.pin_ns = 200'000;
   free_cpu.pin_ns_per_byte = 0.01;
   EXPECT_EQ(calibrated(free_cpu)[direction::host_to_device].pin, copy_row{}.pin);
   formula dear_pins;
