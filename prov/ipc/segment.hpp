@@ -36,9 +36,10 @@ struct segment_shape {
 };
 
 /// Memory that two processes share: facts of each end, a ring each way, words of the copies that
-/// both make together, and slots each way that data passes through between devices. Pages that nobody touches take no memory. It has no name in
-/// any file system, so it is gone with the last of them, however they end; and it is sealed, so
-/// that no end can cut it and kill the other with SIGBUS (memfd_create(2)).
+/// both make together, and slots each way that data passes through between devices. Pages that
+/// nobody touches take no memory. It has no name in any file system, so it is gone with the last of
+/// them, however they end; and it is sealed, so that no end can cut it and kill the other with
+/// SIGBUS (memfd_create(2)).
 class segment {
  public:
   /// Makes one. Errors are memfd_create's and mmap's, negative.

@@ -24,7 +24,7 @@ struct endpoint_settings {
   std::size_t staging_depth = 0;
   std::size_t rx_buffers = 0;
   std::size_t unexpected_limit = 0;
-  copy::engine_terms copies;
+  copy::engine_terms copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   reg::nic_loop* loop =
       nullptr;  // of the domain; null: devices get short messages by their engines

@@ -35,7 +35,8 @@ void endpoint::ask_for_help(connection& c, const wire::rts_fields& rts, transfer
       rts.segments[0].length < t.length ||
       !reaches(t, t.memory[0].address, rts.segments[0].address))
     return;
-  if (c.link->peer_reaches() != ipc::reaching::yes || c.link->peer_sleeps() || machine_has_one_cpu())
+  if (c.link->peer_reaches() != ipc::reaching::yes || c.link->peer_sleeps() ||
+      machine_has_one_cpu())
     return;
   t.joint = c.link->joint_copies_to_us().begin(t.length, piece_length);
   if (!t.joint) return;

@@ -7,10 +7,10 @@
 // with every kind of memory at either end: what the core reaches it moves itself, device memory
 // that it does not reach goes through chunks and slots, which are emptied to the sink's device and
 // given back. Between endpoints of one process the device itself copies. Of peers on one host that
-// one copies whom the kernel lets, and the other helps (joint.cpp); if it lets neither, host memory goes through slots, too; and
-// what only the sink's NIC reaches is pulled by that (passing.cpp). In the end the sink sends
-// `done`, which ends the source's operation; before that, a source that wrote to final memory sends
-// `done` to the sink, which cannot know otherwise.
+// one copies whom the kernel lets, and the other helps (joint.cpp); if it lets neither, host memory
+// goes through slots, too; and what only the sink's NIC reaches is pulled by that (passing.cpp). In
+// the end the sink sends `done`, which ends the source's operation; before that, a source that
+// wrote to final memory sends `done` to the sink, which cannot know otherwise.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>

@@ -63,9 +63,9 @@ TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
 TEST(wire, what_answers_is_control_and_what_asks_is_data) {
   for (const kind k : {kind::eager, kind::rts, kind::write, kind::write_rts, kind::read})
     EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
-  for (const kind k :
-       {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free, kind::done,
-        kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf, kind::freed, kind::help, kind::credit})
+  for (const kind k : {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free,
+                       kind::done, kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf,
+                       kind::freed, kind::help, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
 }
 
