@@ -15,7 +15,6 @@
 #include "cs_table.hpp"
 #include "fault.hpp"
 #include "notifier.hpp"
-#include "opener_watch.hpp"
 #include "settings.hpp"
 
 namespace hlsim {
@@ -174,10 +173,6 @@ int context::release_notifier() {
 bool context::has_notifier() const {
   const std::lock_guard lock(notifier_mutex_);
   return notifier_ != nullptr;
-}
-
-void context::watch_opener() {
-  if (current_settings().kill_ns != 0) opener_watch_ = std::make_unique<opener_watch>(*this);
 }
 
 int context::health(uint64_t fault_age_ns) const {

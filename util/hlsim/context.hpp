@@ -15,7 +15,6 @@
 namespace hlsim {
 
 class notifier;
-class opener_watch;
 
 /// What this process knows of the device behind an fd. Thread-safe.
 class context {
@@ -51,9 +50,6 @@ class context {
   /// -EINVAL: there is none.
   int release_notifier();
   [[nodiscard]] bool has_notifier() const;
-  /// For the process that has opened the device: it is killed where it keeps it after a reset, if
-  /// HLSIM_KILL says so.
-  void watch_opener();
   /// See engine::lend_cpu and engine::expect_no_polls.
   void lend_cpu(uint64_t seq, bool will_sleep) const;
   /// Ends what this process has in flight if the device does not work any more. -ENODEV: it is
@@ -73,9 +69,7 @@ class context {
   mutable std::mutex engine_mutex_;  ///< of the pointer alone: a submission may block for long
   std::shared_ptr<engine> engine_;
   mutable std::mutex notifier_mutex_;
-  // These end first: they ask for all that is above.
-  std::unique_ptr<notifier> notifier_;
-  std::unique_ptr<opener_watch> opener_watch_;
+  std::unique_ptr<notifier> notifier_;  ///< ends first: it asks for all that is above
 };
 
 using context_ref = std::shared_ptr<context>;

@@ -9,6 +9,7 @@
 #include "context.hpp"
 #include "exports.hpp"
 #include "fault.hpp"
+#include "opener_watch.hpp"
 #include "settings.hpp"
 
 // The life of a compute context, from open to the last close: reference, sections 2.4 and 2.5. The
@@ -69,7 +70,7 @@ int begin_storage(int fd, device_state& state, const model& m) {
   const hbm_store store = hbm_store::create(state, m.sram.end - m.sram.first);
   const context_ref begun = store ? find_context(fd) : nullptr;
   if (!begun) return -errno;
-  begun->watch_opener();
+  watch_opener(begun);
   return 0;
 }
 

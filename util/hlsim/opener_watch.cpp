@@ -7,8 +7,9 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <thread>
 
-#include "context.hpp"
 #include "exports.hpp"
 #include "settings.hpp"
 
@@ -26,34 +27,47 @@ bool has_open(const char* path) {
   return false;
 }
 
-}  // namespace
-
-opener_watch::opener_watch(const context& of)
-    : of_(of), thread_([this](const std::stop_token& stop) { watch(stop); }) {}
-
 /// An export holds the device's file.
-bool opener_watch::is_kept() const {
-  if (has_open(of_.state().name)) return true;
-  const state_lock lock(of_.state());
-  return has_exports(of_.state());
+bool is_kept(const context& device) {
+  if (has_open(device.state().name)) return true;
+  const state_lock lock(device.state());
+  return has_exports(device.state());
 }
 
-void opener_watch::watch(const std::stop_token& stop) {
-  const uint64_t patience_ns = current_settings().kill_ns;
-  uint64_t began_ns = 0;
-  std::unique_lock lock(mutex_);
-  while (!stop.stop_requested() && !of_.has_followed()) {
-    if (began_ns == 0 && is_in_reset(of_.state())) began_ns = now_ns();
+class opener_watch {
+ public:
+  explicit opener_watch(const context_ref& of) : of_(of) {}
+
+  void run() {
+    while (goes_on()) std::this_thread::sleep_for(look_every);
+  }
+
+ private:
+  bool goes_on() {
+    const std::shared_ptr<const context> device = of_.lock();
+    if (!device || device->has_followed()) return false;
+    if (began_ns_ == 0 && is_in_reset(device->state())) began_ns_ = now_ns();
     const uint64_t longest_ns =
-        of_.has_notifier() ? patience_with_notified * patience_ns : patience_ns;
-    if (began_ns != 0 && now_ns() - began_ns > longest_ns) {
-      if (!is_kept()) return;
+        patience_ns_ * (device->has_notifier() ? patience_with_notified : 1);
+    if (began_ns_ == 0 || now_ns() - began_ns_ <= longest_ns) return true;
+    if (is_kept(*device)) {
       std::fprintf(stderr, "hlsim: %s is in reset and still open; its opener is killed\n",
-                   of_.state().name);
+                   device->state().name);
       ::kill(::getpid(), SIGKILL);
     }
-    ends_.wait_for(lock, stop, look_every, [] { return false; });
+    return false;
   }
+
+  const std::weak_ptr<const context> of_;
+  const uint64_t patience_ns_ = current_settings().kill_ns;
+  uint64_t began_ns_ = 0;  ///< of the reset, 0: none
+};
+
+}  // namespace
+
+void watch_opener(const context_ref& of) {
+  if (current_settings().kill_ns == 0) return;
+  std::thread([watch = opener_watch(of)]() mutable { watch.run(); }).detach();
 }
 
 }  // namespace hlsim
