@@ -219,8 +219,9 @@ struct fi_gaudi_ops {
 	 * Uses the device that the application opened (an hl-thunk descriptor): in place of the one the provider
 	 * would open, where FI_GAUDI_DEVICE names one or none and it is not open yet, or of one that was lost, else as
 	 * one more, with the next number. The domain's calls use it from now on. The descriptor stays the
-	 * application's, must stay open while any domain is that used the device, and is never closed here. Of a
-	 * device that was found open already, all this is so, and nothing changes but the domain's calls.
+	 * application's; a duplicate of it is used here, which keeps the device open until every domain is closed that
+	 * used the device, or it is lost. Of a device that was found open already, all this is so, and nothing changes
+	 * but the domain's calls.
 	 * -FI_EBUSY: that device is in use here already; -FI_EINVAL: not a Gaudi's descriptor; -FI_ENOSPC: 64 devices
 	 * are listed; -FI_EIO, -FI_ENODEV: something is left on the lost one that it would follow.
 	 */

@@ -111,7 +111,7 @@ class device : public std::enable_shared_from_this<device> {
   /// said: they have not yet; else errors of open() and borrow().
   [[nodiscard]] base::result<std::shared_ptr<device>> successor(const selector& which) const;
   /// Whether the application opened it and nobody handed it over: it was found.
-  [[nodiscard]] bool was_found() const noexcept { return fd_.is_duplicate(); }
+  [[nodiscard]] bool was_found() const noexcept { return !attributes_.owned && !is_handed_over_; }
   /// 0, or why the device is lost, for good: -FI_EIO it was reset or hangs; -FI_ENODEV it is gone.
   /// One load.
   [[nodiscard]] int lost() const noexcept { return lost_.load(std::memory_order_acquire); }
@@ -243,7 +243,8 @@ class device : public std::enable_shared_from_this<device> {
 
   const std::shared_ptr<const hl::thunk> thunk_;
   const std::shared_ptr<const hl::synapse> synapse_;
-  const hl::device_fd fd_;  // before the mappings: they end first
+  const hl::device_fd fd_;       // before the mappings: they end first
+  bool is_handed_over_ = false;  // set where it is made
   const generation_traits& generation_;
   const device_attributes attributes_;
   const std::uint64_t dram_base_;

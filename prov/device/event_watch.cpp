@@ -68,8 +68,9 @@ void event_watch::run() noexcept {
     if (ready < 0) continue;
     if (sources[1].revents != 0) return;
     const int cause = notifier_ ? what_is_told() : what_is_seen();
-    if (cause == 0) continue;
-    on_.lose(cause, cause == -FI_ENODEV ? "it was removed" : "its driver resets it");
+    if (cause != 0)
+      on_.lose(cause, cause == -FI_ENODEV ? "it was removed" : "its driver resets it");
+    if (on_.lost() == 0) continue;
     // There is no more to hear. It stays to be joined: the device may outlive the process's main().
     sources[0].fd = pause = -1;
   }

@@ -244,7 +244,11 @@ result<std::shared_ptr<device>> device::adopt(std::shared_ptr<const hl::thunk> t
     auto found = [&]() -> result<std::shared_ptr<device>> {
       const std::lock_guard lock(opened().mutex);
       if (auto known = opened().find(bus_id_of_fd(*thunk, fd))) return known;
-      return make(thunk, hl::device_fd::borrowed(fd), synapse_with(fd));
+      base::scoped_fd own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+      if (!own) return error{-errno};
+      auto made = make(thunk, hl::device_fd::duplicate(std::move(own)), synapse_with(fd));
+      if (made) (*made)->is_handed_over_ = true;
+      return made;
     }();
     if (found) (*found)->follow_application();
     return found;

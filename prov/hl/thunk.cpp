@@ -228,7 +228,6 @@ result<std::uint64_t> thunk::take_events(int fd, int notifier) const {
 }
 
 bool device_fd::abandon() const noexcept {
-  if (!is_owned() && !duplicate_) return true;
   const base::scoped_fd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
   return nothing && turn_to(nothing.get());
 }

@@ -156,16 +156,15 @@ class thunk {
   std::string simulated_;
 };
 
-/// A device descriptor and how it ends: an owned one is closed through the library, a borrowed one
-/// (the application's) is left alone, a duplicate of such a one is closed here. Move-only.
+/// A device descriptor and how it ends: an owned one is closed through the library; of one that is
+/// the application's there is a duplicate, which is closed here. Move-only.
 class device_fd {
  public:
   static device_fd owned(std::shared_ptr<const thunk> library, int fd) {
     return {std::move(library), fd};
   }
-  static device_fd borrowed(int fd) { return {nullptr, fd}; }
   static device_fd duplicate(base::scoped_fd fd) {
-    device_fd made(nullptr, fd.get());
+    device_fd made({}, fd.get());
     made.duplicate_ = std::move(fd);
     return made;
   }
@@ -176,7 +175,7 @@ class device_fd {
   }
 
   [[nodiscard]] int get() const noexcept { return fd_; }
-  /// Lets go of an owned device, or of a duplicate, now: as far as the driver is concerned the
+  /// Lets go of the device now: as far as the driver is concerned the
   /// descriptor is closed, but its number stays taken, so that calls that come later fail and meet
   /// nobody else's file. False: it could not be done.
   [[nodiscard]] bool abandon() const noexcept;
@@ -184,12 +183,11 @@ class device_fd {
   /// done.
   [[nodiscard]] bool turn_to(int other) const noexcept;
   [[nodiscard]] bool is_owned() const noexcept { return library_ != nullptr; }
-  [[nodiscard]] bool is_duplicate() const noexcept { return static_cast<bool>(duplicate_); }
 
  private:
   device_fd(std::shared_ptr<const thunk> library, int fd) : library_(std::move(library)), fd_(fd) {}
 
-  std::shared_ptr<const thunk> library_;  // null when borrowed or moved from
+  std::shared_ptr<const thunk> library_;  // null where it is a duplicate, or moved from
   base::scoped_fd duplicate_;             // fd_, where it is one
   int fd_;
 };

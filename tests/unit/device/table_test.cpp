@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "device/table.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <unistd.h>
@@ -191,6 +192,17 @@ TEST_F(many_devices, one_of_the_applications_that_is_lost_is_found_when_it_is_op
     close(again);
     all_.clear();
   }
+}
+
+TEST_F(many_devices, an_adopted_one_is_used_though_the_application_closes_its_descriptor) {
+  const int fd = open_elsewhere("0000:1b:00.0");
+  const auto how = listing("0000:1b:00.0");
+  EXPECT_EQ(*all_.adopt(how, fd), 0U);
+  const auto adopted = open(0, how);
+  close(fd);
+  const base::scoped_fd other(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(other.get(), fd) << "somebody else's file has its number now";
+  EXPECT_TRUE(adopted->free(allocate(*adopted, 4096)));
 }
 
 TEST_F(many_devices, without_a_list_one_that_the_application_has_open_is_the_default) {
