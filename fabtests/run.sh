@@ -122,7 +122,7 @@ run_unit() { # COMMAND...
 
 # It listens for the connections of the test, which only rdma-core's tool shows, or first for its client's words.
 listens() {
-  [[ $(ss -Hltn 'sport = :9228 or sport = :3000') ]] || rdma resource show cm_id | grep -q 'state LISTEN'
+  [[ $(ss -Hltn 'sport = :9228 or sport = :3000') ]] || [[ $(rdma resource show cm_id) == *"state LISTEN"* ]]
 }
 
 # Starting takes a while on an emulated machine, and longer than a fixed time now and then.

@@ -29,6 +29,7 @@ said=$(HLSIM_FAULT=cs-timeout "$work/a.out") && fail "a copy that timed out went
 for name in hl-thunk scal Synapse; do
   [ -e "$LD_LIBRARY_PATH/lib$name.so" ] || fail "lib$name.so is not installed"
 done
-env -u LD_LIBRARY_PATH ldd "$LD_LIBRARY_PATH/libSynapse.so" | grep -q "$LD_LIBRARY_PATH/libscal.so" ||
+needs=$(env -u LD_LIBRARY_PATH ldd "$LD_LIBRARY_PATH/libSynapse.so")
+[[ $needs == *"$LD_LIBRARY_PATH/libscal.so"* ]] ||
   fail "the installed libSynapse.so does not find its libscal.so"
 [ -e "$(find "$work/opt" -name hlsim.7)" ] || fail "the manual page is not installed"

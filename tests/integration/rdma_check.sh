@@ -17,10 +17,11 @@ expect() { # STATUS PATTERN ARGUMENT...: one line on stderr, nothing on stdout
   grep -q "$pattern" <<<"$said" || { echo "$*: does not say: $pattern"; exit 1; }
 }
 
+help=$("$program" --help)
 for option in --memory --op --size --all --iters --port --bind --json --timeout --out-of-range; do
-  "$program" --help | grep -q -- "  $option" || { echo "--help does not name $option"; exit 1; }
+  [[ $help == *"  $option"* ]] || { echo "--help does not name $option"; exit 1; }
 done
-"$program" --help | grep -q "flushed before it is verified" || { echo "--help does not tell of the flush"; exit 1; }
+[[ $help == *"flushed before it is verified"* ]] || { echo "--help does not tell of the flush"; exit 1; }
 for wrong in "--memory gpu" "--memory device:" "--op tagged" "--size 0" "--size 1K --all" "--port 0" "--nonsense"; do
   read -ra arguments <<<"$wrong"
   expect 2 . "${arguments[@]}"

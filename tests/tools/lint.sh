@@ -37,7 +37,14 @@ check_shell() {
   need shellcheck
   # Sourced files are named from the root.
   cd "$source_dir"
-  find "$source_dir"/{util,tests,fabtests,.ci} \( -name '*.sh' -o -name run \) -type f -print0 | xargs -0 shellcheck -x
+  local scripts
+  mapfile -d '' scripts < <(find "$source_dir"/{util,tests,fabtests,.ci} \( -name '*.sh' -o -name run \) -type f -print0)
+  shellcheck -x "${scripts[@]}"
+  # Whoever writes to them after they have seen enough ends by SIGPIPE, which pipefail takes for a failure, now and then.
+  if grep -nE '[^|]\| *(head|grep -[a-zA-Z]*q)' "${scripts[@]}"; then
+    echo "a pipe into grep -q or head fails by chance: compare with \$(...), or read all of it"
+    return 1
+  fi
 }
 
 "check_$1"

@@ -25,7 +25,7 @@ choose_kernel() {
     return
   fi
   apt-cache depends --important linux-image-6.12-amd64 linux-image-amd64 2>/dev/null |
-    sed -n 's/^ *Depends: linux-image-\(6\.12\..*\)-amd64$/\1/p' | head -n 1
+    sed -n 's/^ *Depends: linux-image-\(6\.12\..*\)-amd64$/\1/p' | sed -n 1p
 }
 
 # Debian's packages carry the version that the release names.

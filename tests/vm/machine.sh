@@ -32,7 +32,7 @@ find_accel() { # CACHE
   local verdict=$1/accel
   if [[ ! -s $verdict ]]; then
     echo tcg >"$verdict"
-    if [[ -w /dev/kvm ]] && boot "$1" kvm 15 "$1" only_boot 2>&1 | grep -q 'guest is up'; then
+    if [[ -w /dev/kvm && $(boot "$1" kvm 15 "$1" only_boot 2>&1) == *"guest is up"* ]]; then
       echo kvm >"$verdict"
     fi
   fi
