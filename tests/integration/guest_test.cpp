@@ -147,6 +147,16 @@ TEST_F(guest, exchanges_messages_with_a_peer_that_opened_its_own) {
   });
 }
 
+// Libfabric 1.17's tcp leaks a connection of an endpoint with itself that is half made when it
+// closes.
+void greet_itself(node& n) {
+  memory own(n, 64, false);
+  n.post([&] { return fi_trecv(n.ep(), own.at(0), 64, own.desc(), FI_ADDR_UNSPEC, 9, 0, ctx(8)); });
+  n.post([&] { return fi_tsend(n.ep(), own.at(0), 64, own.desc(), n.peer(0), 9, ctx(9)); });
+  EXPECT_EQ(0, n.wait(ctx(8)).err);
+  EXPECT_EQ(0, n.wait(ctx(9)).err);
+}
+
 // Whether it was found or handed over.
 TEST_F(guest, of_a_device_that_the_application_opens_anew_after_a_reset) {
   for (const bool is_handed_over : {false, true}) {
@@ -156,6 +166,7 @@ TEST_F(guest, of_a_device_that_the_application_opens_anew_after_a_reset) {
       node n(with_device);
       n.meet(r);
       if (is_handed_over) must(n.ops().adopt_device(n.domain(), lost), "adopt_device");
+      greet_itself(n);
       std::uint64_t address = 0;
       {
         memory own(n, 4096, true);
@@ -166,6 +177,7 @@ TEST_F(guest, of_a_device_that_the_application_opens_anew_after_a_reset) {
         EXPECT_EQ(FI_EIO, n.wait(ctx(1)).err) << "the notifier is the application's";
         mend();
         EXPECT_EQ(-FI_EIO, n.ops().alloc(n.domain(), 4096, &address));
+        EXPECT_GT(0, fi_tsend(n.ep(), own.at(0), 64, own.desc(), n.peer(0), 2, ctx(2)));
       }
       EXPECT_EQ(-FI_EIO, n.ops().alloc(n.domain(), 4096, &address)) << "the application has it";
       app.close(lost);

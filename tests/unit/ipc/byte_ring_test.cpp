@@ -15,11 +15,12 @@ namespace {
 
 constexpr std::size_t capacity = 1024;
 
-struct ring {
+template <std::size_t bytes>
+struct ring_of {
   ring_control control;
-  alignas(8) std::byte data[capacity]{};
-  ring_writer in{control, data, capacity};
-  ring_reader out{control, data, capacity};
+  alignas(8) std::byte data[bytes]{};
+  ring_writer in{control, data, bytes};
+  ring_reader out{control, data, bytes};
 
   bool put(const std::vector<std::byte>& packet) {
     std::byte* const room = in.reserve(packet.size());
@@ -37,6 +38,7 @@ struct ring {
     return copy;
   }
 };
+using ring = ring_of<capacity>;
 
 std::vector<std::byte> packet_of(std::uint64_t number, std::size_t length) {
   std::vector<std::byte> bytes(length);
@@ -97,8 +99,9 @@ TEST(byte_ring, is_a_queue_for_a_million_packets_of_random_sizes) {
 }
 
 TEST(byte_ring, carries_packets_from_thread_to_thread_in_order) {
-  constexpr std::uint64_t count = 20'000;  // many times around; each is a vector or two
-  const auto r = std::make_unique<ring>();
+  constexpr std::uint64_t count = 200'000;
+  // Each time it is full or empty costs a turn of both threads: milliseconds on a busy machine.
+  const auto r = std::make_unique<ring_of<16 * capacity>>();
   std::thread writer([&] {
     for (std::uint64_t i = 0; i < count; ++i) {
       while (!r->put(packet_of(i, 8 + i % 200))) std::this_thread::yield();
