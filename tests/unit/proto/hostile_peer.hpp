@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -142,6 +143,24 @@ struct raw_client {
       auto& room = rooms.emplace_back(1024);
       fi_recv(receives.get(), room.data(), room.size(), nullptr, FI_ADDR_UNSPEC, &room);
     }
+  }
+  /// The next message of this kind.
+  template <class Fields>
+  Fields hear(victim& v, wire::kind what) {
+    Fields fields{};
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (std::chrono::steady_clock::now() < give_up) {
+      v.ep->progress();
+      progress();
+      while (!received.empty()) {
+        const auto message = std::move(received.front());
+        received.pop_front();
+        std::memcpy(&fields, message.data(), std::min(message.size(), sizeof fields));
+        if (fields.head.what == what) return fields;
+      }
+    }
+    ADD_FAILURE() << "no message of kind " << static_cast<int>(what);
+    return fields;
   }
   void progress() {
     fi_cq_msg_entry entry{};

@@ -142,25 +142,6 @@ class slow_source : public testing::Test {
 
   void tell(const void* bytes, std::size_t length) { EXPECT_TRUE(source.send(bytes, length)); }
 
-  /// The next message of this kind.
-  template <class Fields>
-  Fields hear(wire::kind what) {
-    Fields fields{};
-    const auto give_up = std::chrono::steady_clock::now() + 20s;
-    while (std::chrono::steady_clock::now() < give_up) {
-      v.ep->progress();
-      source.progress();
-      while (!source.received.empty()) {
-        const auto message = std::move(source.received.front());
-        source.received.pop_front();
-        std::memcpy(&fields, message.data(), std::min(message.size(), sizeof fields));
-        if (fields.head.what == what) return fields;
-      }
-    }
-    ADD_FAILURE() << "no message of kind " << static_cast<int>(what);
-    return fields;
-  }
-
   /// Offers a message, and is told where to put it.
   wire::grant_fields offer(std::uint64_t operation) {
     const request asked{.queue = &v.queue, .report = true};
@@ -176,7 +157,7 @@ class slow_source : public testing::Test {
     packet.rts.operation = operation;
     packet.rts.length = message_length;
     tell(&packet, sizeof packet.message + offsetof(wire::rts_fields, segments));
-    return hear<wire::grant_fields>(wire::kind::grant);
+    return source.hear<wire::grant_fields>(v, wire::kind::grant);
   }
 
   void say_filled(const wire::grant_fields& grant) {
@@ -211,12 +192,70 @@ class slow_source : public testing::Test {
 TEST_F(slow_source, keeps_its_slots_until_it_is_done_with_a_transfer_that_failed) {
   const auto first = offer(1);
   say_filled(first);
-  EXPECT_NE(hear<wire::done_fields>(wire::kind::done).status, 0);
+  EXPECT_NE(source.hear<wire::done_fields>(v, wire::kind::done).status, 0);
   EXPECT_EQ(v.queue.front().error, FI_EOPNOTSUPP) << "the application is told at once";
   EXPECT_FALSE(share_a_slot(first, offer(2))) << "late writes go to another message's slots";
   say_done(first);
   EXPECT_TRUE(share_a_slot(first, offer(3))) << "slots are lost";
 }
+
+// A sink that says by itself when it has a message.
+class speaking_sink : public testing::TestWithParam<std::size_t> {
+ protected:
+  speaking_sink() {
+    const hello ours = greeting(60002);
+    EXPECT_EQ(sink.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+    sink.listen(32);
+    to = *v.addresses.add(address_of(ours));
+  }
+
+  /// Sends it a message that is too long for one packet. The number of the operation.
+  std::uint64_t send() {
+    const auto memory = local_memory::from(bytes.data(), bytes.size(), nullptr);
+    const request asked{.queue = &v.queue, .report = true};
+    int rc = -FI_EAGAIN;
+    for (int i = 0; i < 1000 && rc == -FI_EAGAIN; ++i) {
+      rc = v.ep->send(*memory, {.to = to, .asked = asked});
+      v.ep->progress();
+    }
+    EXPECT_EQ(rc, 0);
+    return sink.hear<wire::eager_fields>(v, wire::kind::rts).operation;
+  }
+
+  void say_done(std::uint64_t operation, int status, std::size_t more) {
+    std::vector<std::byte> packet(sizeof(wire::done_fields) + more, std::byte{0xa5});
+    wire::done_fields done{};
+    done.head = {wire::kind::done, 0, 0, 0, theirs.connection};
+    done.operation = operation;
+    done.status = status;
+    std::memcpy(packet.data(), &done, sizeof done);
+    EXPECT_TRUE(sink.send(packet.data(), packet.size()));
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (v.queue.empty() && std::chrono::steady_clock::now() < give_up) {
+      v.ep->progress();
+      sink.progress();
+    }
+  }
+
+  std::vector<std::byte> bytes = std::vector<std::byte>(64 * 1024);
+  victim v;
+  raw_client sink;
+  hello theirs{};
+  fi_addr_t to = FI_ADDR_NOTAVAIL;
+};
+
+// One byte is what a NIC reads back to flush the sink's device memory; what it is says nothing.
+TEST_P(speaking_sink, ends_a_message_whatever_comes_behind_its_word) {
+  for (const int status : {0, FI_EIO}) {
+    say_done(send(), status, GetParam());
+    ASSERT_FALSE(v.queue.empty());
+    EXPECT_EQ(v.queue.front().error, status);
+    v.queue.pop();
+  }
+  EXPECT_FALSE(sink.shut);
+}
+
+INSTANTIATE_TEST_SUITE_P(bytes, speaking_sink, testing::Values(0, 1, 100));
 
 }  // namespace
 }  // namespace gaudi::proto
