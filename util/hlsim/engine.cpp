@@ -29,8 +29,8 @@ constexpr uint64_t head_start_ns = 20'000;
 /// In some decades.
 constexpr uint64_t never_ns = uint64_t{1} << 62;
 
-/// On the only CPU a worker can but interrupt the thread that polls, so it looks this often whether
-/// that goes on with the jobs.
+/// On the only CPU a worker can but interrupt the thread that polls, so one of them, for all, looks
+/// this often whether that goes on with the jobs.
 constexpr std::chrono::milliseconds nap{1};
 constexpr uint64_t polled_now_and_then_ns = 10'000'000;
 
@@ -118,11 +118,33 @@ void engine::doze(queue& q, std::unique_lock<std::mutex>& lock, std::chrono::nan
   q.naps = false;
 }
 
+bool engine::is_left_to_polls(const queue& q) const {
+  return !stop_ && polled_within(q.jobs.empty() ? polled_now_and_then_ns : polled_lately_ns);
+}
+
+/// Until the one who looks says that this queue, or another, is not left to polls any more.
+void engine::leave_to_polls(queue& q, std::unique_lock<std::mutex>& lock) {
+  q.naps = true;
+  if (std::exchange(one_looks_, true)) {
+    q.has_work.wait(lock);
+  } else {
+    q.has_work.wait_for(lock, nap);
+    one_looks_ = false;
+    const bool all_are = std::all_of(queues_.begin(), queues_.end(), [&](const auto& each) {
+      return !each.second.naps || is_left_to_polls(each.second);
+    });
+    if (!all_are) wake_naps();
+  }
+  q.naps = false;
+}
+
+void engine::wake_naps() {
+  for (auto& [index, q] : queues_)
+    if (q.naps) q.has_work.notify_one();
+}
+
 void engine::wait_for_work(queue& q, std::unique_lock<std::mutex>& lock) {
-  const auto is_left_to_polls = [&] {
-    return !stop_ && polled_within(q.jobs.empty() ? polled_now_and_then_ns : polled_lately_ns);
-  };
-  while (only_one_cpu_ && is_left_to_polls()) doze(q, lock, nap);
+  while (only_one_cpu_ && is_left_to_polls(q)) leave_to_polls(q, lock);
   q.asleep = true;
   q.has_work.wait(lock, [&] { return !q.taken && (stop_ || !q.jobs.empty()); });
   q.asleep = false;
@@ -148,8 +170,7 @@ void engine::lend_cpu(uint64_t seq) {
 void engine::expect_no_polls() {
   const std::lock_guard lock(mutex_);
   last_poll_ns_ = 0;
-  for (auto& [index, q] : queues_)
-    if (q.naps) q.has_work.notify_one();
+  wake_naps();
 }
 
 bool engine::may_begin(const job& j) const {

@@ -71,7 +71,7 @@ class engine {
     std::deque<job> jobs;  ///< in order; the front one is being carried out
     bool taken = false;    ///< the front one, by a thread that works on it without the mutex
     bool asleep = false;   ///< the worker, until there is work or the front job is given back
-    bool naps = false;     ///< the worker, for a while, without being told of work
+    bool naps = false;     ///< the worker, without being told of work
     std::thread worker;
     /// Of the worker alone: waking those of all queues for each submission costs more than the
     /// copies.
@@ -80,6 +80,10 @@ class engine {
 
   void work(queue& q);
   void wait_for_work(queue& q, std::unique_lock<std::mutex>& lock);
+  /// Whether a thread that polls sees to the queue's jobs, or to those that it will have.
+  [[nodiscard]] bool is_left_to_polls(const queue& q) const;
+  void leave_to_polls(queue& q, std::unique_lock<std::mutex>& lock);
+  void wake_naps();
   void doze(queue& q, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time);
   [[nodiscard]] std::chrono::nanoseconds head_start() const;
   /// Whether a thread has lent its CPU lately.
@@ -120,6 +124,7 @@ class engine {
   std::map<uint32_t, queue> queues_;
   uint64_t newest_done_ = 0;
   uint64_t last_poll_ns_ = 0;  ///< by a thread that lends its CPU
+  bool one_looks_ = false;     ///< a worker that naps, whether all that nap may go on with it
 };
 
 }  // namespace hlsim
