@@ -57,9 +57,10 @@ std::uint64_t best_chunk(const copy_row& row, std::uint64_t length, const chunk_
   if (!row.is_measured()) return 0;
   constexpr double spare = 3;  // times its CPU's, for a chunk's own time
   const double cost = row.each_ns + way.message_ns;
+  const double exposed = row.bytes_per_ns < way.busy_from ? way.exposed : 1;
   // The least of length / chunk * cost * exposed + stages * chunk / rate.
   const double least_time =
-      std::sqrt(static_cast<double>(length) * cost * way.exposed * row.bytes_per_ns / way.stages);
+      std::sqrt(static_cast<double>(length) * cost * exposed * row.bytes_per_ns / way.stages);
   return static_cast<std::uint64_t>(std::max(least_time, spare * cost * row.bytes_per_ns));
 }
 

@@ -60,6 +60,7 @@ std::uint64_t part_length(const copy_row& row, std::uint64_t length) noexcept;
 struct chunk_way {
   double message_ns;  ///< the CPU's time for the messages of a chunk
   double exposed;     ///< the share of the CPU's time that is not hidden by copies under way
+  double busy_from;   ///< bytes per ns: copies as fast as that hide none of it, as the CPU is busy
   double wait_ns;     ///< how long the word that a chunk may be used again takes
   unsigned stages;    ///< that a chunk goes through after the copy: the wire, the other copy
 };

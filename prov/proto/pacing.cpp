@@ -2,6 +2,7 @@
 // In which chunks a transfer is staged, and how many of them are in flight: as the device's copy
 // table has it (copy::dma_engine::table), within what the parameters allow.
 #include <algorithm>
+#include <limits>
 
 #include "proto/endpoint.hpp"
 
@@ -9,6 +10,7 @@ namespace gaudi::proto {
 namespace {
 
 constexpr std::size_t page = 4096;
+constexpr double never = std::numeric_limits<double>::infinity();
 // The cost of a chunk would show in shorter ones, and what is measured is not that exact.
 constexpr std::size_t least_chunk = std::size_t{64} * 1024;
 // Of a copy within a device: long enough for its rate, and several for several queues.
@@ -16,13 +18,14 @@ constexpr std::size_t longest_within_device = std::size_t{4} << 20;
 // Shorter transfers have few chunks in any case, and need not wait for the table.
 constexpr std::size_t least_for_table = std::size_t{256} * 1024;
 
-// After the copy comes the wire, with a write of the core's and a message, and the other copy. In
-// shared memory there are two short messages and the copy, and the CPU has little to do meanwhile.
+// After the copy comes the wire, with a write of the core's and a message, and the other copy. Over
+// tcp the CPU carries the wire, 2 bytes per ns or more. In shared memory there are two short
+// messages and the copy, and the CPU has little to do meanwhile.
 // (tests/perf/compare.py staged and local-staged, with chunks from FI_GAUDI_COPY_TABLE.)
 constexpr copy::chunk_way over_core{
-    .message_ns = 8'000, .exposed = 1, .wait_ns = 150'000, .stages = 2};
+    .message_ns = 8'000, .exposed = 0.2, .busy_from = 1.5, .wait_ns = 150'000, .stages = 2};
 constexpr copy::chunk_way over_link{
-    .message_ns = 3'000, .exposed = 0.12, .wait_ns = 10'000, .stages = 1};
+    .message_ns = 3'000, .exposed = 0.12, .busy_from = never, .wait_ns = 10'000, .stages = 1};
 
 copy::direction direction_of(const transfer& t) noexcept {
   if (t.by_engine) return copy::direction::device_to_device;

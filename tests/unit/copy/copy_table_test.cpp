@@ -7,7 +7,8 @@ namespace gaudi::copy {
 namespace {
 
 constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
-constexpr chunk_way over_wire{.message_ns = 10'000, .exposed = 1, .wait_ns = 10'000, .stages = 2};
+constexpr chunk_way over_wire{
+    .message_ns = 10'000, .exposed = 1, .busy_from = 2, .wait_ns = 10'000, .stages = 2};
 
 copy_row measured(double bytes_per_ns) {
   copy_row row;
@@ -77,6 +78,16 @@ TEST(best_chunk, leaves_the_cpu_the_time_for_each) {
   chunk_way hidden = over_wire;
   hidden.exposed = 0;
   EXPECT_NEAR(static_cast<double>(best_chunk(measured(1), 64 * MiB, hidden)), 36e3, 10);
+}
+
+TEST(best_chunk, is_shorter_where_slow_copies_hide_the_cpus_time) {
+  chunk_way hidden = over_wire;
+  hidden.exposed = 0.25;
+  const auto slow = measured(1.9);
+  EXPECT_NEAR(static_cast<double>(best_chunk(slow, 64 * MiB, hidden)),
+              static_cast<double>(best_chunk(slow, 64 * MiB, over_wire)) / 2, 1);
+  const auto fast = measured(2);
+  EXPECT_EQ(best_chunk(fast, 64 * MiB, hidden), best_chunk(fast, 64 * MiB, over_wire));
 }
 
 TEST(best_chunk, is_the_users_or_unknown_without_measurements) {
