@@ -21,6 +21,9 @@ namespace gaudi::copy {
 /// lock.
 class bounce_pool {
  public:
+  /// Bytes of a chunk where nothing else is wanted: as the copier has them.
+  static constexpr std::uint64_t usual_chunk = std::uint64_t{512} << 10;
+
   struct chunk {
     std::byte* host;          ///< page aligned if the chunk size is a multiple of the page
     std::uint64_t device_va;  ///< the device's address of host; 0 in a pool without a device
@@ -31,7 +34,7 @@ class bounce_pool {
   };
 
   struct options {
-    std::size_t chunk_size = std::size_t{512} * 1024;
+    std::size_t chunk_size = usual_chunk;
     std::size_t chunks_per_slab = 16;
     std::size_t limit = 256;  ///< chunks in all; acquire gives null beyond it
   };

@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "copy/bounce_pool.hpp"
+
 namespace gaudi::copy {
 namespace {
 
 constexpr std::uint64_t short_copy = 4096;
 constexpr unsigned short_copies = 16;
 constexpr unsigned repeats = 5;
-constexpr unsigned parts = 4;  // of a split copy, one for each queue
 
 // What is beyond these was not the engine.
 constexpr double least_rate = 0.01;  // bytes per ns
@@ -23,9 +24,6 @@ constexpr std::uint64_t most_threshold = std::uint64_t{64} << 20;
 
 // A gain that may be the clock's mood is none.
 constexpr double worth_it = 0.9;
-
-// As the copier has them.
-constexpr std::uint64_t bounce_chunk = std::uint64_t{512} << 10;
 
 class calibration {
  public:
@@ -70,7 +68,7 @@ class calibration {
     const auto whole = copies(dir, copy_probe::most, 1);
     if (!alone || !several || !whole) return;
     const double each = std::min(*several / short_copies, *alone);
-    const auto split = copies(dir, copy_probe::most / parts, parts);
+    const auto split = copies(dir, copy_probe::most / split_parts, split_parts);
     const double best = std::min(*whole, split.value_or(*whole));
     // Latency is no part of a rate, but never most of the time either.
     const double moving = std::max(best - *alone, best / 2);
@@ -85,7 +83,7 @@ class calibration {
   // Where what is won pays for the further submissions twice.
   static std::uint64_t split_from(double whole, double split, double each) {
     const double won_per_byte = (whole - split) / static_cast<double>(copy_probe::most);
-    const double from = 2 * (parts - 1) * each / won_per_byte;
+    const double from = 2 * (split_parts - 1) * each / won_per_byte;
     constexpr std::uint64_t most_steps = most_threshold / least_threshold;
     const double steps = std::ceil(from / static_cast<double>(least_threshold));
     return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(steps), 1, most_steps) *
@@ -116,7 +114,7 @@ class calibration {
     const double engine_per_byte = 1 / row.bytes_per_ns;
     for (std::uint64_t length = least_threshold; length <= most_threshold; length *= 2) {
       const auto bytes = static_cast<double>(length);
-      const auto chunk = static_cast<double>(std::min(length, bounce_chunk));
+      const auto chunk = static_cast<double>(std::min(length, bounce_pool::usual_chunk));
       const double pinned = fixed + bytes * (pin_per_byte + engine_per_byte);
       const double bounced = bytes * std::max(host_per_byte, engine_per_byte) +
                              chunk * std::min(host_per_byte, engine_per_byte);

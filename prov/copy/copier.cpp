@@ -24,9 +24,7 @@ result<std::shared_ptr<copier>> copier::for_device(const std::shared_ptr<device:
 }
 
 copier::copier(passkey, std::shared_ptr<dma_engine> engine)
-    : engine_(std::move(engine)),
-      chunks_(engine_->owner(),
-              {.chunk_size = std::size_t{512} * 1024, .chunks_per_slab = 8, .limit = 64}) {}
+    : engine_(std::move(engine)), chunks_(engine_->owner(), {.chunks_per_slab = 8, .limit = 64}) {}
 
 result<std::unique_ptr<operation>> copier::start(std::uint64_t dst, std::uint64_t src,
                                                  std::uint64_t len, direction dir) {

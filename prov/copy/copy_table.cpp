@@ -8,7 +8,6 @@
 namespace gaudi::copy {
 namespace {
 
-constexpr unsigned queues = 4;  // of each direction: generation_traits
 constexpr std::uint64_t page = 4096;
 
 }  // namespace
@@ -49,7 +48,7 @@ std::string to_text(const copy_row& row) {
 
 std::uint64_t part_length(const copy_row& row, std::uint64_t length) noexcept {
   if (length < row.split) return length;
-  return (length / queues + page) & ~(page - 1);
+  return (length / split_parts + page) & ~(page - 1);
 }
 
 std::uint64_t best_chunk(const copy_row& row, std::uint64_t length, const chunk_way& way) noexcept {

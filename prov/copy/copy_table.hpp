@@ -7,6 +7,7 @@
 
 #include "base/copy_overrides.hpp"
 #include "copy/direction.hpp"
+#include "device/generation.hpp"
 
 namespace gaudi::copy {
 
@@ -51,6 +52,9 @@ std::string length_text(std::uint64_t length);
 
 /// A row in a few words: rate, times, and from where on what is done.
 std::string to_text(const copy_row& row);
+
+/// Parts of a split copy, one for each queue of a direction.
+inline constexpr unsigned split_parts = device::generation_traits::queues;
 
 /// Bytes of each of the parts that a copy of `length` is given to the queues in: `length` itself
 /// where it is not split.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "hl/abi.hpp"
@@ -11,6 +12,9 @@ namespace gaudi::device {
 /// Everything that differs from one Gaudi generation to the next (device API
 /// reference 1.2, 2.1, 5.2, 5.3), in one place. Objects are constants of static storage duration.
 struct generation_traits {
+  /// Hardware queues for copies of each direction.
+  static constexpr std::size_t queues = 4;
+
   int number;        ///< 1, 2 or 3: enum fi_gaudi_generation
   const char* name;  ///< "Gaudi2"
   /// Device memory has no MMU: addresses are physical, and whoever opened the device manages all of
@@ -24,10 +28,10 @@ struct generation_traits {
   bool copies;
   bool kernel_commands;       ///< the queues take command buffers of the driver's only
   std::uint32_t lin_dma_ctl;  ///< control word of a plain copy
-  /// Hardware queues for copies by direction, taken in turn so that independent copies overlap.
-  std::array<std::uint32_t, 4> host_to_device;
-  std::array<std::uint32_t, 4> device_to_host;
-  std::array<std::uint32_t, 4> device_to_device;
+  /// Their numbers by direction, taken in turn so that independent copies overlap.
+  std::array<std::uint32_t, queues> host_to_device;
+  std::array<std::uint32_t, queues> device_to_host;
+  std::array<std::uint32_t, queues> device_to_device;
   /// Command submissions that the driver holds at a time; one more makes the library spin.
   unsigned max_in_flight;
 };
