@@ -42,6 +42,8 @@ class calibration {
     // What had no time in its turn, as the first one has threads to start and pages to touch.
     for (const direction dir : all_directions)
       if (!table[dir].is_measured()) measure(dir, table[dir]);
+    if (!with_.allows(direction::host_to_device))
+      table[direction::host_to_device] = table[direction::device_to_host];
     measure_host(table);
     return table;
   }
@@ -63,6 +65,7 @@ class calibration {
 
   // A row is measured as a whole or not at all.
   void measure(direction dir, copy_row& row) {
+    if (!with_.allows(dir)) return;
     const auto alone = copies(dir, short_copy, 1);
     const auto several = copies(dir, short_copy, short_copies);
     const auto whole = copies(dir, copy_probe::most, 1);

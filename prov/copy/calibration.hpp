@@ -21,6 +21,8 @@ class copy_probe {
   copy_probe& operator=(const copy_probe&) = delete;
 
   virtual double now() = 0;
+  /// Whether copies of this direction may be made; those that may not are not asked for.
+  [[nodiscard]] virtual bool allows(direction dir) const noexcept = 0;
   /// `count` copies of `length` bytes, given to the engine at once, until the end of the last.
   virtual std::optional<double> copies(direction dir, std::uint64_t length, unsigned count) = 0;
   /// Pinning host memory in use for the device, and letting go of it.
@@ -36,7 +38,8 @@ class copy_probe {
 inline constexpr std::chrono::milliseconds calibration_budget{20};
 
 /// Measures. Each figure is the least of several, as whatever else the machine does can only make a
-/// copy longer; what the budget has no time for, or makes no sense, stays at its default.
+/// copy longer; what the budget has no time for, or makes no sense, stays at its default. Copies to
+/// a device that may not be made are taken to be like those from it: one link, of two equal ways.
 copy_table calibrated(copy_probe& with, std::chrono::nanoseconds budget = calibration_budget);
 
 }  // namespace gaudi::copy

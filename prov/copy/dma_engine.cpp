@@ -28,23 +28,32 @@ constexpr std::uint64_t wait_slice_us = 1'000'000;
 // The driver gives a submission up after 30 s by default; what is not over by then never will be.
 constexpr unsigned destruction_slices = 60;
 
-/// What was measured of devices, by bus id, for the next engine of the same one: a device stays
-/// what it is while the process lives. Thread safe.
+/// What was measured of devices, for the next engine of the same one: a device stays what it is
+/// while the process lives. Thread safe.
 class measured_tables {
  public:
-  std::optional<copy_table> find(const std::string& bus_id) {
+  /// By the queues that it has for us, too.
+  struct name {
+    explicit name(const device::device& on)
+        : bus_id(on.attributes().bus_id), is_synapses(on.synapse() != nullptr) {}
+    auto operator<=>(const name&) const = default;
+    std::string bus_id;
+    bool is_synapses;
+  };
+
+  std::optional<copy_table> find(const name& of) {
     const std::lock_guard lock(mutex_);
-    const auto known = tables_.find(bus_id);
+    const auto known = tables_.find(of);
     return known == tables_.end() ? std::nullopt : std::optional(known->second);
   }
-  void keep(const std::string& bus_id, const copy_table& table) {
+  void keep(const name& of, const copy_table& table) {
     const std::lock_guard lock(mutex_);
-    tables_[bus_id] = table;
+    tables_[of] = table;
   }
 
  private:
   std::mutex mutex_;
-  std::map<std::string, copy_table> tables_;
+  std::map<name, copy_table> tables_;
 };
 
 }  // namespace
@@ -181,19 +190,21 @@ const copy_table& dma_engine::table() noexcept {
 
 void dma_engine::measure() {
   static measured_tables known;
-  const std::string& bus_id = owner_->attributes().bus_id;
-  if (const auto before = known.find(bus_id)) {
+  const measured_tables::name name(*owner_);
+  if (const auto before = known.find(name)) {
     table_ = *before;
     return;
   }
   auto probe = engine_probe::make(*this);
   if (!probe) return;
   table_ = calibrated(**probe);
+  const auto is_done = [&](direction dir) {
+    return table_[dir].is_measured() || !(*probe)->allows(dir);
+  };
   if ((*probe)->is_stuck()) {
     stuck_ = *std::move(probe);
-  } else if (std::all_of(table_.rows.begin(), table_.rows.end(),
-                         [](const copy_row& row) { return row.is_measured(); })) {
-    known.keep(bus_id, table_);
+  } else if (std::all_of(all_directions.begin(), all_directions.end(), is_done)) {
+    known.keep(name, table_);
   }
 }
 

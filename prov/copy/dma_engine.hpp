@@ -70,8 +70,8 @@ class dma_engine final : private device::loss_watcher {
   int wait(ticket which, int timeout_ms) noexcept;
 
   /// How long copies are best made. The first call measures the device (calibrated(), some 20 ms),
-  /// and others wait for it: ask where a copy is long enough to be worth it. One whose memory is
-  /// the application's to allocate (adopted, or Synapse's) has the defaults.
+  /// and others wait for it: ask where a copy is long enough to be worth it. What engine_probe
+  /// cannot measure has the defaults.
   [[nodiscard]] const copy_table& table() noexcept;
 
   [[nodiscard]] const std::shared_ptr<device::device>& owner() const noexcept { return owner_; }

@@ -13,17 +13,20 @@
 
 namespace gaudi::copy {
 
-/// Measures a device by its engine, on memory of its own. These copies are not counted
-/// (device::counters). Not thread safe.
+/// Measures a device by its engine: on device memory of its own, which for the time is taken from
+/// whoever has the device, or, where that is Synapse, by reading from its pool, to which nothing is
+/// written. These copies are not counted (device::counters). Not thread safe.
 class engine_probe final : public copy_probe {
  public:
-  /// The engine outlives it. -FI_EOPNOTSUPP: a device whose memory is the application's to
-  /// allocate; -FI_ENOMEM; device::lost().
+  /// The engine outlives it. -FI_EOPNOTSUPP: a Gaudi1 that is the application's, whose memory only
+  /// that knows; -FI_ENOMEM, also of an application's device that is nearly full; device::lost().
   static base::result<std::unique_ptr<engine_probe>> make(dma_engine& engine);
   ~engine_probe() override;
 
   double now() override;
+  [[nodiscard]] bool allows(direction dir) const noexcept override;
   std::optional<double> copies(direction dir, std::uint64_t length, unsigned count) override;
+  /// Nothing for Synapse's device, for which callers' memory is never pinned.
   std::optional<double> pin(std::uint64_t length) override;
   std::optional<double> host_copy(std::uint64_t length) override;
 
@@ -45,7 +48,8 @@ class engine_probe final : public copy_probe {
   bool finish();
 
   dma_engine& engine_;
-  const std::uint64_t memory_;  // of the device: room for two ranges
+  const bool is_synapses_;
+  const std::uint64_t memory_;  // of the device: two ranges, or one of Synapse's
   host_pages reached_;
   host_pages pages_;
   std::optional<pinned_region> pinned_;  // reached_: unpinned before that goes

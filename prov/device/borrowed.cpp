@@ -28,6 +28,10 @@ location pages_of(const hl::synapse::pool& pool) noexcept {
 
 }  // namespace
 
+location device::pool() const noexcept {
+  return pages_of(pool_);
+}
+
 result<void> device::adopt_pool(const hl::synapse::pool& pool) {
   const location whole = pages_of(pool);
   if (whole.len == 0 || !is_own_memory(whole.base, whole.len)) {

@@ -237,8 +237,8 @@ result<void> device::free(std::uint64_t addr) {
   forget(addr);
   blocks_.free(addr);
   // One spare saves the next allocation a driver call and a page that must be mapped and exported
-  // anew.
-  release_empty_regions(smallest_empty_region());
+  // anew. On the application's device it would be missing there.
+  release_empty_regions(attributes_.owned ? smallest_empty_region() : regions_.end());
   return {};
 }
 

@@ -98,6 +98,9 @@ class device : public std::enable_shared_from_this<device> {
   /// Else null.
   [[nodiscard]] const hl::synapse* synapse() const noexcept { return synapse_.get(); }
 
+  /// The whole pages of Synapse's pool, which are all known; without length: it is not Synapse's.
+  [[nodiscard]] location pool() const noexcept;
+
   /// Of a borrowed device that nobody uses for now: lets go of what would keep Synapse from
   /// releasing it. Until wake() only what was known of it is told. Nothing for others.
   void rest() noexcept;

@@ -21,6 +21,7 @@ class formula final : public copy_probe {
   double host_bytes_per_ns = 5;
   double pin_ns = 20'000;
   double pin_ns_per_byte = 0.05;
+  bool is_read_only = false;
 
   // How it misbehaves.
   double clumsy = 1;          // by which factor all but every third measurement takes longer
@@ -28,7 +29,11 @@ class formula final : public copy_probe {
   int asked = 0;
 
   double now() override { return clock_; }
-  std::optional<double> copies(direction, std::uint64_t length, unsigned count) override {
+  [[nodiscard]] bool allows(direction dir) const noexcept override {
+    return !is_read_only || dir == direction::device_to_host;
+  }
+  std::optional<double> copies(direction dir, std::uint64_t length, unsigned count) override {
+    EXPECT_TRUE(allows(dir));
     const auto bytes = static_cast<double>(length * count);
     const double rate = bytes_per_ns * (count == 4 ? queues_gain : 1);
     return takes(latency_ns + each_ns * (count - 1) + bytes / rate);
@@ -135,6 +140,19 @@ TEST(calibration, believes_no_clock_that_stands_still_or_jumps) {
   jumps.latency_ns = 1e9;
   EXPECT_FALSE(
       calibrated(jumps, std::chrono::seconds(1000))[direction::host_to_device].is_measured());
+}
+
+TEST(calibration, takes_copies_to_memory_that_is_not_to_be_written_to_as_those_from_it) {
+  formula machine;
+  machine.is_read_only = true;
+  const copy_table table = calibrated(machine);
+  EXPECT_NEAR(table[direction::device_to_host].bytes_per_ns, 10, 0.5);
+  EXPECT_DOUBLE_EQ(table[direction::host_to_device].bytes_per_ns,
+                   table[direction::device_to_host].bytes_per_ns);
+  EXPECT_DOUBLE_EQ(table[direction::host_to_device].latency_ns,
+                   table[direction::device_to_host].latency_ns);
+  EXPECT_FALSE(table[direction::device_to_device].is_measured());
+  EXPECT_EQ(table[direction::device_to_device].split, never);
 }
 
 TEST(calibration, asks_nothing_more_of_a_device_that_failed) {

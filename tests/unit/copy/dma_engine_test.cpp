@@ -2,11 +2,13 @@
 #include "copy/dma_engine.hpp"
 
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <set>
 #include <vector>
 
+#include "base/scoped_fd.hpp"
 #include "copy/copier.hpp"
 #include "fake_engine.hpp"
 
@@ -235,6 +237,61 @@ TEST(engine_table, is_the_users_where_nothing_is_to_be_measured) {
   EXPECT_EQ(table[direction::host_to_device].pin, 64U << 10);
   EXPECT_EQ(table[direction::device_to_host].chunk, 8U << 10);
   EXPECT_EQ(table[direction::device_to_host].pin, copy_row{}.pin);
+  EXPECT_TRUE(fake.submitted.empty());
+}
+
+/// The application's, whose copies are over as soon as they are looked at.
+class adopted_engine : public testing::Test {
+ protected:
+  // Of another device there, the table may be known.
+  adopted_engine() { fake.driver.bus_id = "0000:1a:00.0"; }
+  void adopt() {
+    ON_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
+        .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+          *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+          return 0;
+        });
+    const auto adopted = device::device::adopt(fake.driver.thunk(), application.get());
+    ASSERT_TRUE(adopted);
+    const auto made = dma_engine::for_device(*adopted);
+    ASSERT_TRUE(made);
+    engine = *made;
+  }
+
+  test::fake_engine fake;
+  base::scoped_fd application{memfd_create("the-applications", MFD_CLOEXEC)};
+  std::shared_ptr<dma_engine> engine;
+};
+
+TEST_F(adopted_engine, is_measured_and_the_memory_is_the_applications_again) {
+  adopt();
+  const auto before = engine->owner()->hbm_free();
+  static_cast<void>(engine->table());
+  EXPECT_FALSE(fake.submitted.empty());
+  EXPECT_EQ(*engine->owner()->hbm_free(), *before);
+  EXPECT_EQ(engine->owner()->counted().copies.value(), 0U);
+}
+
+TEST_F(adopted_engine, is_left_alone_while_its_memory_is_short) {
+  adopt();
+  std::vector<std::uint64_t> all;
+  for (auto at = engine->owner()->allocate(1 << 20); at;
+       at = engine->owner()->allocate(test::fake_driver::page))
+    all.push_back(*at);
+  EXPECT_CALL(fake.driver.library, device_memory_alloc(_, _, _, _, _)).Times(0);
+  static_cast<void>(engine->table());
+  EXPECT_TRUE(fake.submitted.empty());
+  for (const auto at : all) EXPECT_TRUE(engine->owner()->free(at));
+}
+
+// What is free there only the application knows.
+TEST_F(adopted_engine, of_a_gaudi1_has_the_defaults_without_a_warning) {
+  fake.driver.pci_id = 0x1000;
+  fake.driver.dram_base = 0x20000000;
+  adopt();
+  testing::internal::CaptureStderr();
+  static_cast<void>(engine->table());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_TRUE(fake.submitted.empty());
 }
 

@@ -27,7 +27,8 @@ class fake_engine {
           ++host_maps;
           return va;
         });
-    ON_CALL(driver.library, memory_unmap(_, _)).WillByDefault([this](int, std::uint64_t) {
+    ON_CALL(driver.library, memory_unmap(_, _)).WillByDefault([this](int, std::uint64_t va) {
+      if (device::is_device_address(va)) return driver.unmap(va);
       --host_maps;
       return 0;
     });

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "../device/borrowing.hpp"
@@ -61,6 +62,9 @@ class synapse_engine : public testing::Test {
     EXPECT_CALL(from.driver.library, command_submission(_, _, _)).Times(0);
     EXPECT_CALL(from.driver.library, wait_for_cs(_, _, _, _)).Times(0);
     EXPECT_CALL(from.driver.library, host_memory_map(_, _, _, _)).Times(0);
+    // Each test's device is one that nobody has measured.
+    static int devices = 0;
+    from.driver.bus_id = "0000:1b:00." + std::to_string(devices++);
     owner = *from.borrow();
   }
   void TearDown() override {
@@ -190,6 +194,30 @@ TEST_F(synapse_engine, host_memory_is_mapped_by_synapse_under_its_own_address) {
   EXPECT_TRUE(mapped.empty());
 }
 
+// Of the application's pool, which has what it allocated there.
+TEST_F(synapse_engine, is_measured_by_reading_from_the_pool_and_writing_nothing_there) {
+  make();
+  EXPECT_CALL(from.library, event_query(_)).WillRepeatedly(Return(0));
+  EXPECT_CALL(from.driver.library, device_memory_alloc(_, _, _, _, _)).Times(0);
+  static_cast<void>(engine->table());
+  ASSERT_FALSE(started.empty());
+  for (const asked& each : started) {
+    EXPECT_EQ(each.direction, hl::syn_direction::device_to_host);
+    EXPECT_GE(each.source, from.pool_base);
+    EXPECT_LE(each.source + each.size, from.pool_base + from.pool_len);
+  }
+  EXPECT_TRUE(mapped.empty());
+}
+
+TEST_F(synapse_engine, has_the_defaults_where_the_pool_is_too_small_to_be_read_from) {
+  owner.reset();
+  from.pool_len = from.mib;
+  owner = *from.borrow();
+  make();
+  EXPECT_FALSE(engine->table()[direction::device_to_host].is_measured());
+  EXPECT_TRUE(started.empty());
+}
+
 // The application may have mapped it, and Synapse would not tell the two apart.
 TEST_F(synapse_engine, the_callers_memory_is_never_mapped) {
   make();
@@ -203,7 +231,7 @@ TEST_F(synapse_engine, the_callers_memory_is_never_mapped) {
   for (const asked& each : started) {
     EXPECT_TRUE(each.source + each.size <= reinterpret_cast<std::uintptr_t>(memory.data()) ||
                 each.source >= reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size());
-    total += each.size;
+    if (each.direction == hl::syn_direction::host_to_device) total += each.size;
   }
   EXPECT_EQ(total, memory.size());
 }

@@ -39,6 +39,12 @@ class fake_driver {
   std::shared_ptr<const hl::thunk> thunk() const {
     return std::make_shared<const hl::thunk>(mock_library::table(), "simulated Gaudi2");
   }
+  /// Device memory, as the library is asked to.
+  int unmap(std::uint64_t va) {
+    if (!mapped_.contains(va) || someone_holds_exports) return refuse(EINVAL);
+    mapped_.erase(va);
+    return 0;
+  }
   [[nodiscard]] unsigned pages_used() const {
     unsigned used = 0;
     for (const auto& [handle, count] : allocations_) used += count;
@@ -73,11 +79,6 @@ class fake_driver {
     }
     mapped_[va] = handle;
     return va;
-  }
-  int unmap(std::uint64_t va) {
-    if (!mapped_.contains(va) || someone_holds_exports) return refuse(EINVAL);
-    mapped_.erase(va);
-    return 0;
   }
   int free(std::uint64_t handle) {
     for (const auto& [va, mapped] : mapped_)
