@@ -9,6 +9,7 @@ namespace gaudi::base {
 namespace {
 
 constexpr std::array<std::string_view, 3> direction_names{"h2d", "d2h", "d2d"};
+constexpr std::size_t to_device = 0;
 constexpr std::size_t within_device = 2;
 
 /// Hands out what lies between separators, one after the other; false: one was refused.
@@ -31,13 +32,21 @@ bool take_length(std::string_view text, bool may_be_off, std::optional<std::uint
   return into && *into >= copy_override::least && *into <= copy_override::most;
 }
 
-bool take_setting(std::string_view text, bool with_host, copy_override& into) {
+bool take_limit(std::string_view text, std::optional<std::uint64_t>& into) {
+  if (text != "off") return take_length(text, false, into);
+  into = 0;
+  return true;
+}
+
+bool take_setting(std::string_view text, std::size_t which, copy_override& into) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) return false;
   const std::string_view name = text.substr(0, equals);
   const std::string_view value = text.substr(equals + 1);
+  const bool with_host = which != within_device;
   if (name == "split") return take_length(value, true, into.split);
   if (name == "pin" && with_host) return take_length(value, true, into.pin);
+  if (name == "nic" && which == to_device) return take_limit(value, into.nic);
   return name == "chunk" && with_host && take_length(value, false, into.chunk);
 }
 
@@ -48,7 +57,7 @@ bool take_direction(std::string_view text, copy_overrides& into) {
   if (known == direction_names.end() || colon == text.size()) return false;
   const auto which = static_cast<std::size_t>(known - direction_names.begin());
   return for_each_part(text.substr(colon + 1), ',', [&](std::string_view setting) {
-    return take_setting(setting, which != within_device, into.directions.at(which));
+    return take_setting(setting, which, into.directions.at(which));
   });
 }
 

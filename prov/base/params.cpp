@@ -108,8 +108,8 @@ class reader {
     const auto parsed = copy_overrides::parse(text(param::copy_table));
     if (!parsed)
       refuse(param::copy_table,
-             "auto, off, or what is fixed as in \"h2d:pin=64K,split=1M,chunk=256K;d2h:pin=off;"
-             "d2d:split=4M\", lengths from " +
+             "auto, off, or what is fixed as in \"h2d:pin=64K,split=1M,chunk=256K,nic=16K;"
+             "d2h:pin=off;d2d:split=4M\", lengths from " +
                  std::to_string(copy_override::least) + " on");
     return parsed.value_or(copy_overrides{});
   }

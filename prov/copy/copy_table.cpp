@@ -19,6 +19,10 @@ std::string length_text(std::uint64_t length) {
   return std::to_string(length);
 }
 
+std::string limit_text(std::uint64_t most) {
+  return length_text(most == 0 ? copy_row::never : most);
+}
+
 const char* name_of(direction dir) noexcept {
   constexpr std::array<const char*, 3> names{"h2d", "d2h", "d2d"};
   return names.at(static_cast<std::size_t>(dir));
@@ -31,6 +35,7 @@ void copy_table::apply(const base::copy_overrides& wanted) noexcept {
     rows[i].split = fixed.split.value_or(rows[i].split);
     rows[i].chunk = fixed.chunk.value_or(rows[i].chunk);
   }
+  nic = wanted.to_device().nic.value_or(nic);
 }
 
 std::string to_text(const copy_row& row) {

@@ -33,6 +33,9 @@ struct copy_row {
 struct copy_table {
   double host_bytes_per_ns = 0;  ///< of the CPU's own copies; 0: not measured
   std::array<copy_row, 3> rows;
+  /// Short messages to the device up to this length are copied by a NIC that reaches it, which
+  /// takes no system call; 0: none. What an endpoint measures may lower it there (nic_limit).
+  std::uint64_t nic = std::uint64_t{64} << 10;
 
   [[nodiscard]] copy_row& operator[](direction dir) noexcept {
     return rows[static_cast<std::size_t>(dir)];
@@ -49,6 +52,8 @@ const char* name_of(direction dir) noexcept;
 
 /// "256K", "5000", or "off" for copy_row::never.
 std::string length_text(std::uint64_t length);
+/// The same of a limit, which is off where it is 0.
+std::string limit_text(std::uint64_t most);
 
 /// A row in a few words: rate, times, and from where on what is done.
 std::string to_text(const copy_row& row);

@@ -2,9 +2,11 @@
 // Copies between a message buffer or chunk and an operation's memory, part of which is a device's:
 // by the device's engine, which tells later that it is done, or by the NIC.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "base/log.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -142,10 +144,34 @@ void endpoint::end_by_loss(transfer& t) {
 // For a short payload the NIC's way from one memory of ours to the other is shorter than the
 // device's engine, which takes a system call. Whether it was done.
 bool endpoint::copy_by_nic(transfer& t, const buffer& from, std::size_t at) {
-  constexpr std::size_t most = std::size_t{64} * 1024;
-  if (!how_.loop || t.length > most || how_.rendezvous == base::rendezvous_choice::staged ||
-      !t.memory.core_reaches(0))
+  if (!how_.loop || t.length > nic_limit_.most() ||
+      how_.rendezvous == base::rendezvous_choice::staged || !t.memory.core_reaches(0))
     return false;
+  device::device* const on = t.memory[0].on;
+  const bool is_timed = t.memory.count() == 1 && on && nic_limit_.wants_time(t.length);
+  using std::chrono::steady_clock;
+  const auto began = is_timed ? steady_clock::now() : steady_clock::time_point{};
+  if (!read_by_loop(t, from, at)) return false;
+  t.nic_wrote = true;
+  if (is_timed) {
+    const std::chrono::duration<double, std::nano> took = steady_clock::now() - began;
+    compare_nic(*on, t.length, took.count());
+  }
+  return true;
+}
+
+// A device without an engine leaves it to the NIC.
+void endpoint::compare_nic(device::device& on, std::size_t length, double nic_ns) {
+  if (!nic_limit_.took(length, nic_ns) || !on.generation().copies) return;
+  const auto engine = engine_for(on);
+  const bool flushes = how_.flush && how_.flush->reads_back();
+  if (engine &&
+      nic_limit_.judge(length, (*engine)->table()[copy::direction::host_to_device], flushes))
+    GAUDI_INFO(EP_DATA, "short messages to %s: by the NIC up to %s, else by the engine\n",
+               on.attributes().bus_id.c_str(), copy::limit_text(nic_limit_.most()).c_str());
+}
+
+bool endpoint::read_by_loop(const transfer& t, const buffer& from, std::size_t at) {
   std::size_t done = 0;
   while (done < t.length) {
     const auto place = t.memory.at(done);
@@ -162,7 +188,6 @@ bool endpoint::copy_by_nic(transfer& t, const buffer& from, std::size_t at) {
     }
     done += part;
   }
-  t.nic_wrote = true;
   return true;
 }
 

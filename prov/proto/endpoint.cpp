@@ -37,7 +37,8 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       how_(how),
       message_limit_(message_limit(how.eager_size)),
       own_receives_(std::make_unique<receive_context>(how.eager_size)),
-      receives_(own_receives_.get()) {
+      receives_(own_receives_.get()),
+      nic_limit_(how.copies.table) {
   receives_->add(*this);
   const auto limit = staged_at_once * how_.staging_depth;
   send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,

@@ -8,6 +8,7 @@
 #include "base/object_pool.hpp"
 #include "base/slot_table.hpp"
 #include "copy/dma_engine.hpp"
+#include "copy/nic_limit.hpp"
 #include "core/inner_domain.hpp"
 #include "device/losses.hpp"
 #include "proto/address_vector.hpp"
@@ -288,6 +289,8 @@ class endpoint final : private connection_observer, private address_vector::list
   void send_chunk(const transfer& t, const buffer& b);
   bool drain(transfer& t, buffer* holder, const std::byte* payload);
   bool copy_by_nic(transfer& t, const buffer& from, std::size_t at);
+  bool read_by_loop(const transfer& t, const buffer& from, std::size_t at);
+  void compare_nic(device::device& on, std::size_t length, double nic_ns);
   void piece_finished(transfer& t, std::size_t length, int error);
   int copy_with_device(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
                        std::size_t length, copy::direction dir);
@@ -395,6 +398,7 @@ class endpoint final : private connection_observer, private address_vector::list
 
   std::vector<device_copy> copies_;
   std::vector<std::shared_ptr<copy::dma_engine>> engines_;
+  copy::nic_limit nic_limit_;  // of all devices: their times are taken to be alike
   std::uint64_t losses_seen_ = device::losses::count();
 
   std::vector<transfer*> stalled_;  // could not hand out more: no chunk, no room in core or device

@@ -100,15 +100,18 @@ json copies(const report& r) {
   for (const auto& c : r.copies) {
     for (const copy::direction dir : copy::all_directions) {
       const copy::copy_row& row = c.table[dir];
-      list.push_back({{"device", r.devices[c.device].index},
-                      {"direction", copy::name_of(dir)},
-                      {"measured", row.is_measured()},
-                      {"gigabytes_per_second", row.bytes_per_ns},
-                      {"microseconds_alone", row.latency_ns / 1e3},
-                      {"microseconds_each", row.each_ns / 1e3},
-                      {"pin", length(row.pin)},
-                      {"split", length(row.split)},
-                      {"chunk", row.chunk}});
+      json one({{"device", r.devices[c.device].index},
+                {"direction", copy::name_of(dir)},
+                {"measured", row.is_measured()},
+                {"gigabytes_per_second", row.bytes_per_ns},
+                {"microseconds_alone", row.latency_ns / 1e3},
+                {"microseconds_each", row.each_ns / 1e3},
+                {"pin", length(row.pin)},
+                {"split", length(row.split)},
+                {"chunk", row.chunk}});
+      if (dir == copy::direction::host_to_device)
+        one["nic"] = c.table.nic == 0 ? json(nullptr) : json(c.table.nic);
+      list.push_back(std::move(one));
     }
   }
   return list;

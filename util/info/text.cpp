@@ -170,19 +170,21 @@ void print_legend(const report& r) {
 void print_copies(const report& r) {
   if (r.copies.empty()) return;
   fmt::print("Copies (rate and times where they were measured; lengths in bytes)\n");
-  fmt::print("  {:<8} {:<4} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8}\n", "", "", "GB/s", "us alone",
-             "us each", "pin", "split", "chunk");
+  fmt::print("  {:<8} {:<4} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7}\n", "", "", "GB/s",
+             "us alone", "us each", "pin", "split", "chunk", "nic");
   for (const auto& c : r.copies) {
     for (const copy::direction dir : copy::all_directions) {
       const copy::copy_row& row = c.table[dir];
       const auto figure = [&](double value) {
         return row.is_measured() ? fmt::format("{:.1f}", value) : std::string("-");
       };
-      fmt::print("  {:<8} {:<4} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8}\n",
+      const bool is_to_device = dir == copy::direction::host_to_device;
+      fmt::print("  {:<8} {:<4} {:>6} {:>9} {:>8} {:>8} {:>8} {:>8} {:>7}\n",
                  fmt::format("gaudi{}", r.devices[c.device].index), copy::name_of(dir),
                  figure(row.bytes_per_ns), figure(row.latency_ns / 1e3), figure(row.each_ns / 1e3),
                  copy::length_text(row.pin), copy::length_text(row.split),
-                 row.chunk != 0 ? copy::length_text(row.chunk) : "auto");
+                 row.chunk != 0 ? copy::length_text(row.chunk) : "auto",
+                 is_to_device ? copy::limit_text(c.table.nic) : "-");
     }
   }
   fmt::print("\n");

@@ -21,7 +21,7 @@ copy_row measured(double bytes_per_ns) {
 TEST(copy_table, has_the_users_word_on_top) {
   copy_table table;
   table.rows.fill(measured(5));
-  table.apply(*base::copy_overrides::parse("h2d:pin=64K,chunk=256K;d2h:split=1M"));
+  table.apply(*base::copy_overrides::parse("h2d:pin=64K,chunk=256K,nic=8K;d2h:split=1M"));
   EXPECT_EQ(table[direction::host_to_device].pin, 64 * KiB);
   EXPECT_EQ(table[direction::host_to_device].chunk, 256 * KiB);
   EXPECT_EQ(table[direction::host_to_device].split, copy_row::never);
@@ -29,6 +29,8 @@ TEST(copy_table, has_the_users_word_on_top) {
   EXPECT_EQ(table[direction::device_to_host].split, MiB);
   EXPECT_EQ(table[direction::device_to_host].chunk, 0U);
   EXPECT_DOUBLE_EQ(table[direction::device_to_host].bytes_per_ns, 5);
+  EXPECT_EQ(table.nic, 8 * KiB);
+  EXPECT_EQ(copy_table{}.nic, 64 * KiB);
 }
 
 TEST(copy_table, is_told_as_the_user_would_write_it) {
@@ -39,6 +41,8 @@ TEST(copy_table, is_told_as_the_user_would_write_it) {
   row.split = MiB;
   row.chunk = 5000;
   EXPECT_EQ(to_text(row), "not measured, pin=4M, split=1M, chunk=5000");
+  EXPECT_EQ(limit_text(0), "off");
+  EXPECT_EQ(limit_text(16 * KiB), "16K");
 }
 
 TEST(copy_table, parts_are_whole_pages_and_no_more_than_queues) {

@@ -102,6 +102,15 @@ TEST(text, keeps_names_and_values_of_parameters_apart) {
   EXPECT_THAT(text, testing::HasSubstr("X  2\n"));
 }
 
+TEST(text, shows_up_to_which_length_a_nic_copies_messages_to_a_device) {
+  report r = server();
+  r.copies.push_back({.device = 0, .table = {}});
+  EXPECT_THAT(text_of(r), testing::ContainsRegex("gaudi0 +h2d .*auto +64K\n"));
+  EXPECT_THAT(text_of(r), testing::ContainsRegex("gaudi0 +d2h .*auto +-\n"));
+  r.copies[0].table.nic = 0;
+  EXPECT_THAT(text_of(r), testing::ContainsRegex("gaudi0 +h2d .*auto +off\n"));
+}
+
 TEST(text, says_so_where_there_is_nothing) {
   const std::string text = text_of(report{});
   EXPECT_THAT(text, testing::HasSubstr("Gaudis\n  none\n"));
@@ -110,7 +119,8 @@ TEST(text, says_so_where_there_is_nothing) {
 }
 
 TEST(json, is_a_document_with_all_pairs) {
-  const report r = server();
+  report r = server();
+  r.copies.push_back({.device = 0, .table = {}});
   const verdict v{cause::peer_to_peer, "finding", "remedy"};
   testing::internal::CaptureStdout();
   print_json(r, &v);
@@ -128,6 +138,9 @@ TEST(json, is_a_document_with_all_pairs) {
   EXPECT_EQ(document["ways"][8]["path"], "staged");
   EXPECT_FALSE(document["ways"][71].contains("path"));
   EXPECT_EQ(document["verdict"]["code"], 43);
+  EXPECT_EQ(document["copies"].size(), 3U);
+  EXPECT_EQ(document["copies"][0]["nic"], 65536);
+  EXPECT_FALSE(document["copies"][1].contains("nic"));
 }
 
 }  // namespace
