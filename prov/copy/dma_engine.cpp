@@ -32,14 +32,11 @@ constexpr unsigned destruction_slices = 60;
 /// while the process lives. Thread safe.
 class measured_tables {
  public:
-  /// By the queues that it has for us, too.
-  struct name {
-    explicit name(const device::device& on)
-        : bus_id(on.attributes().bus_id), is_synapses(on.synapse() != nullptr) {}
-    auto operator<=>(const name&) const = default;
-    std::string bus_id;
-    bool is_synapses;
-  };
+  /// Bus id, and whether the queues that it has for us are Synapse's.
+  using name = std::pair<std::string, bool>;
+  static name name_of(const device::device& on) {
+    return {on.attributes().bus_id, on.synapse() != nullptr};
+  }
 
   std::optional<copy_table> find(const name& of) {
     const std::lock_guard lock(mutex_);
@@ -190,7 +187,7 @@ const copy_table& dma_engine::table() noexcept {
 
 void dma_engine::measure() {
   static measured_tables known;
-  const measured_tables::name name(*owner_);
+  const measured_tables::name name = measured_tables::name_of(*owner_);
   if (const auto before = known.find(name)) {
     table_ = *before;
     return;
