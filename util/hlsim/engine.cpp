@@ -144,7 +144,11 @@ void engine::wake_naps() {
 }
 
 void engine::wait_for_work(queue& q, std::unique_lock<std::mutex>& lock) {
-  while (only_one_cpu_ && is_left_to_polls(q)) leave_to_polls(q, lock);
+  if (only_one_cpu_ && is_left_to_polls(q)) {
+    do leave_to_polls(q, lock);
+    while (is_left_to_polls(q));
+    if (!one_looks_) wake_naps();  // time has passed since the one who looked did so
+  }
   q.asleep = true;
   q.has_work.wait(lock, [&] { return !q.taken && (stop_ || !q.jobs.empty()); });
   q.asleep = false;
