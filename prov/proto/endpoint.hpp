@@ -165,8 +165,6 @@ class endpoint final : private connection_observer, private address_vector::list
   [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
                                          bool by_allocation,
                                          const local_memory& sink) const noexcept;
-  [[nodiscard]] static bool is_kept_from_us(connection& c, const wire::rts_fields& source);
-  static void release_staging(buffer& b, buffer_pool& pool) noexcept;
   [[nodiscard]] bool links_may_sleep() const noexcept;
 
   // joint.cpp
@@ -239,7 +237,6 @@ class endpoint final : private connection_observer, private address_vector::list
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
                const request& asked, const local_memory& memory);
   void forget(unexpected& m);
-  [[nodiscard]] static completion describe(const message_info& m) noexcept;
   [[nodiscard]] request reported_here(request asked) const noexcept;
   std::uint32_t number_of(const net_address& name) override { return receives_->number_of(name); }
 
@@ -252,8 +249,6 @@ class endpoint final : private connection_observer, private address_vector::list
   void end_transfer(transfer& t);
   void finish(transfer& t, int status);
   void settle(transfer& t);
-  [[nodiscard]] static bool may_be_written_to(const transfer& t) noexcept;
-  static void keep_for_peer(transfer& t);
   int send_rendezvous(connection& c, const local_memory& memory, const outgoing& message);
   [[nodiscard]] bool wants_grant(const local_memory& memory) const noexcept;
   int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags);

@@ -144,12 +144,6 @@ bool endpoint::reaches(const transfer& t, std::uint64_t local,
          !device::may_be_device_address(remote);
 }
 
-// A chunk or slot: to the pool, unless it is in memory shared with a peer. No device, and not the
-// core, may still use it.
-void endpoint::release_staging(buffer& b, buffer_pool& pool) noexcept {
-  b.shared ? b.shared->release(b) : pool.release(b);
-}
-
 // Whether source and sink are memory of one device, in one process.
 bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& source,
                                    bool by_allocation, const local_memory& sink) const noexcept {
@@ -167,16 +161,6 @@ bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& 
                        return where && device::is_device_address(s.address) &&
                               device::table::instance().find_holder(s.address).on == sink[0].on;
                      });
-}
-
-// Whether the source is host memory of a process on this host that the kernel keeps from us. The
-// sink decides what then: it knows both ends' word by the time that something comes.
-bool endpoint::is_kept_from_us(connection& c, const wire::rts_fields& source) {
-  const auto any = [&](auto is) {
-    return std::any_of(source.segments, source.segments + source.segment_count, is);
-  };
-  return c.link && !c.link->reach() && c.slots_to_us() &&
-         !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
 }
 
 // Takes its time now; its end is told at the next progress, as that of the core's operations is.

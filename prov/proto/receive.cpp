@@ -90,7 +90,7 @@ void endpoint::forget(unexpected& m) {
   receives_->unexpected_pool_.destroy(&m);
 }
 
-completion endpoint::describe(const message_info& m) noexcept {
+completion describe(const message_info& m) noexcept {
   completion entry;
   entry.flags = (m.flags & wire::cq_data) ? FI_REMOTE_CQ_DATA : 0;
   entry.length = m.length;

@@ -35,6 +35,9 @@ struct message_info {
   const wire::rts_fields* rts = nullptr;  // with rendezvous; lives as long as the message
 };
 
+/// What its completion says where nothing goes wrong.
+[[nodiscard]] completion describe(const message_info& m) noexcept;
+
 /// A message that came before its receive was posted.
 struct unexpected : arrived_hook {
   message_info info;

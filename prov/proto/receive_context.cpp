@@ -80,7 +80,7 @@ int receive_context::peek(const incoming& wanted, bool claim, bool discard) {
     return 0;
   }
   auto& message = static_cast<unexpected&>(*found);
-  told.end(endpoint::describe(message.info));
+  told.end(describe(message.info));
   if (claim) {
     queue.remove(message);
     claimed_.emplace(wanted.asked.context, &message);
@@ -100,7 +100,7 @@ int receive_context::receive_claimed(const local_memory& memory, const incoming&
   endpoint& owner = *message.owner;
   const request asked = owner.reported_here(wanted.asked);
   if (discard) {
-    const completion entry = endpoint::describe(message.info);
+    const completion entry = describe(message.info);
     owner.discard_message(message);
     asked.end(entry);
   } else {

@@ -22,6 +22,30 @@
 #include "proto/rts.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Writes of the source's can be on their way into slots of a transfer that failed here.
+bool may_be_written_to(const transfer& t) noexcept {
+  return t.status != 0 && !t.own_slots.empty() && !t.peer_ended && t.on && t.on->usable();
+}
+
+// Until the source answers that it is done, or goes, nobody else is given the slots.
+void keep_for_peer(transfer& t) {
+  t.lends_slots = true;
+  t.memory = {};
+}
+
+// Whether the source is host memory of a process on this host that the kernel keeps from us. The
+// sink decides what then: it knows both ends' word by the time that something comes.
+bool is_kept_from_us(connection& c, const wire::rts_fields& source) {
+  const auto any = [&](auto is) {
+    return std::any_of(source.segments, source.segments + source.segment_count, is);
+  };
+  return c.link && !c.link->reach() && c.slots_to_us() &&
+         !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
+}
+
+}  // namespace
 
 transfer* endpoint::new_transfer(connection* c, const local_memory& memory, const request& asked) {
   transfer* t = transfer_pool_.create();
@@ -88,17 +112,6 @@ void endpoint::settle(transfer& t) {
     end_transfer(t);
   }
   asked.end(entry);
-}
-
-// Writes of the source's can be on their way into slots of a transfer that failed here.
-bool endpoint::may_be_written_to(const transfer& t) noexcept {
-  return t.status != 0 && !t.own_slots.empty() && !t.peer_ended && t.on && t.on->usable();
-}
-
-// Until the source answers that it is done, or goes, nobody else is given the slots.
-void endpoint::keep_for_peer(transfer& t) {
-  t.lends_slots = true;
-  t.memory = {};
 }
 
 int endpoint::send_rendezvous(connection& c, const local_memory& memory, const outgoing& message) {

@@ -34,4 +34,8 @@ class shared_slots {
   std::unique_ptr<buffer_slab> slab_;
 };
 
+/// A chunk, to `pool`, or a slot, to those that it is of. Neither the core nor a device may still
+/// use it.
+void release_staging(buffer& b, buffer_pool& pool) noexcept;
+
 }  // namespace gaudi::proto
