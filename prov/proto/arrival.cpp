@@ -32,11 +32,11 @@ void endpoint::malformed(connection& c, const char* what) {
 
 void endpoint::arrived(buffer& b, std::size_t length) {
   wire::header head;
-  if (!parse(b, length, head)) return repost(b);
+  if (!parse(b, length, head)) return receive_buffers_->give_back(b);
   connection* c = connections_->find(head.connection);
   // Packets of a connection that failed meanwhile may still be on their way up.
-  if (!c) return repost(b);
-  if (!c->usable() && !connections_->came_alive(*c)) return repost(b);
+  if (!c) return receive_buffers_->give_back(b);
+  if (!c->usable() && !connections_->came_alive(*c)) return receive_buffers_->give_back(b);
   arrived_on(*c, b, length);
 }
 
@@ -53,7 +53,7 @@ void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
     if (control && counted) c.control.consumed(wire::control_window);
     return_credits(c);
   }
-  if (done_with_buffer) repost(b);
+  if (done_with_buffer) receive_buffers_->give_back(b);
 }
 
 // Whether the buffer is free again.
@@ -351,14 +351,6 @@ void endpoint::arrived_for_passing(connection& c, buffer& b, std::size_t length)
     default:
       return parse(b, length, freed) ? forget_freed(c, freed) : malformed(c, "end of a dma-buf");
   }
-}
-
-// Gives a receive buffer back, to the core if it is the core's.
-void endpoint::repost(buffer& b) {
-  if (b.local) return receive_buffers_->release(b);
-  const ssize_t ret = fi_recv(shared_receives_.get(), b.bytes, receive_buffers_->buffer_size(),
-                              b.descriptor(), FI_ADDR_UNSPEC, b.context());
-  if (ret) unposted_.push_back(&b);
 }
 
 }  // namespace gaudi::proto

@@ -75,7 +75,7 @@ void endpoint::shut_down() {
   }
   copies_.clear();
   connections_.reset();
-  shared_receives_.reset();
+  if (receive_buffers_) receive_buffers_->close();
   core_queue_.reset();
   drop_queued();
   // Deregistration is a call of the core's: now, while the caller holds the domain lock.
@@ -159,16 +159,13 @@ base::result<void> endpoint::enable(opening how) {
   const auto opened = open_core(how);
   if (opened) return opened;
   // An attempt that failed leaves nothing behind, so that another one can be made.
-  shared_receives_.reset();
+  receive_buffers_.reset();
   core_queue_.reset();
-  unposted_.clear();
   wait_fds_.clear();
   return opened;
 }
 
 base::result<void> endpoint::open_core(opening how) {
-  receive_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::receive, message_limit_,
-                                                   buffers_per_slab, SIZE_MAX);
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
   attr.wait_obj = how.waitable ? FI_WAIT_FD : FI_WAIT_NONE;
@@ -177,17 +174,13 @@ base::result<void> endpoint::open_core(opening how) {
   if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
   core_queue_.reset(queue);
 
-  fid_ep* receives = nullptr;
-  if (const int ret = fi_srx_context(core_.domain(), core_.info().rx_attr, &receives, nullptr)) {
-    GAUDI_WARN(EP_CTRL, "the core provider has no shared receive context: %s\n", fi_strerror(-ret));
-    return base::error{ret};
-  }
-  shared_receives_.reset(receives);
+  receive_buffers_ = std::make_unique<receive_buffers>(core_, message_limit_, how_.rx_buffers);
+  if (const auto posted = receive_buffers_->open(); !posted) return posted;
   inline_limit_ = core_.info().tx_attr->inject_size;
   core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
 
-  if (!fill_receive_pool(how_.rx_buffers)) return base::error{-FI_ENOMEM};
-  const auto listens = connections_->listen(queue, receives, how.waitable, how.any_port);
+  const auto listens =
+      connections_->listen(queue, receive_buffers_->context(), how.waitable, how.any_port);
   if (!listens || !how.waitable) return listens;
   for (fid* f : {&core_queue_->fid, connections_->events()}) {
     int fd = -1;
@@ -199,16 +192,6 @@ base::result<void> endpoint::open_core(opening how) {
     wait_fds_.push_back(fd);
   }
   return {};
-}
-
-bool endpoint::fill_receive_pool(std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    buffer* b = receive_buffers_->acquire();
-    if (!b) return i != 0;
-    b->local = false;
-    repost(*b);
-  }
-  return true;
 }
 
 }  // namespace gaudi::proto

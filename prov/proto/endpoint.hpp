@@ -20,6 +20,7 @@
 #include "proto/path_counters.hpp"
 #include "proto/pending_copies.hpp"
 #include "proto/receive.hpp"
+#include "proto/receive_buffers.hpp"
 #include "proto/receive_context.hpp"
 #include "proto/transfer.hpp"
 #include "reg/key_table.hpp"
@@ -226,7 +227,6 @@ class endpoint final : private connection_observer, private address_vector::list
   void arrived_help(connection& c, buffer& b, std::size_t length);
   void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
-  void repost(buffer& b);
   void consumed_data(connection& c);
 
   // receive.cpp
@@ -336,7 +336,6 @@ class endpoint final : private connection_observer, private address_vector::list
   void handle_completions();
   void handle_core_error();
   base::result<void> open_core(opening how);
-  bool fill_receive_pool(std::size_t count);
   void flush_outgoing();
   void drop_queued();
   void completed(work& w, std::size_t length, int error);
@@ -374,11 +373,10 @@ class endpoint final : private connection_observer, private address_vector::list
 
   core::unique_fid<fid_cq> core_queue_;
   std::vector<int> wait_fds_;
-  core::unique_fid<fid_ep> shared_receives_;
 
   // Memory that the core or a device may still use outlives the connections, which are declared
   // below.
-  std::unique_ptr<buffer_pool> receive_buffers_;
+  std::unique_ptr<receive_buffers> receive_buffers_;
   std::unique_ptr<buffer_pool> send_buffers_;
   std::unique_ptr<buffer_pool>
       chunks_;  // for our side of a transfer: always come back by themselves
@@ -401,7 +399,6 @@ class endpoint final : private connection_observer, private address_vector::list
   std::vector<transfer*> waiting_grants_;       // sinks without staging slots yet
   std::vector<std::uint32_t> control_waiting_;  // connections by id
   std::vector<std::uint32_t> ordered_waiting_;
-  std::vector<buffer*> unposted_;         // receive buffers that the core had no room for
   unsigned quiet_looks_ = 0;              // at links, since one brought something
   unsigned core_waits_ = 0;               // looks at links since the last one at the core
   std::vector<connection*> linked_;       // to peers on this host

@@ -108,16 +108,15 @@ bool endpoint::take_packet(connection& c) {
     malformed(c, "packet (length)");
     return false;
   }
-  buffer* b = receive_buffers_->acquire();
+  buffer* b = receive_buffers_->take_local();
   if (!b) return false;
-  b->local = true;
   std::memcpy(b->bytes, packet.data(), packet.size());
   const std::size_t length = packet.size();
   ring.pop();
   std::memcpy(&head, b->bytes, sizeof head);
   if (head.connection != c.id) {
     malformed(c, "packet (of another connection)");
-    repost(*b);
+    receive_buffers_->give_back(*b);
     return false;
   }
   arrived_on(c, *b, length);

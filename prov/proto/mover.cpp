@@ -244,7 +244,7 @@ void endpoint::chunk_copied(buffer& b) {
   switch (t->moves) {
     case transfer::motion::drain:
       if (b.what == work::kind::receive) {
-        repost(b);
+        receive_buffers_->give_back(b);
       } else {
         send_buffers_->release(b);
       }

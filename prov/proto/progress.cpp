@@ -21,7 +21,9 @@ void endpoint::progress() {
   if (!local_copies_.empty()) end_local_copies();
   if (!helping_.empty()) help_peers();
   if (!copies_.empty()) poll_copies();
-  if (!stalled_.empty() || !unwritten_.empty() || !unposted_.empty()) retry_stalled();
+  if (!stalled_.empty() || !unwritten_.empty()) retry_stalled();
+  if (receive_buffers_->short_of_posted()) [[unlikely]]
+    receive_buffers_->post_more();
   if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
   if (!doorbells_.empty()) ring_doorbells();
   if (given_.any_freed()) tell_of_freed();
@@ -45,9 +47,10 @@ bool endpoint::poll_links_first() {
 }
 
 bool endpoint::needs_polling() const noexcept {
-  return !copies_.empty() || !stalled_.empty() || !unwritten_.empty() || !unposted_.empty() ||
-         !control_waiting_.empty() || !ordered_waiting_.empty() || !local_copies_.empty() ||
-         !helping_.empty() || !doorbells_.empty();
+  return !copies_.empty() || !stalled_.empty() || !unwritten_.empty() ||
+         receive_buffers_->short_of_posted() || !control_waiting_.empty() ||
+         !ordered_waiting_.empty() || !local_copies_.empty() || !helping_.empty() ||
+         !doorbells_.empty();
 }
 
 int endpoint::try_wait() {
@@ -92,7 +95,8 @@ void endpoint::handle_core_error() {
 void endpoint::completed(work& w, std::size_t length, int error) {
   if (w.what == work::kind::receive) {
     auto& b = static_cast<buffer&>(w);
-    return error ? repost(b) : arrived(b, length);
+    receive_buffers_->completed();
+    return error ? receive_buffers_->give_back(b) : arrived(b, length);
   }
   connection* c = w.on;
   if (c) {
@@ -139,9 +143,6 @@ void endpoint::poll_copies() {
 
 void endpoint::retry_stalled() {
   std::vector<buffer*> buffers;
-  buffers.swap(unposted_);
-  for (buffer* b : buffers) repost(*b);
-  buffers.clear();
   buffers.swap(unwritten_);
   for (buffer* b : buffers) chunk_loaded(*b->owner, *b, 0);
   std::vector<transfer*> transfers;
@@ -165,12 +166,10 @@ void endpoint::flush_waiting() {
   });
 }
 
-// Few peers share the pool; each one beyond what it was made for brings its own.
 void endpoint::connection_up(connection& c) {
   if (c.link) add_link(c);
   if (c.refused_link) ring_doorbell(c);
-  constexpr std::size_t per_peer = 2;
-  if (connections_->count() * per_peer > receive_buffers_->total()) fill_receive_pool(per_peer);
+  receive_buffers_->serve(connections_->count());
 }
 
 void endpoint::connections_ending() {

@@ -83,7 +83,7 @@ void endpoint::deliver_kept(unexpected& m, const request& asked, const local_mem
 void endpoint::forget(unexpected& m) {
   if (m.holder) {
     --held_buffers_;
-    repost(*m.holder);
+    receive_buffers_->give_back(*m.holder);
   }
   unexpected_bytes_ -= (m.info.rendezvous ? 0 : m.info.length) + sizeof(unexpected);
   if (m.credit_held && m.on) consumed_data(*m.on);
