@@ -21,6 +21,8 @@ class copy_probe {
   copy_probe& operator=(const copy_probe&) = delete;
 
   virtual double now() = 0;
+  /// Of the CPU's time, what the calling thread has taken.
+  virtual double spent() = 0;
   /// Whether copies of this direction may be made; those that may not are not asked for.
   [[nodiscard]] virtual bool allows(direction dir) const noexcept = 0;
   /// `count` copies of `length` bytes, given to the engine at once, until the end of the last.
@@ -34,8 +36,10 @@ class copy_probe {
   copy_probe() = default;
 };
 
-/// Time for all of a calibration, but for the copy that is under way when it is over.
+/// The calling thread's CPU time for all of a calibration, but for the copy that is under way when
+/// it is over. By the clock it may take a few times as long, where others have the CPU meanwhile.
 inline constexpr std::chrono::milliseconds calibration_budget{20};
+inline constexpr int calibration_patience = 5;
 
 /// Measures. Each figure is the least of several, as whatever else the machine does can only make a
 /// copy longer; what the budget has no time for, or makes no sense, stays at its default. Copies to

@@ -2,6 +2,7 @@
 #include "copy/engine_probe.hpp"
 
 #include <rdma/fi_errno.h>
+#include <time.h>
 
 #include <chrono>
 #include <cstring>
@@ -82,6 +83,12 @@ bool engine_probe::allows(direction dir) const noexcept {
 double engine_probe::now() {
   using std::chrono::steady_clock;
   return std::chrono::duration<double, std::nano>(steady_clock::now().time_since_epoch()).count();
+}
+
+double engine_probe::spent() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
 }
 
 std::optional<double> engine_probe::copies(direction dir, std::uint64_t length, unsigned count) {

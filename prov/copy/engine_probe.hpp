@@ -24,6 +24,7 @@ class engine_probe final : public copy_probe {
   ~engine_probe() override;
 
   double now() override;
+  double spent() override;
   [[nodiscard]] bool allows(direction dir) const noexcept override;
   std::optional<double> copies(direction dir, std::uint64_t length, unsigned count) override;
   /// Nothing for Synapse's device, for which callers' memory is never pinned.

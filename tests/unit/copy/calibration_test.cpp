@@ -26,9 +26,11 @@ class formula final : public copy_probe {
   // How it misbehaves.
   double clumsy = 1;          // by which factor all but every third measurement takes longer
   int fails_after = 1 << 30;  // measurements
+  double others = 0;          // of the clock's time, the share in which others have the CPU
   int asked = 0;
 
   double now() override { return clock_; }
+  double spent() override { return clock_ * (1 - others); }
   [[nodiscard]] bool allows(direction dir) const noexcept override {
     return !is_read_only || dir == direction::device_to_host;
   }
@@ -129,6 +131,26 @@ TEST(calibration, keeps_to_its_budget_and_to_defaults_for_the_rest) {
   EXPECT_FALSE(table[direction::device_to_device].is_measured());
   EXPECT_EQ(table[direction::device_to_device].pin, copy_row{}.pin);
   EXPECT_EQ(table[direction::device_to_device].split, copy_row{}.split);
+}
+
+TEST(calibration, is_made_where_others_have_the_cpu_most_of_the_time) {
+  formula alone, shared;
+  alone.bytes_per_ns = shared.bytes_per_ns = 0.05;
+  EXPECT_FALSE(calibrated(alone)[direction::device_to_device].is_measured())
+      << "20 ms are not enough";
+  shared.others = 0.75;
+  for (const direction dir : all_directions)
+    EXPECT_TRUE(calibrated(shared)[dir].is_measured()) << name_of(dir);
+}
+
+TEST(calibration, ends_where_others_have_the_cpu_all_of_the_time) {
+  formula starved;
+  starved.others = 1;
+  starved.bytes_per_ns = 0.05;
+  const double began = starved.now();
+  static_cast<void>(calibrated(starved));
+  const double longest = starved.latency_ns + static_cast<double>(copy_probe::most) / 0.05;
+  EXPECT_LT(starved.now() - began, calibration_patience * 20e6 + longest);
 }
 
 TEST(calibration, believes_no_clock_that_stands_still_or_jumps) {
