@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
-# Times of gaudi_perf in turns: in each round every side once, and what is told is the median of the rounds' ratios.
+# Times in turns: in each round every side once, and what is told is the median of the rounds' ratios.
 # Emulation is no NIC, so only ratios count. Sourced by the tests that tell them.
 perf=$VM_BUILD/util/gaudi_perf
 work=$(mktemp -d)
 export FI_UNIVERSE_SIZE=16
-declare -A iterations=([8]=400 [4K]=400 [64K]=100 [1M]=20 [16M]=4)
+declare -A iterations=([64K]=100 [1M]=20 [16M]=4)
 
 # gaudi_perf at one end: the first CPU is the server's and the last one the client's, if there are several. It runs
 # when the kernel has nothing to do: soft-RoCE is threads of the kernel, and a NIC does not share its time with those
@@ -30,6 +30,17 @@ measure() { # LABEL SIZE PROVIDER CLIENT-MEMORY SERVER-MEMORY [VARIABLE=VALUE...
     wait
   )
   sed -n 's/.*"mean": *\([0-9.]*\).*/\1/p' "$work/result" >>"$work/$label.$size"
+}
+
+# Adds the mean times of tagged ping-pongs of host memory over two providers, in turn in short blocks between the same
+# two processes, to the files named by the labels: what they differ by can be less than two runs of one do.
+ping_pongs() { # LABEL LABEL SIZE PROVIDER PROVIDER
+  local pairs=30
+  [[ $VM_ICOUNT == yes ]] && pairs=5
+  FI_PROVIDER="gaudi,verbs,ofi_rxm" chrt --idle 0 "$VM_BUILD/tests/perf/perf_ping_pong" \
+    "$(numfmt --from=iec "$3")" 50 "$pairs" "$4" "$5" >"$work/pairs"
+  cut -d' ' -f1 "$work/pairs" >>"$work/$1.$3"
+  cut -d' ' -f2 "$work/pairs" >>"$work/$2.$3"
 }
 
 # How many times faster the second is, in each round, in order.
