@@ -9,10 +9,11 @@ kernel_files=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 kernel_release=6.12.117+deb12
 kernel_source=linux-source-6.12
 
-# In the order of their dependencies; what else the guest needs is built into Debian's kernel.
+# In the order of their dependencies; what else the guest needs is built into Debian's kernel. init leaves crc32-pclmul out
+# where the CPU does not have it.
 guest_modules=(netfs 9pnet 9pnet_virtio 9p overlay
   ib_core ib_uverbs iw_cm ib_cm configfs rdma_cm rdma_ucm
-  crc32_generic udp_tunnel ip6_udp_tunnel rdma_rxe dummy)
+  crc32_generic crc32-pclmul udp_tunnel ip6_udp_tunnel rdma_rxe dummy)
 
 has_package() {
   apt-cache show --no-all-versions "$1" >/dev/null 2>&1

@@ -14,6 +14,7 @@ $b mount -t proc proc /proc
 $b mount -t sysfs sysfs /sys
 $b mount -t devtmpfs dev /dev
 for module in /modules/*.ko; do
+  case $module in *-pclmul.ko) $b grep -q pclmulqdq /proc/cpuinfo || continue ;; esac
   $b insmod "$module" || end "cannot load $module"
 done
 echo "guest is up"
