@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "copy/dma_engine.hpp"
 
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
 

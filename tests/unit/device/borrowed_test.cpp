@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // A device that is Synapse's: its descriptor, its pool, and how the provider lets go of them.
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <sys/stat.h>
 

@@ -15,50 +15,19 @@ class borrowing {
  public:
   static constexpr std::uint64_t mib = 1 << 20;
 
-  borrowing() {
-    using testing::_;
-    using testing::Return;
-    ON_CALL(library, device_get_info(_, _))
-        .WillByDefault([this](std::uint32_t, hl::syn_device_info* info) {
-          info->fd = synapses_fd.get();
-          return acquired ? 0 : 26;
-        });
-    ON_CALL(library, scal_get_handle_from_fd(_, _)).WillByDefault([this](int fd, void**) {
-      return fd == synapses_fd.get() ? 0 : -1;  // not a duplicate
-    });
-    ON_CALL(library, scal_pool_get_info(_, _))
-        .WillByDefault([this](void*, hl::scal_pool_info* info) {
-          *info = {.device_base = pool_base,
-                   .total = pool_len,
-                   .free = pool_free,
-                   .allocated_base = map_base};
-          return 0;
-        });
-    ON_CALL(driver.library, export_dmabuf(_, _, _, _, _))
-        .WillByDefault([this](int, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t) {
-          int ends[2] = {-1, -1};
-          EXPECT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-          exports_.emplace_back(ends[0]);
-          return ends[1];
-        });
-  }
+  borrowing();
+  ~borrowing();
+  borrowing(const borrowing&) = delete;
+  borrowing& operator=(const borrowing&) = delete;
 
-  base::result<std::shared_ptr<device::device>> borrow() {
-    return device::device::borrow(driver.thunk(),
-                                  std::make_shared<const hl::synapse>(mock_synapse::table()));
-  }
+  base::result<std::shared_ptr<device::device>> borrow();
 
   /// Of which somebody still has a descriptor.
-  [[nodiscard]] int exports_alive() const {
-    int alive = 0;
-    char byte = 0;
-    for (const auto& end : exports_) alive += ::read(end.get(), &byte, 1) == 0 ? 0 : 1;
-    return alive;
-  }
+  [[nodiscard]] int exports_alive() const;
 
   fake_driver driver;
   testing::NiceMock<mock_synapse> library;
-  base::scoped_fd synapses_fd{::memfd_create("fake-synapse", MFD_CLOEXEC)};
+  base::scoped_fd synapses_fd;
   bool acquired = true;
   std::uint64_t map_base = 0x1001500010000000;
   std::uint64_t pool_base = map_base + 64 * mib;

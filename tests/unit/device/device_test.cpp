@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "device/device.hpp"
 
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
 
 #include <functional>

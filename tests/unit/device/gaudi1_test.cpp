@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What is left of a device when it has been reset or removed.
+#include <fcntl.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <chrono>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "device/device.hpp"
 #include "fake_driver.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // FI_MR_DMABUF of memory that the provider does not know, in both kinds of domain, with a NIC that
 // takes dma-bufs in name only.
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include "../reg/fake_nic.hpp"

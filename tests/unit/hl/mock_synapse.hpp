@@ -8,10 +8,11 @@
 namespace gaudi::test {
 
 /// libSynapse and libscal as a mock: table() gives C functions that end in the mock made last.
+/// Defined apart, as mock_library is.
 class mock_synapse {
  public:
-  mock_synapse() { current = this; }
-  ~mock_synapse() { current = nullptr; }
+  mock_synapse();
+  ~mock_synapse();
   mock_synapse(const mock_synapse&) = delete;
   mock_synapse& operator=(const mock_synapse&) = delete;
 
@@ -30,27 +31,12 @@ class mock_synapse {
   MOCK_METHOD(int, scal_get_pool_handle_by_name, (void*, const char*, void**));
   MOCK_METHOD(int, scal_pool_get_info, (void*, hl::scal_pool_info*));
 
-  static hl::synapse_functions table() {
-    return {.device_get_info = route<&mock_synapse::device_get_info>,
-            .host_map = route<&mock_synapse::host_map>,
-            .host_unmap = route<&mock_synapse::host_unmap>,
-            .stream_create = route<&mock_synapse::stream_create>,
-            .stream_destroy = route<&mock_synapse::stream_destroy>,
-            .event_create = route<&mock_synapse::event_create>,
-            .event_destroy = route<&mock_synapse::event_destroy>,
-            .event_record = route<&mock_synapse::event_record>,
-            .event_query = route<&mock_synapse::event_query>,
-            .copy_async = route<&mock_synapse::copy_async>,
-            .scal_get_handle_from_fd = route<&mock_synapse::scal_get_handle_from_fd>,
-            .scal_get_pool_handle_by_name = route<&mock_synapse::scal_get_pool_handle_by_name>,
-            .scal_pool_get_info = route<&mock_synapse::scal_pool_get_info>};
-  }
+  static hl::synapse_functions table();
 
  private:
+  /// A C function for a method; the type it is converted to chooses R and Args.
   template <auto Method, class R, class... Args>
-  static R route(Args... args) {
-    return (current->*Method)(args...);
-  }
+  static R route(Args... args);
 
   static inline mock_synapse* current = nullptr;
 };

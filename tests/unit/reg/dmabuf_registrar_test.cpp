@@ -3,7 +3,9 @@
 #include "reg/dmabuf_registrar.hpp"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
 
 #include <array>
 #include <atomic>

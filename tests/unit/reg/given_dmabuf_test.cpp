@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Dma-bufs that the application brings, with a NIC that takes them in name only.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>

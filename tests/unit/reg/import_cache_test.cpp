@@ -2,6 +2,7 @@
 // What a domain keeps of the dma-bufs that peers passed, with a NIC that takes them in name only.
 #include "reg/import_cache.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
