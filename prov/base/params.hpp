@@ -113,8 +113,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"copy_table", "auto", 0, 0,
      "from which length on copies pin host memory and use several queues, and in which chunks data "
      "is staged, and which messages a NIC copies: auto (measured by a device's first long copy), "
-     "off "
-     "(defaults) or what is fixed, as in "
+     "off (defaults) or what is fixed, as in "
      "h2d:pin=64K,split=1M,chunk=256K,nic=16K;d2h:pin=off;d2d:split=4M"},
     {"dmabuf", "auto", 0, 0,
      "whether the NIC reads and writes device memory itself (core verbs): auto (where it can, else "

@@ -175,9 +175,9 @@ class device_fd {
   }
 
   [[nodiscard]] int get() const noexcept { return fd_; }
-  /// Lets go of the device now: as far as the driver is concerned the
-  /// descriptor is closed, but its number stays taken, so that calls that come later fail and meet
-  /// nobody else's file. False: it could not be done.
+  /// Lets go of the device now: as far as the driver is concerned the descriptor is closed, but its
+  /// number stays taken, so that calls that come later fail and meet nobody else's file. False: it
+  /// could not be done.
   [[nodiscard]] bool abandon() const noexcept;
   /// Has a duplicate stand for another descriptor, under its own number. False: it could not be
   /// done.
