@@ -59,7 +59,7 @@ registration registration_cache::find(const registration_name& name,
   if (!crowded_.load(std::memory_order_acquire)) {
     if (entry* const e = enter(key_of(name))) {
       note_hit(*e);
-      return registration(*e);
+      return registration(*e, *this);
     }
   }
   return find_any({&name, 1}, part);
@@ -68,7 +68,7 @@ registration registration_cache::find(const registration_name& name,
 registration registration_cache::find_any(std::span<const registration_name> names,
                                           cache_counters* part) noexcept {
   if (!crowded_.load(std::memory_order_acquire)) {
-    if (entry* const e = enter_any(names)) return registration(*e);
+    if (entry* const e = enter_any(names)) return registration(*e, *this);
   }
   const std::lock_guard lock(mutex_);
   entry* const e = enter_any(names);
@@ -76,8 +76,8 @@ registration registration_cache::find_any(std::span<const registration_name> nam
     count(&cache_counters::misses, part);
     return {};
   }
-  if (e->idle_place.is_linked()) leave_idle(*e);
-  return registration(*e);
+  if (e->rest->idle_place.is_linked()) leave_idle(*e);
+  return registration(*e, *this);
 }
 
 registration registration_cache::add(const registration_name& name, std::uint64_t bytes,
@@ -91,20 +91,20 @@ registration registration_cache::add(const registration_name& name, std::uint64_
   // One that would drive all others out is not kept, nor is any where nothing is.
   const bool fits = limits_.count != 0 && bytes <= limits_.bytes;
   e.kept = fits ? kept : keeping::while_used;
-  e.bytes = bytes;
-  e.part = part;
+  e.rest->bytes = bytes;
+  e.rest->part = part;
   e.mr = std::move(made);
   e.last_use.store(UINT64_MAX, std::memory_order_relaxed);  // not the last one, whatever that was
   e.name.store(key_of(name), std::memory_order_relaxed);
   e.uses.begin();
   link(e);
-  all_.push_back(e);
+  all_.push_back(*e.rest);
   if (e.kept == keeping::for_the_next) {
     ++kept_;
     kept_bytes_ += bytes;
     if (!crowded_ && (kept_ > limits_.count || kept_bytes_ > limits_.bytes)) become_crowded();
   }
-  return registration(e);
+  return registration(e, *this);
 }
 
 registration_cache::entry& registration_cache::spare() {
@@ -112,8 +112,10 @@ registration_cache::entry& registration_cache::spare() {
     spare_ = e->next.load(std::memory_order_relaxed);
     return *e;
   }
+  record& rest = records_.emplace_back();
   entry& fresh = entries_.emplace_back();
-  fresh.home = this;
+  fresh.rest = &rest;
+  rest.of = &fresh;
   return fresh;
 }
 
@@ -124,7 +126,7 @@ void registration_cache::grow() {
   if (now && all_.size() <= now->mask) return;
   arrays_.push_back(std::make_unique<bucket_array>(now ? 2 * (now->mask + 1) : first_buckets));
   buckets_.store(arrays_.back().get(), std::memory_order_release);
-  for (entry& e : all_) link(e);
+  for (const record& r : all_) link(*r.of);
 }
 
 void registration_cache::link(entry& e) noexcept {
@@ -162,7 +164,7 @@ void registration_cache::fell_idle(entry& e) noexcept {
   if (e.kept == keeping::while_used) {
     end(e);
   } else if (crowded_) {
-    if (e.idle_place.is_linked()) leave_idle(e);
+    if (e.rest->idle_place.is_linked()) leave_idle(e);
     make_idle(e);
     while (idle_.size() > limits_.count || idle_bytes_ > limits_.bytes) end_oldest();
   }
@@ -172,11 +174,12 @@ void registration_cache::fell_idle(entry& e) noexcept {
 // count themselves out before they look whether it is crowded.
 void registration_cache::become_crowded() noexcept {
   crowded_.store(true, std::memory_order_seq_cst);
-  for (entry& e : all_) {
-    if (e.kept == keeping::for_the_next && e.uses.is_idle()) make_idle(e);
+  for (const record& r : all_) {
+    if (r.of->kept == keeping::for_the_next && r.of->uses.is_idle()) make_idle(*r.of);
   }
-  idle_.sort([](const entry& a, const entry& b) {
-    return a.last_use.load(std::memory_order_relaxed) < b.last_use.load(std::memory_order_relaxed);
+  idle_.sort([](const record& a, const record& b) {
+    return a.of->last_use.load(std::memory_order_relaxed) <
+           b.of->last_use.load(std::memory_order_relaxed);
   });
 }
 
@@ -187,26 +190,27 @@ void registration_cache::become_roomy() noexcept {
 }
 
 void registration_cache::make_idle(entry& e) noexcept {
-  idle_.push_back(e);
-  idle_bytes_ += e.bytes;
+  idle_.push_back(*e.rest);
+  idle_bytes_ += e.rest->bytes;
 }
 
 void registration_cache::leave_idle(entry& e) noexcept {
-  idle_.erase(idle_.iterator_to(e));
-  idle_bytes_ -= e.bytes;
+  idle_.erase(idle_.iterator_to(*e.rest));
+  idle_bytes_ -= e.rest->bytes;
 }
 
 bool registration_cache::end(entry& e) noexcept {
   if (!e.uses.end()) return false;
-  if (e.idle_place.is_linked()) leave_idle(e);
+  record& rest = *e.rest;
+  if (rest.idle_place.is_linked()) leave_idle(e);
   const std::uint64_t hits = e.hits.exchange(0, std::memory_order_relaxed);
   counters_.hits += hits;
-  if (e.part) e.part->hits += hits;
+  if (rest.part) rest.part->hits += hits;
   unlink(e);
-  all_.erase(all_.iterator_to(e));
+  all_.erase(all_.iterator_to(rest));
   if (e.kept == keeping::for_the_next) {
     --kept_;
-    kept_bytes_ -= e.bytes;
+    kept_bytes_ -= rest.bytes;
   }
   e.mr = {};
   e.next.store(std::exchange(spare_, &e), std::memory_order_release);
@@ -217,8 +221,8 @@ bool registration_cache::end(entry& e) noexcept {
 
 bool registration_cache::end_oldest() noexcept {
   while (!idle_.empty()) {
-    entry& oldest = idle_.front();
-    cache_counters* const part = oldest.part;
+    entry& oldest = *idle_.front().of;
+    cache_counters* const part = oldest.rest->part;
     if (end(oldest)) {
       count(&cache_counters::evictions, part);
       return true;
@@ -269,7 +273,7 @@ void registration_cache::forget(std::uint64_t generation) noexcept {
 
 void registration_cache::forget_idle() noexcept {
   const std::lock_guard lock(mutex_);
-  for (auto at = all_.begin(); at != all_.end();) end(*at++);
+  for (auto at = all_.begin(); at != all_.end();) end(*(at++)->of);
 }
 
 void registration_cache::count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept {
@@ -281,12 +285,13 @@ cache_counters registration_cache::sum(const cache_counters& ended,
                                        const cache_counters* part) const noexcept {
   const std::lock_guard lock(mutex_);
   cache_counters all = ended;
-  for (const entry& e : all_) {
-    if (part && e.part != part) continue;
+  for (const record& r : all_) {
+    if (part && r.part != part) continue;
+    const entry& e = *r.of;
     all.hits += e.hits.load(std::memory_order_relaxed);
     if (!e.uses.is_idle()) continue;
     ++all.idle;
-    all.idle_bytes += e.bytes;
+    all.idle_bytes += r.bytes;
   }
   return all;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <boost/container/deque.hpp>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -142,24 +143,34 @@ class registration_cache {
     std::atomic<std::uint64_t> word_{0};
   };
 
+  struct record;
+
+  // What a hit looks at, in one line of the processor's cache. These lie close together, since with
+  // many of them a hit takes as long as it takes to fetch this line.
   struct alignas(64) entry {
     use_word uses;
     std::atomic<key> name{0};
     std::atomic<entry*> next{nullptr};  // in its bucket, or among the spare ones
     std::atomic<std::uint64_t> last_use{0};
     std::atomic<std::uint64_t> hits{0};
-    registration_cache* home = nullptr;
     core::inner_mr mr;
+    record* rest = nullptr;
     keeping kept = keeping::for_the_next;
-    // Not for a hit.
+  };
+  static_assert(sizeof(entry) == 64);
+
+  // The rest of an entry, which only the lock's holder looks at.
+  struct record {
+    entry* of = nullptr;
     std::uint64_t bytes = 0;
     cache_counters* part = nullptr;
     boost::intrusive::list_member_hook<> idle_place;
     boost::intrusive::list_member_hook<> place;
   };
-  template <boost::intrusive::list_member_hook<> entry::*Hook>
+  template <boost::intrusive::list_member_hook<> record::*Hook>
   using list_by = boost::intrusive::list<
-      entry, boost::intrusive::member_hook<entry, boost::intrusive::list_member_hook<>, Hook>>;
+      record, boost::intrusive::member_hook<record, boost::intrusive::list_member_hook<>, Hook>>;
+  using entry_blocks = boost::container::deque_options<boost::container::block_bytes<4096>>::type;
   using bucket = std::atomic<entry*>;
   struct bucket_array {
     explicit bucket_array(std::size_t count)
@@ -202,15 +213,17 @@ class registration_cache {
   alignas(64) std::atomic<std::uint64_t> uses_{0};  // tells of two uses which was later
 
   alignas(64) mutable std::mutex mutex_;
-  std::deque<entry> entries_;  // once made, there for good
+  // Once made, there for good.
+  boost::container::deque<entry, void, entry_blocks> entries_;
+  std::deque<record> records_;
   entry* spare_ = nullptr;
   std::vector<std::unique_ptr<bucket_array>> arrays_;  // the last one is current
-  list_by<&entry::place> all_;
+  list_by<&record::place> all_;
   // Of each generation the windows, but the whole, that were ever registered.
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> windows_;
   std::uint64_t kept_ = 0;  // of these for the next user, used or not, and what they cover
   std::uint64_t kept_bytes_ = 0;
-  list_by<&entry::idle_place> idle_;  // while crowded: those without users, oldest first
+  list_by<&record::idle_place> idle_;  // while crowded: those without users, oldest first
   std::uint64_t idle_bytes_ = 0;
   cache_counters counters_;  // but hits of those that there are, and what is idle
 };
@@ -219,15 +232,16 @@ class registration_cache {
 class registration_cache::user {
  public:
   user() = default;
-  user(user&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+  user(user&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)), of_(other.of_) {}
   user& operator=(user&& other) noexcept {
     std::swap(entry_, other.entry_);
+    std::swap(of_, other.of_);
     return *this;
   }
   ~user() { reset(); }
 
   void reset() noexcept {
-    if (entry* e = std::exchange(entry_, nullptr)) e->home->give_back(*e);
+    if (entry* e = std::exchange(entry_, nullptr)) of_->give_back(*e);
   }
   explicit operator bool() const noexcept { return entry_ != nullptr; }
   [[nodiscard]] const core::inner_mr* get() const noexcept {
@@ -237,9 +251,10 @@ class registration_cache::user {
 
  private:
   friend class registration_cache;
-  explicit user(entry& e) noexcept : entry_(&e) {}
+  user(entry& e, registration_cache& of) noexcept : entry_(&e), of_(&of) {}
 
   entry* entry_ = nullptr;
+  registration_cache* of_ = nullptr;
 };
 
 /// One user of one of the core's registrations of device memory; or none.
