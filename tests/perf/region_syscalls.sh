@@ -24,6 +24,8 @@ count() { # OPERATIONS IN EACH OF THE PROGRAM'S 20 BATCHES
   strace -c -o "$folder/count" "$program" "$library" "$1" alike >"$folder/said"
   grep -qx "registrations by the NIC: 1" "$folder/said" || { cat "$folder/said" >&2; return 1; }
 }
+# A start makes one call more or less now and then, as its threads come to run; a registration that made any would add a million.
+readonly by_chance=20
 # The stand-in sleeps until it is ready, for as often as that takes.
 calls() { awk '$1 ~ /^[0-9.]+$/ && $NF !~ /^(total|clock_nanosleep)$/ { sum += $4 } END { print sum + 0 }' "$folder/count"; }
 sleeps() { awk '$NF == "clock_nanosleep" { sum = $4 } END { print sum + 0 }' "$folder/count"; }
@@ -34,4 +36,4 @@ few=$(calls)
 count 50000
 many=$(calls)
 echo "system calls with 20 registrations: $few, with 1000000: $many, and $(sleeps) sleeps"
-[[ $few -gt 0 && $many == "$few" && $(sleeps) -lt 100000 ]] || { cat "$folder/count"; exit 1; }
+[[ $few -gt 0 && $((many - few)) -lt $by_chance && $(sleeps) -lt 100000 ]] || { cat "$folder/count"; exit 1; }
