@@ -213,8 +213,8 @@ class registration_cache {
   alignas(64) std::atomic<std::uint64_t> uses_{0};  // tells of two uses which was later
 
   alignas(64) mutable std::mutex mutex_;
-  // Once made, there for good.
-  boost::container::deque<entry, void, entry_blocks> entries_;
+  // Once made, there for good. (Boost's own allocator does not align them.)
+  boost::container::deque<entry, std::allocator<entry>, entry_blocks> entries_;
   std::deque<record> records_;
   entry* spare_ = nullptr;
   std::vector<std::unique_ptr<bucket_array>> arrays_;  // the last one is current
