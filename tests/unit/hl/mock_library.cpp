@@ -3,17 +3,8 @@
 
 namespace gaudi::test {
 
-template <auto Method, class R, class... Args>
-R mock_library::route(Args... args) {
-  return (current->*Method)(args...);
-}
-
-mock_library::mock_library() {
-  current = this;
-}
-mock_library::~mock_library() {
-  current = nullptr;
-}
+mock_library::mock_library() : mock_routes(*this) {}
+mock_library::~mock_library() = default;
 
 hl::functions mock_library::table() {
   return {

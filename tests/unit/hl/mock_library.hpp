@@ -4,18 +4,17 @@
 #include <gmock/gmock.h>
 
 #include "hl/thunk.hpp"
+#include "mock_routes.hpp"
 
 namespace gaudi::test {
 
 /// libhl-thunk as a mock: table() gives C functions that end in the mock made last. What is not
 /// defined here would be compiled for each test that includes it: a quarter of a minute, and with
 /// sanitizers a whole one.
-class mock_library {
+class mock_library : mock_routes<mock_library> {
  public:
   mock_library();
   ~mock_library();
-  mock_library(const mock_library&) = delete;
-  mock_library& operator=(const mock_library&) = delete;
 
   MOCK_METHOD(int, open, (hl::device_name, const char*));
   MOCK_METHOD(int, open_control, (int, const char*));
@@ -44,13 +43,6 @@ class mock_library {
   MOCK_METHOD(int, cs_flush_pci_hbw_writes, (int));
 
   static hl::functions table();
-
- private:
-  /// A C function for a method; the type it is converted to chooses R and Args.
-  template <auto Method, class R, class... Args>
-  static R route(Args... args);
-
-  static inline mock_library* current = nullptr;
 };
 
 }  // namespace gaudi::test

@@ -3,17 +3,8 @@
 
 namespace gaudi::test {
 
-template <auto Method, class R, class... Args>
-R mock_synapse::route(Args... args) {
-  return (current->*Method)(args...);
-}
-
-mock_synapse::mock_synapse() {
-  current = this;
-}
-mock_synapse::~mock_synapse() {
-  current = nullptr;
-}
+mock_synapse::mock_synapse() : mock_routes(*this) {}
+mock_synapse::~mock_synapse() = default;
 
 hl::synapse_functions mock_synapse::table() {
   return {.device_get_info = route<&mock_synapse::device_get_info>,

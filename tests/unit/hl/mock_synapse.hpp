@@ -4,17 +4,16 @@
 #include <gmock/gmock.h>
 
 #include "hl/synapse.hpp"
+#include "mock_routes.hpp"
 
 namespace gaudi::test {
 
 /// libSynapse and libscal as a mock: table() gives C functions that end in the mock made last.
 /// Defined apart, as mock_library is.
-class mock_synapse {
+class mock_synapse : mock_routes<mock_synapse> {
  public:
   mock_synapse();
   ~mock_synapse();
-  mock_synapse(const mock_synapse&) = delete;
-  mock_synapse& operator=(const mock_synapse&) = delete;
 
   MOCK_METHOD(int, device_get_info, (std::uint32_t, hl::syn_device_info*));
   MOCK_METHOD(int, host_map, (std::uint32_t, std::uint64_t, const void*));
@@ -32,13 +31,6 @@ class mock_synapse {
   MOCK_METHOD(int, scal_pool_get_info, (void*, hl::scal_pool_info*));
 
   static hl::synapse_functions table();
-
- private:
-  /// A C function for a method; the type it is converted to chooses R and Args.
-  template <auto Method, class R, class... Args>
-  static R route(Args... args);
-
-  static inline mock_synapse* current = nullptr;
 };
 
 }  // namespace gaudi::test
