@@ -22,6 +22,13 @@ bool parse(const buffer& b, std::size_t length, Fields& out) noexcept {
   return true;
 }
 
+// Whether a grant gives more slots to a transfer that has some.
+bool adds_to(const transfer& t, const wire::grant_fields& g) noexcept {
+  const bool shared = g.head.flags & wire::shared;
+  return t.slots && !(g.head.flags & wire::direct) && shared == t.shared && g.length == t.length &&
+         g.target_operation == t.peer_operation;
+}
+
 }  // namespace
 
 void endpoint::malformed(connection& c, const char* what) {
@@ -250,32 +257,35 @@ void endpoint::arrived_grant(connection& c, buffer& b, std::size_t length) {
   if (length < fixed) return malformed(c, "grant");
   std::memcpy(&g, b.bytes, std::min(length, sizeof g));
   transfer* t = transfers_.find(g.source_operation);
-  if (!t || t->on != &c || t->ending || t->is != transfer::role::source ||
-      t->moves != transfer::motion::none)
-    return;
-  if (g.segment_count == 0 || g.segment_count > wire::max_slots ||
-      length < fixed + g.segment_count * sizeof(wire::segment) || g.length > t->memory.length())
+  if (!t || t->on != &c || t->ending || t->is != transfer::role::source) return;
+  const bool has_some = t->moves == transfer::motion::push;
+  if (t->moves != transfer::motion::none && !has_some) return;
+  if (g.segment_count == 0 || g.segment_count > wire::max_slots - t->remote.size() ||
+      length < fixed + g.segment_count * sizeof(wire::segment) || g.length > t->memory.length() ||
+      (has_some && !adds_to(*t, g)))
     return malformed(c, "grant");
-  if (t->status != 0) {
-    // Its device was lost while the grant was on its way.
-    t->peer_operation = g.target_operation;
-    return finish(*t, t->status);
-  }
+  t->peer_operation = g.target_operation;
+  // Its device may have been lost while the grant was on its way.
+  if (t->status != 0) return finish(*t, t->status);
   t->slots = !(g.head.flags & wire::direct);
   t->shared = g.head.flags & wire::shared;
   if (t->shared && (!t->slots || !c.are_slots_of_peer(g))) return malformed(c, "grant");
-  std::size_t room = 0;
-  for (std::uint32_t i = 0; i < g.segment_count; ++i) {
-    if (t->slots && g.segments[i].length == 0) return malformed(c, "grant");
-    room += g.segments[i].length;
-    t->remote.push_back(g.segments[i]);
-    if (t->slots) t->free_slots.push_back(i);
-  }
-  if (!t->slots && room < g.length) return malformed(c, "grant");
-  t->peer_operation = g.target_operation;
+  if (!take_places(*t, g)) return malformed(c, "grant");
   t->length = g.length;
   t->moves = transfer::motion::push;
   move(*t);
+}
+
+// Where to write to. False: it has no room.
+bool endpoint::take_places(transfer& t, const wire::grant_fields& g) {
+  std::size_t room = 0;
+  for (std::uint32_t i = 0; i < g.segment_count; ++i) {
+    if (t.slots && g.segments[i].length == 0) return false;
+    room += g.segments[i].length;
+    if (t.slots) t.free_slots.push_back(static_cast<std::uint32_t>(t.remote.size()));
+    t.remote.push_back(g.segments[i]);
+  }
+  return t.slots || room >= g.length;
 }
 
 void endpoint::arrived_chunk(connection& c, buffer& b, std::size_t length) {
@@ -283,11 +293,11 @@ void endpoint::arrived_chunk(connection& c, buffer& b, std::size_t length) {
   if (!parse(b, length, fields)) return malformed(c, "chunk");
   transfer* t = transfers_.find(fields.operation);
   if (!t || t->on != &c || t->moves != transfer::motion::fill || t->ending) return;
-  if (fields.slot >= t->own_slots.size() ||
-      fields.length > t->own_slots[fields.slot]->slab.buffer_size() || fields.offset > t->length ||
+  if (fields.length > t->own_slots.slot_length() || fields.offset > t->length ||
       fields.length > t->length - fields.offset)
     return malformed(c, "chunk");
-  fill_from_slot(*t, *t->own_slots[fields.slot], fields);
+  buffer* const slot = t->own_slots.filled(fields.slot, fields.length);
+  slot ? fill_from_slot(*t, *slot, fields) : malformed(c, "chunk");
 }
 
 void endpoint::arrived_slot_free(connection& c, buffer& b, std::size_t length) {

@@ -219,6 +219,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void arrived_read(connection& c, buffer& b, std::size_t length);
   bool arrived_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous);
   void arrived_grant(connection& c, buffer& b, std::size_t length);
+  static bool take_places(transfer& t, const wire::grant_fields& g);
   void arrived_chunk(connection& c, buffer& b, std::size_t length);
   void arrived_slot_free(connection& c, buffer& b, std::size_t length);
   void arrived_done(connection& c, buffer& b, std::size_t length);
@@ -255,9 +256,17 @@ class endpoint final : private connection_observer, private address_vector::list
   int expose(transfer& t, wire::rts_fields& rts, std::uint64_t access);
   void start_sink(connection& c, const wire::rts_fields& rts, std::uint8_t flags, transfer& t);
   void ask_to_write(connection& c, transfer& t);
-  void grant_slots(transfer& t);
   void send_grant(connection& c, const transfer& t, wire::grant_fields& g, std::uint8_t flags);
-  void start_waiting_grants();
+
+  // slots.cpp
+  void grant_slots(transfer& t);
+  void hand_out_slots(const shared_slots* of);
+  bool grant_more(transfer& t);
+  static wire::segment name_of(const transfer& t, const buffer& slot);
+  void fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk);
+  void slot_emptied(transfer& t, buffer& slot, int error);
+  void reuse_slot(transfer& t, buffer& slot);
+  void take_slots_back(transfer& t);
 
   // mover.cpp
   enum class issue_result {
@@ -279,8 +288,6 @@ class endpoint final : private connection_observer, private address_vector::list
   void chunk_completed(buffer& b, int error);
   void chunk_copied(buffer& b);
   void chunk_loaded(transfer& t, buffer& b, int error);
-  void fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk);
-  void slot_emptied(transfer& t, buffer& slot, int error);
   void send_chunk(const transfer& t, const buffer& b);
   bool drain(transfer& t, buffer* holder, const std::byte* payload);
   bool copy_by_nic(transfer& t, const buffer& from, std::size_t at);
@@ -396,7 +403,7 @@ class endpoint final : private connection_observer, private address_vector::list
 
   std::vector<transfer*> stalled_;  // could not hand out more: no chunk, no room in core or device
   std::vector<buffer*> unwritten_;  // loaded chunks that the core had no room for
-  std::vector<transfer*> waiting_grants_;       // sinks without staging slots yet
+  std::vector<transfer*> waiting_grants_;       // sinks that want more staging slots
   std::vector<std::uint32_t> control_waiting_;  // connections by id
   std::vector<std::uint32_t> ordered_waiting_;
   unsigned quiet_looks_ = 0;              // at links, since one brought something

@@ -294,29 +294,6 @@ void endpoint::send_chunk(const transfer& t, const buffer& b) {
   send_control(*t.on, wire::kind::chunk, behind(t), fields, sizeof fields);
 }
 
-void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {
-  if (slot.copies != 0) return malformed(*t.on, "chunk (slot in use)");
-  slot.slot = chunk.slot;
-  slot.offset = chunk.offset;
-  slot.length = chunk.length;
-  slot.failed = 0;
-  ++t.in_flight;
-  const int ret = copy_with_device(slot, 0, t.memory, chunk.offset, chunk.length,
-                                   copy::direction::host_to_device);
-  if (ret || slot.copies == 0) slot_emptied(t, slot, -ret);
-}
-
-void endpoint::slot_emptied(transfer& t, buffer& slot, int error) {
-  const std::size_t length = slot.length;
-  if (!error && t.finished + length < t.length) {
-    wire::chunk_fields fields{};
-    fields.operation = t.peer_operation;
-    fields.slot = slot.slot;
-    send_control(*t.on, wire::kind::slot_free, 0, fields, sizeof fields);
-  }
-  piece_finished(t, length, error);
-}
-
 // A received payload goes from its buffer to device memory. Whether the buffer is free again
 // already.
 bool endpoint::drain(transfer& t, buffer* holder, const std::byte* payload) {

@@ -26,7 +26,7 @@ namespace {
 
 // Writes of the source's can be on their way into slots of a transfer that failed here.
 bool may_be_written_to(const transfer& t) noexcept {
-  return t.status != 0 && !t.own_slots.empty() && !t.peer_ended && t.on && t.on->usable();
+  return t.status != 0 && t.own_slots.held() != 0 && !t.peer_ended && t.on && t.on->usable();
 }
 
 // Until the source answers that it is done, or goes, nobody else is given the slots.
@@ -66,13 +66,12 @@ transfer* endpoint::new_transfer(connection* c, const local_memory& memory, cons
 // Gives the transfer's things back; tells nobody.
 void endpoint::end_transfer(transfer& t) {
   if (t.joint) end_joint_copy(t);
-  for (buffer* slot : t.own_slots) release_staging(*slot, *slots_);
-  if (!t.own_slots.empty()) start_waiting_grants();
+  std::erase(waiting_grants_, &t);
+  take_slots_back(t);
   if (t.on && t.has_rest) --t.on->with_rest;
   if (t.on && t.holds_back) --t.on->with_rest;
   if (t.on) t.on->transfers.erase(t.on->transfers.iterator_to(t));
   std::erase(stalled_, &t);
-  std::erase(waiting_grants_, &t);
   transfers_.erase(t.id);
   transfer_pool_.destroy(&t);
 }
@@ -241,39 +240,6 @@ void endpoint::send_grant(connection& c, const transfer& t, wire::grant_fields& 
   g.length = t.length;
   send_control(c, wire::kind::grant, flags, g,
                offsetof(wire::grant_fields, segments) + g.segment_count * sizeof(wire::segment));
-}
-
-void endpoint::grant_slots(transfer& t) {
-  t.moves = transfer::motion::fill;
-  shared_slots* const shared = t.on->slots_to_us();
-  t.shared = shared != nullptr;
-  const auto [chunk, depth] = pace_of(t);
-  const std::size_t wanted = std::min({depth, wire::max_slots, (t.length + chunk - 1) / chunk});
-  wire::grant_fields g{};
-  while (t.own_slots.size() < wanted) {
-    buffer* slot = shared ? shared->acquire() : slots_->acquire();
-    if (!slot) break;
-    slot->owner = &t;
-    slot->copies = 0;
-    auto& named = g.segments[g.segment_count++];
-    if (shared) {
-      named = {shared->number_of(*slot), 0, std::min(chunk, shared->slot_size())};
-    } else {
-      named = {reinterpret_cast<std::uint64_t>(slot->bytes), slot->key(), chunk};
-    }
-    t.own_slots.push_back(slot);
-  }
-  if (t.own_slots.empty()) {
-    waiting_grants_.push_back(&t);
-    return;
-  }
-  send_grant(*t.on, t, g, shared ? wire::shared : 0);
-}
-
-void endpoint::start_waiting_grants() {
-  std::vector<transfer*> waiting;
-  waiting.swap(waiting_grants_);
-  for (transfer* t : waiting) grant_slots(*t);
 }
 
 }  // namespace gaudi::proto

@@ -10,6 +10,7 @@
 #include "base/slot_table.hpp"
 #include "core/inner_domain.hpp"
 #include "ipc/joint_copy.hpp"
+#include "proto/granted_slots.hpp"
 #include "proto/memory.hpp"
 #include "proto/request.hpp"
 #include "proto/wire.hpp"
@@ -101,7 +102,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
 
   std::vector<wire::segment> remote;  // the peer's memory, or its slots
   std::vector<std::uint32_t> free_slots;
-  std::vector<buffer*> own_slots;                 // fill: ours, by slot number
+  granted_slots own_slots;                        // fill: ours, that the peer may fill
   std::vector<reg::import_cache::user> imported;  // by_nic: of each segment in `remote`
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
   std::optional<ipc::joint_copies::begun> joint;  // pull: the peer may copy along

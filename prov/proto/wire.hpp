@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 8;
+inline constexpr std::uint16_t version = 9;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -26,7 +26,8 @@ enum class kind : std::uint8_t {
   // Control class: takes a control credit, is consumed as soon as it arrives.
   read_reply = 16,  // done_fields, payload: answer to read
   read_rts = 17,    // done_fields, rts_fields: answer to a read too long for one message
-  grant = 18,       // grant_fields: where the owner of a staged source may write
+  grant = 18,       // grant_fields: where the owner of a staged source may write; also, further
+                    // staging slots for it
   chunk = 19,       // chunk_fields: a staging slot was filled
   slot_free = 20,   // chunk_fields: a staging slot may be filled again
   done = 21,        // done_fields: an operation of the receiver of this message ended. One byte of

@@ -75,6 +75,8 @@ struct raw_client {
     fi_fabric(info->fabric_attr, &f, nullptr);
     fabric.reset(f);
     fid_domain* d = nullptr;
+    // As core::inner_domain has it.
+    info->domain_attr->mr_mode |= FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
     fi_domain(f, info.get(), &d, nullptr);
     domain.reset(d);
     fi_eq_attr eq_attr{};

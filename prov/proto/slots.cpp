@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Staging slots of ours, which sources fill and our devices empty: which transfer is given them.
+// The oldest that wants some comes first. One that needs a slot no more does not keep it until its
+// own end: the next one's data is on its way by then.
+#include <algorithm>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+void endpoint::grant_slots(transfer& t) {
+  shared_slots* const shared = t.on->slots_to_us();
+  t.moves = transfer::motion::fill;
+  t.shared = shared != nullptr;
+  const std::size_t chunk = pace_of(t).chunk;
+  t.own_slots.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
+  waiting_grants_.push_back(&t);
+  hand_out_slots(shared);
+}
+
+void endpoint::hand_out_slots(const shared_slots* of) {
+  for (std::size_t i = 0; i < waiting_grants_.size();) {
+    transfer& t = *waiting_grants_[i];
+    if (t.on->slots_to_us() != of) {
+      ++i;
+    } else if (grant_more(t)) {
+      waiting_grants_.erase(waiting_grants_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      return;  // nothing is left for those behind it
+    }
+  }
+}
+
+// Whether it has all that it wants.
+bool endpoint::grant_more(transfer& t) {
+  const std::size_t most = std::min(pace_of(t).depth, wire::max_slots);
+  const auto wants = [&] {
+    return !t.ending && t.own_slots.wants_another() && t.own_slots.held() < most &&
+           t.own_slots.numbers() < wire::max_slots;
+  };
+  wire::grant_fields g{};
+  while (wants()) {
+    buffer* const slot = t.shared ? t.on->slots_to_us()->acquire() : slots_->acquire();
+    if (!slot) break;
+    slot->owner = &t;
+    slot->copies = 0;
+    g.segments[g.segment_count++] = name_of(t, *slot);
+    t.own_slots.give(*slot);
+  }
+  if (g.segment_count != 0) send_grant(*t.on, t, g, t.shared ? wire::shared : 0);
+  return !wants();
+}
+
+// As its source calls it.
+wire::segment endpoint::name_of(const transfer& t, const buffer& slot) {
+  const std::size_t length = t.own_slots.slot_length();
+  if (slot.shared) return {slot.shared->number_of(slot), 0, length};
+  return {reinterpret_cast<std::uint64_t>(slot.bytes), slot.key(), length};
+}
+
+void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {
+  if (slot.copies != 0) return malformed(*t.on, "chunk (slot in use)");
+  slot.slot = chunk.slot;
+  slot.offset = chunk.offset;
+  slot.length = chunk.length;
+  slot.failed = 0;
+  ++t.in_flight;
+  const int ret = copy_with_device(slot, 0, t.memory, chunk.offset, chunk.length,
+                                   copy::direction::host_to_device);
+  if (ret || slot.copies == 0) slot_emptied(t, slot, -ret);
+}
+
+void endpoint::slot_emptied(transfer& t, buffer& slot, int error) {
+  const std::size_t length = slot.length;
+  // Those of a transfer that has failed are kept until its source knows.
+  if (!error && !t.ending) reuse_slot(t, slot);
+  piece_finished(t, length, error);
+}
+
+void endpoint::reuse_slot(transfer& t, buffer& slot) {
+  if (!t.own_slots.wants_another()) {
+    const shared_slots* const of = slot.shared;
+    t.own_slots.take_back(slot.slot);
+    release_staging(slot, *slots_);
+    return hand_out_slots(of);
+  }
+  t.own_slots.give_again();
+  wire::chunk_fields fields{};
+  fields.operation = t.peer_operation;
+  fields.slot = slot.slot;
+  send_control(*t.on, wire::kind::slot_free, 0, fields, sizeof fields);
+}
+
+void endpoint::take_slots_back(transfer& t) {
+  if (t.own_slots.held() == 0) return;
+  const shared_slots* of = nullptr;
+  for (buffer* const slot : t.own_slots.take_all()) {
+    of = slot->shared;
+    release_staging(*slot, *slots_);
+  }
+  hand_out_slots(of);
+}
+
+}  // namespace gaudi::proto

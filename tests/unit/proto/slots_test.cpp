@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Which message gets the staging slots of a sink, by a source that says by itself when it has
+// filled one; and what a source makes of slots, by a sink that gives them out by itself.
+#include <filesystem>
+#include <numeric>
+
+#include "device/device.hpp"
+#include "hl/thunk.hpp"
+#include "hostile_peer.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using test::greeting;
+using test::raw_client;
+using test::victim;
+
+// As test::victim has them.
+constexpr std::size_t chunk = 65536;
+constexpr std::size_t depth = 4;
+constexpr std::size_t all_slots = 8 * depth;
+
+class with_device : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder() = (std::filesystem::temp_directory_path() / "hlsim-slots-XXXXXX").string();
+    ASSERT_NE(mkdtemp(folder().data()), nullptr);
+    setenv("HLSIM_DIR", folder().c_str(), 1);
+    const auto library = hl::thunk::load(GAUDI_HLSIM);
+    ASSERT_TRUE(library);
+    const auto opened = device::device::open(*library, {});
+    ASSERT_TRUE(opened);
+    gaudi() = *opened;
+  }
+  static void TearDownTestSuite() {
+    gaudi().reset();
+    std::filesystem::remove_all(folder());
+  }
+  static std::string& folder() {
+    static std::string name;
+    return name;
+  }
+  static std::shared_ptr<device::device>& gaudi() {
+    static std::shared_ptr<device::device> one;
+    return one;
+  }
+
+  with_device() {
+    memory.length = std::size_t{64} * chunk;
+    memory.address = *gaudi()->allocate(memory.length);
+    memory.owner = gaudi().get();
+    memory.virtual_address = true;
+    // Chunks as long as they may be, whatever this machine would measure.
+    copy::engine_terms terms;
+    terms.table.calibrate = false;
+    auto opened = copy::dma_engine::for_device(gaudi(), terms);
+    EXPECT_TRUE(opened);
+    engine = *opened;
+  }
+  ~with_device() override {
+    v.ep.reset();  // which may still copy to it
+    static_cast<void>(gaudi()->free(memory.address));
+  }
+
+  /// Nothing more comes by itself.
+  std::size_t heard_of(wire::kind what) {
+    for (int i = 0; i < 2000; ++i) {
+      v.ep->progress();
+      peer.progress();
+    }
+    return static_cast<std::size_t>(
+        std::count_if(peer.received.begin(), peer.received.end(), [&](const auto& bytes) {
+          return reinterpret_cast<const wire::header*>(bytes.data())->what == what;
+        }));
+  }
+  void tell(const void* bytes, std::size_t length) { EXPECT_TRUE(peer.send(bytes, length)); }
+
+  reg::region memory;
+  std::shared_ptr<copy::dma_engine> engine;
+  victim v;
+  raw_client peer;
+  hello theirs{};
+};
+
+class patient_source : public with_device {
+ protected:
+  patient_source() {
+    const hello ours = greeting(60010);
+    EXPECT_EQ(peer.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+    peer.listen(512);
+  }
+
+  void offer(std::uint64_t operation, std::size_t length) {
+    const request asked{.queue = &v.queue, .report = true};
+    const auto all = local_memory::inside(memory, memory.address, length);
+    EXPECT_EQ(v.ep->receive(all, {.asked = asked}), 0);
+    struct {
+      wire::eager_fields message;
+      wire::rts_fields rts;
+    } packet{};
+    packet.message.head = {wire::kind::rts, wire::staged | wire::want_done, 0, 0,
+                           theirs.connection};
+    packet.message.operation = operation;
+    packet.rts.operation = operation;
+    packet.rts.length = length;
+    tell(&packet, sizeof packet.message + offsetof(wire::rts_fields, segments));
+  }
+
+  wire::grant_fields hear_grant() { return peer.hear<wire::grant_fields>(v, wire::kind::grant); }
+
+  void fill(const wire::grant_fields& grant, std::uint32_t slot, std::size_t at) {
+    wire::chunk_fields filled{};
+    filled.head = {wire::kind::chunk, 0, 0, 0, theirs.connection};
+    filled.operation = grant.target_operation;
+    filled.offset = at;
+    filled.length = chunk;
+    filled.slot = slot;
+    tell(&filled, sizeof filled);
+  }
+};
+
+TEST_F(patient_source, gets_no_more_slots_than_its_message_fills) {
+  offer(1, 3 * chunk);
+  EXPECT_EQ(hear_grant().segment_count, 3U);
+  offer(2, 64 * chunk);
+  EXPECT_EQ(hear_grant().segment_count, depth);
+}
+
+TEST_F(patient_source, gets_a_slot_again_for_what_is_to_come) {
+  offer(1, (depth + 1) * chunk);
+  const auto grant = hear_grant();
+  ASSERT_EQ(grant.segment_count, depth);
+  fill(grant, 0, 0);
+  const auto again = peer.hear<wire::chunk_fields>(v, wire::kind::slot_free);
+  EXPECT_EQ(again.operation, 1U);
+  EXPECT_EQ(again.slot, 0U);
+  for (std::uint32_t i = 1; i < depth; ++i) fill(grant, i, i * chunk);
+  EXPECT_EQ(heard_of(wire::kind::slot_free), 0U) << "one slot is enough for the rest";
+  fill(grant, 0, depth * chunk);
+  EXPECT_EQ(peer.hear<wire::done_fields>(v, wire::kind::done).status, 0);
+}
+
+// The data of the next message is on its way while that of the one before it is still copied.
+TEST_F(patient_source, waits_for_a_slot_of_a_message_and_not_for_its_end) {
+  std::vector<wire::grant_fields> grants;
+  for (std::uint64_t i = 0; i < all_slots / depth; ++i) {
+    offer(1 + i, depth * chunk);
+    grants.push_back(hear_grant());
+    ASSERT_EQ(grants.back().segment_count, depth);
+  }
+  offer(100, 2 * depth * chunk);
+  offer(101, depth * chunk);
+  EXPECT_EQ(heard_of(wire::kind::grant), 0U) << "all are given";
+  fill(grants[0], 0, 0);
+  auto next = hear_grant();
+  EXPECT_EQ(next.source_operation, 100U);
+  EXPECT_EQ(next.segment_count, 1U);
+  fill(grants[1], 2, 2 * chunk);
+  next = hear_grant();
+  EXPECT_EQ(next.source_operation, 100U) << "first those that it wants in all";
+  for (std::uint32_t i = 1; i < depth; ++i) fill(grants[0], i, i * chunk);
+  EXPECT_EQ(hear_grant().source_operation, 100U);
+  EXPECT_EQ(hear_grant().source_operation, 100U);
+  EXPECT_EQ(hear_grant().source_operation, 101U);
+  EXPECT_EQ(peer.hear<wire::done_fields>(v, wire::kind::done).operation, 1U);
+}
+
+TEST_F(patient_source, that_says_a_slot_is_filled_which_was_taken_back_is_cut_off) {
+  offer(1, 2 * chunk);
+  const auto grant = hear_grant();
+  fill(grant, 0, 0);
+  EXPECT_EQ(heard_of(wire::kind::slot_free), 0U);
+  EXPECT_FALSE(peer.shut);
+  fill(grant, 0, chunk);
+  heard_of(wire::kind::done);
+  EXPECT_TRUE(peer.shut);
+}
+
+class generous_sink : public with_device {
+ protected:
+  generous_sink() {
+    const hello ours = greeting(60011);
+    EXPECT_EQ(peer.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+    peer.listen(512);
+    fid_mr* mr = nullptr;
+    EXPECT_EQ(fi_mr_reg(peer.domain.get(), slots.data(), slots.size(), FI_REMOTE_WRITE, 0, 5, 0,
+                        &mr, nullptr),
+              0);
+    known.reset(mr);
+    const auto to = *v.addresses.add(address_of(ours));
+    const auto all = local_memory::inside(memory, memory.address, length);
+    const request asked{.queue = &v.queue, .report = true};
+    int rc = -FI_EAGAIN;
+    for (int i = 0; i < 1000 && rc == -FI_EAGAIN; ++i) {
+      rc = v.ep->send(all, {.to = to, .asked = asked});
+      v.ep->progress();
+    }
+    EXPECT_EQ(rc, 0);
+    operation = peer.hear<wire::eager_fields>(v, wire::kind::rts).operation;
+  }
+
+  void grant(std::uint32_t first, std::uint32_t count, std::size_t wanted = length) {
+    wire::grant_fields g{};
+    g.head = {wire::kind::grant, 0, 0, 0, theirs.connection};
+    g.source_operation = operation;
+    g.target_operation = 77;
+    g.length = wanted;
+    g.segment_count = count;
+    for (std::uint32_t i = 0; i < count; ++i)
+      g.segments[i] = {reinterpret_cast<std::uint64_t>(slots.data()) + (first + i) * chunk,
+                       fi_mr_key(known.get()), chunk};
+    tell(&g, offsetof(wire::grant_fields, segments) + count * sizeof(wire::segment));
+  }
+
+  void give_again(std::uint32_t slot) {
+    wire::chunk_fields freed{};
+    freed.head = {wire::kind::slot_free, 0, 0, 0, theirs.connection};
+    freed.operation = operation;
+    freed.slot = slot;
+    tell(&freed, sizeof freed);
+  }
+
+  std::uint32_t hear_filled(std::size_t at) {
+    const auto filled = peer.hear<wire::chunk_fields>(v, wire::kind::chunk);
+    EXPECT_EQ(filled.operation, 77U);
+    EXPECT_EQ(filled.offset, at);
+    EXPECT_EQ(filled.length, chunk);
+    return filled.slot;
+  }
+
+  static constexpr std::size_t length = 32 * chunk;
+  std::vector<std::byte> slots = std::vector<std::byte>(wire::max_slots * chunk);
+  core::unique_fid<fid_mr> known;
+  std::uint64_t operation = 0;
+};
+
+TEST_F(generous_sink, may_give_more_slots_later) {
+  grant(0, 1);
+  EXPECT_EQ(hear_filled(0), 0U);
+  EXPECT_EQ(heard_of(wire::kind::chunk), 0U);
+  grant(1, 2);
+  EXPECT_EQ(hear_filled(chunk) + hear_filled(2 * chunk), 1U + 2U);
+  give_again(0);
+  EXPECT_EQ(hear_filled(3 * chunk), 0U);
+  give_again(2);
+  EXPECT_EQ(hear_filled(4 * chunk), 2U);
+}
+
+TEST_F(generous_sink, that_changes_the_length_meanwhile_is_cut_off) {
+  grant(0, 1);
+  hear_filled(0);
+  grant(1, 1, length / 2);
+  heard_of(wire::kind::chunk);
+  EXPECT_TRUE(peer.shut);
+}
+
+TEST_F(generous_sink, that_gives_more_slots_than_there_may_be_is_cut_off) {
+  grant(0, 1);
+  hear_filled(0);
+  grant(0, wire::max_slots);
+  heard_of(wire::kind::chunk);
+  EXPECT_TRUE(peer.shut);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
