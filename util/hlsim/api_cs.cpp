@@ -110,7 +110,8 @@ int submit(int fd, context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
 
 int hlthunk_command_submission(int fd, hlthunk_cs_in* in, hlthunk_cs_out* out) {
   if (!in || !out) return -EINVAL;
-  return compute_call(fd, [&](context& c) { return submit(fd, c, *in, *out); });
+  return compute_call(
+      fd, [&](context& c) { return submit(fd, c, *in, *out); }, context::frequent_fault_age_ns);
 }
 
 /// No submission of the simulation takes long enough for the limit to matter.

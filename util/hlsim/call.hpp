@@ -20,12 +20,13 @@ int info_call(int fd, Work work) {
   return rc;
 }
 
-/// The same for the calls that only a compute node takes, and only while the device works.
+/// The same for the calls that only a compute node takes, and only while the device works, by a
+/// fault file that may have been read `fault_age_ns` ago.
 template <class Work>
-int compute_call(int fd, Work work) {
+int compute_call(int fd, Work work, uint64_t fault_age_ns = 0) {
   return info_call(fd, [&](context& c) {
     if (c.is_control()) return -ENOTTY;
-    const int rc = c.health();
+    const int rc = c.health(fault_age_ns);
     return rc != 0 ? rc : work(c);
   });
 }

@@ -20,9 +20,6 @@
 namespace hlsim {
 namespace {
 
-/// Submissions are frequent, changes of the fault file are not.
-constexpr uint64_t engine_fault_age_ns = 1'000'000;
-
 uint64_t generation_of(device_state& state) {
   return std::atomic_ref(state.generation).load(std::memory_order_acquire);
 }
@@ -127,11 +124,15 @@ int context::status(uint64_t fault_age_ns) const {
   return state_->in_reset || ends_later ? HL_DEVICE_STATUS_IN_RESET : HL_DEVICE_STATUS_OPERATIONAL;
 }
 
-int context::abort_if_down() const {
+bool context::works_surely(uint64_t fault_age_ns) const {
   fault_set& faults = fault_set::instance();
-  faults.refresh(engine_fault_age_ns);
-  if (faults.empty() && !is_in_reset(*state_)) return 0;
-  const int now = status(engine_fault_age_ns);
+  faults.refresh(fault_age_ns);
+  return faults.empty() && !is_in_reset(*state_);
+}
+
+int context::abort_if_down() const {
+  if (works_surely(frequent_fault_age_ns)) return 0;
+  const int now = status(frequent_fault_age_ns);
   if (now != HL_DEVICE_STATUS_OPERATIONAL) abort_all();
   return now < 0 ? now : 0;
 }
@@ -176,6 +177,7 @@ bool context::has_notifier() const {
 }
 
 int context::health(uint64_t fault_age_ns) const {
+  if (works_surely(fault_age_ns)) return 0;
   const int now = status(fault_age_ns);
   if (now < 0) return now;
   return now == HL_DEVICE_STATUS_OPERATIONAL ? 0 : -EBUSY;
@@ -183,7 +185,7 @@ int context::health(uint64_t fault_age_ns) const {
 
 uint64_t context::submit(std::span<const command_buffer> buffers) {
   const std::lock_guard lock(submit_mutex_);
-  const auto healthy = [this] { return health(engine_fault_age_ns) == 0; };
+  const auto healthy = [this] { return health(frequent_fault_age_ns) == 0; };
   const uint64_t seq = begin_cs(*state_, device().max_in_flight, healthy);
   if (seq == 0) return 0;
   std::shared_ptr<engine> e = current_engine();

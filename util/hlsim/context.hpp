@@ -19,6 +19,9 @@ class notifier;
 /// What this process knows of the device behind an fd. Thread-safe.
 class context {
  public:
+  /// What comes often need not look at the fault file more often than that.
+  static constexpr uint64_t frequent_fault_age_ns = 1'000'000;
+
   /// `state` is mapped from a file description of its own. A control node has no HBM store.
   context(state_mapping state, bool control, hbm_store hbm);
   ~context();
@@ -59,6 +62,8 @@ class context {
   void abort_all() const;
 
  private:
+  /// Whether nothing can be wrong with the device. No lock.
+  [[nodiscard]] bool works_surely(uint64_t fault_age_ns) const;
   [[nodiscard]] std::shared_ptr<engine> current_engine() const;
 
   const state_mapping state_;

@@ -29,8 +29,8 @@ constexpr uint64_t head_start_ns = 20'000;
 /// In some decades.
 constexpr uint64_t never_ns = uint64_t{1} << 62;
 
-/// On the only CPU a worker can but interrupt the thread that polls, so one of them, for all, looks
-/// this often whether that goes on with the jobs.
+/// On the only CPU a worker can but interrupt the thread that polls, and a dry copy needs no other
+/// thread: there one of the workers, for all, looks this often whether that goes on with the jobs.
 constexpr std::chrono::milliseconds nap{1};
 constexpr uint64_t polled_now_and_then_ns = 10'000'000;
 
@@ -57,7 +57,7 @@ engine::engine(device_state& state, const model& m, const hbm_store& hbm,
       model_(m),
       mover_(state, m, hbm),
       pace_(current_settings()),
-      only_one_cpu_(only_one_cpu()),
+      workers_disturb_(only_one_cpu() || current_settings().dry),
       healthy_(std::move(healthy)),
       struck_by_(std::move(struck_by)) {}
 
@@ -107,13 +107,13 @@ void engine::work(queue& q) {
 
 /// What the worker leaves to a thread that polls.
 std::chrono::nanoseconds engine::head_start() const {
-  if (only_one_cpu_ && polled_within(polled_now_and_then_ns)) return nap;
+  if (workers_disturb_ && polled_within(polled_now_and_then_ns)) return nap;
   return std::chrono::nanoseconds(polled_within(polled_lately_ns) ? head_start_ns : 0);
 }
 
 /// Where it can but interrupt those who tell of work, they do not.
 void engine::doze(queue& q, std::unique_lock<std::mutex>& lock, std::chrono::nanoseconds time) {
-  q.naps = only_one_cpu_;
+  q.naps = workers_disturb_;
   q.has_work.wait_for(lock, time);
   q.naps = false;
 }
@@ -144,7 +144,7 @@ void engine::wake_naps() {
 }
 
 void engine::wait_for_work(queue& q, std::unique_lock<std::mutex>& lock) {
-  if (only_one_cpu_ && is_left_to_polls(q)) {
+  if (workers_disturb_ && is_left_to_polls(q)) {
     do leave_to_polls(q, lock);
     while (is_left_to_polls(q));
     if (!one_looks_) wake_naps();  // time has passed since the one who looked did so

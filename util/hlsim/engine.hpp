@@ -113,7 +113,7 @@ class engine {
   const model& model_;
   const mover mover_;
   pace pace_;
-  const bool only_one_cpu_;
+  const bool workers_disturb_;
   run_tools tools_{model_, mover_, pace_};
   const std::function<bool()> healthy_;
   const std::function<bool(fault)> struck_by_;

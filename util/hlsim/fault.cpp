@@ -59,6 +59,7 @@ fault_set::fault_set()
       empty_(from_environment_.empty()) {}
 
 bool fault_set::strikes(fault which, uint32_t index) {
+  if (empty()) return false;
   const std::lock_guard lock(mutex_);
   return strikes(from_environment_, which, index) || strikes(from_file_, which, index);
 }
