@@ -9,7 +9,8 @@
              rates of the stand-in's copy engine; simulated Gaudi2              (goal: at least 0.85 from 4 MiB)
              "dry": its copies take their time but no CPU, as real ones do; the copy rate is then the one that was set,
              as what measures it would need the CPU. Else the same CPUs carry the wire and the copies, and cannot do both
-             at the full rate of either: "of both at once" is over the rate at which they do one after the other
+             at the full rate of either: "of both at once" is over the rate at which they do one after the other.
+             As many messages are in flight as gaudi_perf has by default, 16 or 128 MiB of them; or --window N
   unexpected messages that wait, taken in reverse order: gaudi's time over rxm's  (goal: at most 0.15 at 4,096)
   local      two processes that share memory: tagged ping-pong, gaudi's time over that of libfabric's shm
              (goal: at most 1.2 at 8 B), and stream, gaudi's rate over shm's (goal: at least 0.8 at 64 B, 1.0 from 1 MiB)
@@ -45,10 +46,11 @@ SECTIONS = ["latency", "bandwidth", "local", "staged", "local-staged", "unexpect
 
 
 class Bench:
-    def __init__(self, build, pairs, smoke):
+    def __init__(self, build, pairs, smoke, window=None):
         self.build = pathlib.Path(build).resolve()
         self.pairs = pairs
         self.smoke = smoke
+        self.window = ["--window", window] if window else []
         cpus = sorted(os.sched_getaffinity(0))
         self.cpus = (cpus[0], cpus[-1])
 
@@ -145,18 +147,23 @@ class Bench:
         for dry in [0] if self.smoke else [0, 1]:
             for rate in [5] if self.smoke else [5, 25, 50] if dry else [1, 5, 0]:
                 extra = ipc | {"HLSIM_H2D_GBPS": str(rate), "HLSIM_D2H_GBPS": str(rate), "HLSIM_DRY": str(dry)}
-                for size, iterations in [("4M", 4)] if self.smoke else [("4M", 100), ("16M", 30), ("64M", 10)]:
+                for size, iterations in [("4M", 4)] if self.smoke else [("4M", 200), ("16M", 60), ("64M", 20)]:
                     what = f"{name} {size}, " + (f"{rate} GB/s" if rate else "unlimited") + (", dry" if dry else "")
                     self.staged_one(what, size, iterations, extra)
+
+    def copied_by(self, size, iterations):
+        """Of a stream: the memory that all messages in flight have, as caches know a part of it, and how often."""
+        slots = max(2, min(self.window[1] if self.window else 16, (128 << 20) // size))
+        return slots * size, max(1, iterations // slots)
 
     def staged_one(self, name, size, iterations, extra):
         """All rates belong to one round, so that the machine's moods meet them alike."""
         local = extra["FI_GAUDI_IPC"] != "off"
         dry_rate = float(extra["HLSIM_H2D_GBPS"]) * 1e3 if extra["HLSIM_DRY"] == "1" else None
-        options = ["--op", "tagged", "--window", 1, "--iters", iterations, "--size", size]
+        options = ["--op", "tagged", *self.window, "--iters", iterations, "--size", size]
         bounds, got, of_both = [], [], []
         for _ in range(self.pairs):
-            copy = ["perf_copy_rate", int(size[:-1]) << 20, iterations]
+            copy = ["perf_copy_rate", *self.copied_by(int(size[:-1]) << 20, iterations)]
             if local:
                 bound = dry_rate or self.copies_of_both(copy, extra)
             else:
@@ -233,6 +240,7 @@ def main():
     parser.add_argument("what", nargs="*", choices=[[], *SECTIONS])
     parser.add_argument("--build", default="build", help="build folder (default: build)")
     parser.add_argument("--pairs", type=int, default=9, help="pairs of runs for each figure (default: 9)")
+    parser.add_argument("--window", type=int, help="messages in flight of staged and local-staged")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
     parser.add_argument("--smoke", action="store_true", help="one short pair of each: checks that this program works")
     options = parser.parse_args()
@@ -242,7 +250,7 @@ def main():
         print("skipped: the machine is busy, figures would mean nothing (--force measures all the same)")
         return 77
     print(f"{'':34} {'ours':>10} {'theirs':>10}")
-    bench = Bench(options.build, 1 if options.smoke else options.pairs, options.smoke)
+    bench = Bench(options.build, 1 if options.smoke else options.pairs, options.smoke, options.window)
     for what in options.what or SECTIONS:
         getattr(bench, what.replace("-", "_"))()
     return 0
