@@ -85,6 +85,42 @@ TEST_P(local_device, takes_many_both_ways_at_once) {
   });
 }
 
+// A chunk ends where a piece of memory does, so slots carry less than they could, and both ends
+// have other pieces.
+TEST_P(local_device, takes_many_in_pieces_of_any_length) {
+  run({}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    setenv("FI_GAUDI_STAGING_CHUNK", "65536", 1);
+    setenv("FI_GAUDI_STAGING_DEPTH", "3", 1);
+    node n({.device = true});
+    n.meet(r);
+    constexpr std::size_t size = mib;
+    constexpr std::size_t count = 8;
+    memory own(n, count * size, true);
+    if (r.id() == 0) own.put(0, bytes_of(8, count * size));
+    r.barrier();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t cut = r.id() == 0 ? 70000 + 4096 * i : 1 + 300 * i;
+      const std::array<std::size_t, 5> edges{0, cut, 3 * cut, size - cut, size};
+      std::array<iovec, 4> pieces{};
+      std::array<void*, 4> descriptors{};
+      for (std::size_t k = 0; k < 4; ++k) {
+        pieces[k] = {own.at(i * size + edges[k]), edges[k + 1] - edges[k]};
+        descriptors[k] = own.desc();
+      }
+      n.post([&] {
+        return r.id() == 0
+                   ? fi_tsendv(n.ep(), pieces.data(), descriptors.data(), 4, n.peer(1), i, ctx(i))
+                   : fi_trecvv(n.ep(), pieces.data(), descriptors.data(), 4, FI_ADDR_UNSPEC, i, 0,
+                               ctx(i));
+      });
+    }
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(0, n.wait(ctx(i)).err);
+    if (r.id() == 1) expect_same(bytes_of(8, count * size), own.get(0, count * size), "messages");
+    r.barrier();
+  });
+}
+
 TEST_P(local_device, comes_from_and_goes_to_host_memory) {
   run({}, [share = GetParam()](rank& r) {
     set_up(r, share);
