@@ -144,19 +144,8 @@ class slow_source : public testing::Test {
 
   /// Offers a message, and is told where to put it.
   wire::grant_fields offer(std::uint64_t operation) {
-    const request asked{.queue = &v.queue, .report = true};
-    const auto all = local_memory::inside(memory, memory.address, message_length);
-    EXPECT_EQ(v.ep->receive(all, {.asked = asked}), 0);
-    struct {
-      wire::eager_fields message;
-      wire::rts_fields rts;
-    } packet{};
-    packet.message.head = {wire::kind::rts, wire::staged | wire::want_done, 0, 0,
-                           theirs.connection};
-    packet.message.operation = operation;
-    packet.rts.operation = operation;
-    packet.rts.length = message_length;
-    tell(&packet, sizeof packet.message + offsetof(wire::rts_fields, segments));
+    test::offer_staged(v, source, theirs,
+                       local_memory::inside(memory, memory.address, message_length), operation);
     return source.hear<wire::grant_fields>(v, wire::kind::grant);
   }
 

@@ -45,7 +45,12 @@ class with_device : public testing::Test {
     return one;
   }
 
-  with_device() {
+  /// `instance`: of the peer.
+  explicit with_device(std::uint64_t instance) {
+    const hello ours = greeting(instance);
+    EXPECT_EQ(peer.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+    peer.listen(512);
+    name = address_of(ours);
     memory.length = std::size_t{64} * chunk;
     memory.address = *gaudi()->allocate(memory.length);
     memory.owner = gaudi().get();
@@ -88,30 +93,16 @@ class with_device : public testing::Test {
   victim v;
   raw_client peer;
   hello theirs{};
+  net_address name;
 };
 
 class patient_source : public with_device {
  protected:
-  patient_source() {
-    const hello ours = greeting(60010);
-    EXPECT_EQ(peer.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
-    peer.listen(512);
-  }
+  patient_source() : with_device(60010) {}
 
   void offer(std::uint64_t operation, std::size_t length) {
-    const request asked{.queue = &v.queue, .report = true};
-    const auto all = local_memory::inside(memory, memory.address, length);
-    EXPECT_EQ(v.ep->receive(all, {.asked = asked}), 0);
-    struct {
-      wire::eager_fields message;
-      wire::rts_fields rts;
-    } packet{};
-    packet.message.head = {wire::kind::rts, wire::staged | wire::want_done, 0, 0,
-                           theirs.connection};
-    packet.message.operation = operation;
-    packet.rts.operation = operation;
-    packet.rts.length = length;
-    tell(&packet, sizeof packet.message + offsetof(wire::rts_fields, segments));
+    test::offer_staged(v, peer, theirs, local_memory::inside(memory, memory.address, length),
+                       operation);
   }
 
   wire::grant_fields hear_grant() { return peer.hear<wire::grant_fields>(v, wire::kind::grant); }
@@ -185,16 +176,13 @@ TEST_F(patient_source, that_says_a_slot_is_filled_which_was_taken_back_is_cut_of
 
 class generous_sink : public with_device {
  protected:
-  generous_sink() {
-    const hello ours = greeting(60011);
-    EXPECT_EQ(peer.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
-    peer.listen(512);
+  generous_sink() : with_device(60011) {
     fid_mr* mr = nullptr;
     EXPECT_EQ(fi_mr_reg(peer.domain.get(), slots.data(), slots.size(), FI_REMOTE_WRITE, 0, 5, 0,
                         &mr, nullptr),
               0);
     known.reset(mr);
-    const auto to = *v.addresses.add(address_of(ours));
+    const auto to = *v.addresses.add(name);
     const auto all = local_memory::inside(memory, memory.address, length);
     const request asked{.queue = &v.queue, .report = true};
     int rc = -FI_EAGAIN;
