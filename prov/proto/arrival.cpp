@@ -29,6 +29,18 @@ bool adds_to(const transfer& t, const wire::grant_fields& g) noexcept {
          g.target_operation == t.peer_operation;
 }
 
+// Where to write to. False: it has no room.
+bool take_places(transfer& t, const wire::grant_fields& g) {
+  std::size_t room = 0;
+  for (std::uint32_t i = 0; i < g.segment_count; ++i) {
+    if (t.slots && g.segments[i].length == 0) return false;
+    room += g.segments[i].length;
+    if (t.slots) t.free_slots.push_back(static_cast<std::uint32_t>(t.remote.size()));
+    t.remote.push_back(g.segments[i]);
+  }
+  return t.slots || room >= g.length;
+}
+
 }  // namespace
 
 void endpoint::malformed(connection& c, const char* what) {
@@ -274,18 +286,6 @@ void endpoint::arrived_grant(connection& c, buffer& b, std::size_t length) {
   t->length = g.length;
   t->moves = transfer::motion::push;
   move(*t);
-}
-
-// Where to write to. False: it has no room.
-bool endpoint::take_places(transfer& t, const wire::grant_fields& g) {
-  std::size_t room = 0;
-  for (std::uint32_t i = 0; i < g.segment_count; ++i) {
-    if (t.slots && g.segments[i].length == 0) return false;
-    room += g.segments[i].length;
-    if (t.slots) t.free_slots.push_back(static_cast<std::uint32_t>(t.remote.size()));
-    t.remote.push_back(g.segments[i]);
-  }
-  return t.slots || room >= g.length;
 }
 
 void endpoint::arrived_chunk(connection& c, buffer& b, std::size_t length) {

@@ -219,7 +219,6 @@ class endpoint final : private connection_observer, private address_vector::list
   void arrived_read(connection& c, buffer& b, std::size_t length);
   bool arrived_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous);
   void arrived_grant(connection& c, buffer& b, std::size_t length);
-  static bool take_places(transfer& t, const wire::grant_fields& g);
   void arrived_chunk(connection& c, buffer& b, std::size_t length);
   void arrived_slot_free(connection& c, buffer& b, std::size_t length);
   void arrived_done(connection& c, buffer& b, std::size_t length);
@@ -262,7 +261,6 @@ class endpoint final : private connection_observer, private address_vector::list
   void grant_slots(transfer& t);
   void hand_out_slots(const shared_slots* of);
   bool grant_more(transfer& t);
-  static wire::segment name_of(const transfer& t, const buffer& slot);
   void fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk);
   void slot_emptied(transfer& t, buffer& slot, int error);
   void reuse_slot(transfer& t, buffer& slot);

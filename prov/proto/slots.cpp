@@ -7,6 +7,16 @@
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// As its source calls it.
+wire::segment name_of(const transfer& t, const buffer& slot) {
+  const std::size_t length = t.own_slots.slot_length();
+  if (slot.shared) return {slot.shared->number_of(slot), 0, length};
+  return {reinterpret_cast<std::uint64_t>(slot.bytes), slot.key(), length};
+}
+
+}  // namespace
 
 void endpoint::grant_slots(transfer& t) {
   shared_slots* const shared = t.on->slots_to_us();
@@ -49,13 +59,6 @@ bool endpoint::grant_more(transfer& t) {
   }
   if (g.segment_count != 0) send_grant(*t.on, t, g, t.shared ? wire::shared : 0);
   return !wants();
-}
-
-// As its source calls it.
-wire::segment endpoint::name_of(const transfer& t, const buffer& slot) {
-  const std::size_t length = t.own_slots.slot_length();
-  if (slot.shared) return {slot.shared->number_of(slot), 0, length};
-  return {reinterpret_cast<std::uint64_t>(slot.bytes), slot.key(), length};
 }
 
 void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {
