@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "sim/audit.hpp"
+
+#include <array>
+
+namespace gaudi::proto {
+namespace {
+
+struct count {
+  const char* what;
+  std::size_t number;
+};
+
+template <std::size_t N>
+std::string first_of(const std::array<count, N>& counts) {
+  for (const count& c : counts)
+    if (c.number != 0) return std::to_string(c.number) + " " + c.what;
+  return {};
+}
+
+std::string windows(const char* what, const credit_window& ours, const credit_window& theirs) {
+  return std::string(what) + ": may send " + std::to_string(ours.available()) + ", peer granted " +
+         std::to_string(theirs.granted()) + ", holds " + std::to_string(theirs.held()) +
+         " and owes " + std::to_string(theirs.returnable());
+}
+
+bool adds_up(const credit_window& ours, const credit_window& theirs) noexcept {
+  return ours.available() + theirs.held() + theirs.returnable() == theirs.granted();
+}
+
+}  // namespace
+
+std::string endpoint_audit::leftover(endpoint& e) {
+  std::size_t queued = 0;
+  std::size_t posted = 0;
+  e.connections_->for_each([&](connection& c) {
+    queued += c.ordered.size() + c.control_queue.size() + c.control_buffers.size();
+    posted += c.posted.size();
+  });
+  return first_of(std::array<count, 12>{{
+      {"transfers", e.transfers_.size()},
+      {"objects of transfers", e.transfer_pool_.live()},
+      {"pieces of RMA", e.piece_pool_.live()},
+      {"operations of the core", posted},
+      {"queued messages", queued},
+      {"message buffers", e.send_buffers_->in_use()},
+      {"chunks", e.chunks_->in_use()},
+      {"staging slots", e.slots_->in_use()},
+      {"held receive buffers", e.held_buffers_},
+      {"bytes of unexpected messages", e.unexpected_.kept()},
+      {"receive buffers", e.receive_buffers_->out_ - e.receive_buffers_->posted_},
+      {"stalled transfers", e.stalled_.size() + e.unwritten_.size() + e.waiting_grants_.size()},
+  }});
+}
+
+std::string endpoint_audit::excess(endpoint& e) {
+  if (e.receive_buffers_->posted_ > e.receive_buffers_->out_) return "receive buffers posted twice";
+  if (e.send_buffers_->total() > 4096) return "message buffers";
+  return {};
+}
+
+std::string endpoint_audit::lost_credits(endpoint& a, endpoint& b) {
+  std::string found;
+  a.connections_->for_each([&](connection& x) {
+    b.connections_->for_each([&](connection& y) {
+      if (x.remote_id != y.id || y.remote_id != x.id || !x.usable() || !y.usable() || &x == &y)
+        return;
+      if (x.remote->name != b.name() || y.remote->name != a.name()) return;
+      if (!adds_up(x.data, y.data)) found = windows("credits of messages", x.data, y.data);
+      if (!adds_up(x.control, y.control))
+        found = windows("credits of control messages", x.control, y.control);
+    });
+  });
+  return found;
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+
+/// Looks at what an endpoint keeps to itself: what must have come back once nothing is under way.
+struct endpoint_audit {
+  /// What is still held although nothing is outstanding; empty: nothing.
+  static std::string leftover(endpoint& e);
+  /// What grew beyond its limit; empty: nothing.
+  static std::string excess(endpoint& e);
+  /// Connections of `a` and `b` with each other whose credits do not add up; empty: none. Nothing
+  /// is on its way between them.
+  static std::string lost_credits(endpoint& a, endpoint& b);
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gaudi::sim {
+
+using nanoseconds = std::uint64_t;
+
+struct delay {
+  nanoseconds least = 1'000;
+  nanoseconds most = 20'000;
+};
+
+/// How the simulated core provider and its network behave. Chances are per thousand.
+struct conditions {
+  /// As verbs: buffers need descriptors, the NIC reads them until the peer has acknowledged, and an
+  /// operation ends with that. Else as tcp: data is the kernel's from its departure on, which ends
+  /// the operation.
+  bool rdma = false;
+  /// As tcp: what arrives is carried out when the process next looks at its core.
+  bool by_progress = false;
+  std::size_t inject_size = 64;
+  std::size_t completions = 1024;  // that a queue has room for, with operations under way
+  unsigned refused_posts = 0;      // -FI_EAGAIN
+  nanoseconds longest_look = 0;    // that the core takes to tell what it has
+  delay departure{};               // as tcp: from post to kernel
+  delay flight{};
+  delay acknowledged{};  // from delivery to the end of the operation
+  delay connecting{};    // of each step of the handshake
+  delay notice{};        // of the end of a connection
+  /// What arrives at a closed end makes the kernel drop what the closed end had sent (RST).
+  bool reset_by_late_data = false;
+};
+
+}  // namespace gaudi::sim

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Fabric, domain and registered memory.
+#include <arpa/inet.h>
+#include <rdma/fi_errno.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "sim/core/objects.hpp"
+
+namespace gaudi::sim {
+namespace {
+
+int close_memory(fid* f) {
+  auto& m = of_fid<core_memory, fid_mr>(f);
+  m.domain->keys.erase(m.key);
+  m.domain->at->closed();
+  delete &m;
+  return 0;
+}
+
+int register_memory(fid* f, const void* bytes, std::size_t length, std::uint64_t access,
+                    std::uint64_t, std::uint64_t requested_key, std::uint64_t, fid_mr** out,
+                    void* context) {
+  static fi_ops ops{.size = sizeof(fi_ops), .close = close_memory};
+  auto& d = of_fid<core_domain, fid_domain>(f);
+  const std::uint64_t key = d.chooses_keys ? d.at->net().next_number() : requested_key;
+  if (d.keys.contains(key)) return -FI_ENOKEY;
+  auto* m = new core_memory{};
+  m->fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &ops};
+  m->domain = &d;
+  m->address = reinterpret_cast<std::uint64_t>(bytes);
+  m->length = length;
+  m->access = access;
+  m->key = key;
+  m->mem_desc = m;
+  d.keys.emplace(m->key, m);
+  d.at->opened();
+  *out = m;
+  return 0;
+}
+
+int close_domain(fid* f) {
+  auto& d = of_fid<core_domain, fid_domain>(f);
+  if (!d.keys.empty()) d.at->net().complain("a domain closed before its memory regions");
+  d.at->closed();
+  delete &d;
+  return 0;
+}
+
+int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** out, void* context) {
+  static fi_ops ops{.size = sizeof(fi_ops), .close = close_domain};
+  static fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
+                                  .cq_open = open_completions,
+                                  .endpoint = open_endpoint,
+                                  .srx_ctx = open_receives};
+  static fi_ops_mr mr_ops{.size = sizeof(fi_ops_mr), .reg = register_memory};
+  auto* d = new core_domain{};
+  d->fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &ops};
+  d->ops = &domain_ops;
+  d->mr = &mr_ops;
+  d->at = down<core_fabric>(fabric).at;
+  d->chooses_keys = (info->domain_attr->mr_mode & FI_MR_PROV_KEY) != 0;
+  d->at->opened();
+  *out = d;
+  return 0;
+}
+
+int close_fabric(fid* f) {
+  auto& fabric = of_fid<core_fabric, fid_fabric>(f);
+  fabric.at->closed();
+  delete &fabric;
+  return 0;
+}
+
+}  // namespace
+
+void core_domain::check_local(const void* bytes, std::size_t count, void* descriptor) {
+  if (!at->net().how().rdma || count == 0) return;
+  for (const auto& [key, m] : keys) {
+    if (m != descriptor) continue;
+    if (m->holds(reinterpret_cast<std::uint64_t>(bytes), count)) return;
+    return at->net().complain("a core operation on memory outside its registration");
+  }
+  at->net().complain("a core operation without a registration of its memory");
+}
+
+std::byte* core_domain::find_remote(std::uint64_t address, std::size_t count, std::uint64_t key,
+                                    std::uint64_t access) {
+  const auto found = keys.find(key);
+  if (found == keys.end() || (found->second->access & access) != access ||
+      !found->second->holds(address, count))
+    return nullptr;
+  return reinterpret_cast<std::byte*>(address);
+}
+
+core::unique_fid<fid_fabric> network::fabric_for(host& h) const {
+  static fi_ops ops{.size = sizeof(fi_ops), .close = close_fabric};
+  static fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
+                                  .domain = open_domain,
+                                  .passive_ep = open_listener,
+                                  .eq_open = open_events};
+  auto* f = new core_fabric{};
+  f->fid = {.fclass = FI_CLASS_FABRIC, .context = nullptr, .ops = &ops};
+  f->ops = &fabric_ops;
+  f->at = &h;
+  h.opened();
+  return core::unique_fid<fid_fabric>(f);
+}
+
+core::unique_info network::info_for(const host& h) const {
+  core::unique_info info(fi_allocinfo());
+  info->addr_format = FI_SOCKADDR_IN;
+  info->ep_attr->type = FI_EP_MSG;
+  info->ep_attr->max_msg_size = std::size_t{1} << 30;
+  info->tx_attr->inject_size = how_.inject_size;
+  info->tx_attr->iov_limit = 4;
+  info->fabric_attr->prov_name = ::strdup(how_.rdma ? "verbs" : "tcp");
+  info->fabric_attr->name = ::strdup("simulated");
+  info->domain_attr->name = ::strdup("simulated");
+  info->domain_attr->mr_mode = how_.rdma ? FI_MR_LOCAL : 0;
+  sockaddr_in here{};
+  here.sin_family = AF_INET;
+  here.sin_port = htons(h.port());
+  here.sin_addr.s_addr = htonl(0x0a000001 + h.number());
+  info->src_addr = std::malloc(sizeof here);
+  std::memcpy(info->src_addr, &here, sizeof here);
+  info->src_addrlen = sizeof here;
+  return info;
+}
+
+}  // namespace gaudi::sim

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "sim/core/network.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/core/objects.hpp"
+
+namespace gaudi::sim {
+
+void host::kill() {
+  alive_ = false;
+  net_.listeners().erase(port_);
+  for (const auto& wire : std::vector(net_.connections())) {
+    for (int end = 0; end < 2; ++end) {
+      if (wire->ends[end].at == this) wire->cut();
+    }
+  }
+}
+
+void host::look() {
+  if (!alive_) return owed_.clear();
+  net_.advance(net_.numbers().below(net_.how().longest_look + 1));
+  looking_ = true;
+  for (const auto& [wire, sender] : std::exchange(owed_, {})) wire->drain(sender);
+  looking_ = false;
+}
+
+// Each further look within one call takes twice the time of the last: who waits gets to its limit.
+base::clock::time_point host::now() noexcept {
+  const nanoseconds step = nanoseconds{1'000} << std::min(reads_++, 28u);
+  if (alive_) {
+    net_.advance(step);
+  } else {
+    after_death_ += step;
+  }
+  return base::clock::time_point(std::chrono::nanoseconds(net_.now() + after_death_));
+}
+
+std::uint64_t host::next() noexcept {
+  return net_.numbers().next();
+}
+
+void network::calm() noexcept {
+  how_.refused_posts = 0;
+}
+
+void network::at(nanoseconds when, std::function<void()> what) {
+  due_.push({std::max(when, now_), next_number(), std::move(what)});
+}
+
+void network::advance(nanoseconds by) {
+  const nanoseconds until = now_ + by;
+  while (!due_.empty() && due_.top().when <= until) {
+    now_ = due_.top().when;
+    const auto what = std::move(due_.top().what);
+    due_.pop();
+    what();
+  }
+  now_ = until;
+}
+
+host& network::add_host(unsigned number, std::uint16_t port) {
+  hosts_.push_back(std::make_unique<host>(*this, number, port));
+  return *hosts_.back();
+}
+
+bool network::cut_connection(unsigned a, unsigned b, std::uint64_t which) {
+  std::vector<std::shared_ptr<wire_connection>> between;
+  for (const auto& wire : connections_) {
+    if (wire->is_cut || !wire->ends[0].at || !wire->ends[1].at) continue;
+    const unsigned x = wire->ends[0].at->number();
+    const unsigned y = wire->ends[1].at->number();
+    if ((x == a && y == b) || (x == b && y == a)) between.push_back(wire);
+  }
+  if (between.empty()) return false;
+  between[which % between.size()]->cut();
+  return true;
+}
+
+bool network::has_delivered(const host& of) const noexcept {
+  return std::all_of(connections_.begin(), connections_.end(), [&](const auto& wire) {
+    return std::all_of(wire->ends.begin(), wire->ends.end(),
+                       [&](const wire_end& end) { return end.at != &of || end.sent.empty(); });
+  });
+}
+
+std::string network::open_fids() const {
+  for (const auto& h : hosts_) {
+    if (h->open_fids() != 0)
+      return std::string(1, static_cast<char>('A' + h->number())) + " has left " +
+             std::to_string(h->open_fids()) + " objects of the core open";
+  }
+  return {};
+}
+
+void network::complain(std::string what) {
+  if (complaint_.empty()) complaint_ = std::move(what);
+}
+
+}  // namespace gaudi::sim

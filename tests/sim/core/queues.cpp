@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Queues of completions and of connection events.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/core/objects.hpp"
+
+namespace gaudi::sim {
+namespace {
+
+int close_completions(fid* f) {
+  auto& q = of_fid<core_completions, fid_cq>(f);
+  q.at->net().queues().erase(q.number);
+  q.at->closed();
+  delete &q;
+  return 0;
+}
+
+ssize_t read_completions(fid_cq* f, void* into, std::size_t most) {
+  auto& q = down<core_completions>(f);
+  q.at->look();
+  if (q.entries.empty() || !q.at->is_alive()) return -FI_EAGAIN;
+  if (q.entries.front().error) return -FI_EAVAIL;
+  auto* out = static_cast<fi_cq_msg_entry*>(into);
+  std::size_t count = 0;
+  while (count < most && !q.entries.empty() && !q.entries.front().error) {
+    out[count++] = q.entries.front().done;
+    q.entries.pop_front();
+  }
+  return static_cast<ssize_t>(count);
+}
+
+ssize_t read_error(fid_cq* f, fi_cq_err_entry* into, std::uint64_t) {
+  auto& q = down<core_completions>(f);
+  if (q.entries.empty() || !q.entries.front().error) return -FI_EAGAIN;
+  const auto& e = q.entries.front();
+  into->op_context = e.done.op_context;
+  into->flags = e.done.flags;
+  into->err = e.error;
+  into->prov_errno = e.provider_error;
+  q.entries.pop_front();
+  return 1;
+}
+
+int close_events(fid* f) {
+  auto& q = of_fid<core_events, fid_eq>(f);
+  // Requests that nobody has read are answered with no.
+  for (auto& e : q.entries) {
+    if (e.info) refuse_request(static_cast<core_request&>(*e.info->handle), {});
+    fi_freeinfo(e.info);
+  }
+  q.at->closed();
+  delete &q;
+  return 0;
+}
+
+ssize_t read_event(fid_eq* f, std::uint32_t* what, void* into, std::size_t length, std::uint64_t) {
+  auto& q = down<core_events>(f);
+  q.at->look();
+  if (q.entries.empty() || !q.at->is_alive()) return -FI_EAGAIN;
+  auto& e = q.entries.front();
+  if (e.what == 0) return -FI_EAVAIL;
+  *what = e.what;
+  auto& entry = *static_cast<fi_eq_cm_entry*>(into);
+  entry.fid = e.about;
+  entry.info = e.info;
+  const std::size_t said = std::min(e.said.size(), length - sizeof entry);
+  if (said != 0) std::memcpy(static_cast<std::byte*>(into) + sizeof entry, e.said.data(), said);
+  q.entries.pop_front();
+  return static_cast<ssize_t>(sizeof entry + said);
+}
+
+ssize_t read_event_error(fid_eq* f, fi_eq_err_entry* into, std::uint64_t) {
+  auto& q = down<core_events>(f);
+  if (q.entries.empty() || q.entries.front().what != 0) return -FI_EAGAIN;
+  const auto& e = q.entries.front();
+  into->fid = e.about;
+  into->err = e.error;
+  into->prov_errno = 0;
+  const std::size_t said = std::min(e.said.size(), into->err_data_size);
+  if (said != 0) std::memcpy(into->err_data, e.said.data(), said);
+  into->err_data_size = said;
+  if (said == 0) into->err_data = nullptr;
+  q.entries.pop_front();
+  return sizeof *into;
+}
+
+}  // namespace
+
+int open_completions(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* context) {
+  static fi_ops ops{.size = sizeof(fi_ops), .close = close_completions};
+  static fi_ops_cq cq_ops{
+      .size = sizeof(fi_ops_cq), .read = read_completions, .readerr = read_error};
+  host& at = *down<core_domain>(domain).at;
+  auto* q = new core_completions{};
+  q->fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &ops};
+  q->ops = &cq_ops;
+  q->at = &at;
+  q->number = at.net().next_number();
+  q->room = std::min<std::size_t>(attr->size, at.net().how().completions);
+  at.net().queues().emplace(q->number, q);
+  at.opened();
+  *out = q;
+  return 0;
+}
+
+int open_events(fid_fabric* fabric, fi_eq_attr*, fid_eq** out, void* context) {
+  static fi_ops ops{.size = sizeof(fi_ops), .close = close_events};
+  static fi_ops_eq eq_ops{
+      .size = sizeof(fi_ops_eq), .read = read_event, .readerr = read_event_error};
+  auto* q = new core_events{};
+  q->fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &ops};
+  q->ops = &eq_ops;
+  q->at = down<core_fabric>(fabric).at;
+  q->at->opened();
+  *out = q;
+  return 0;
+}
+
+}  // namespace gaudi::sim

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What an endpoint of the core is asked to carry.
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+
+#include "sim/core/objects.hpp"
+
+namespace gaudi::sim {
+namespace {
+
+std::shared_ptr<operation> operation_of(core_endpoint& ep, const iovec* parts, void** descriptors,
+                                        std::size_t count, void* context, std::uint64_t flags) {
+  auto op = std::make_shared<operation>();
+  op->number = ep.at->net().next_number();
+  op->parts = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    op->local[i] = parts[i];
+    op->length += parts[i].iov_len;
+    ep.domain->check_local(parts[i].iov_base, parts[i].iov_len,
+                           descriptors ? descriptors[i] : nullptr);
+  }
+  op->context = context;
+  if (flags & FI_COMPLETION) op->queue = ep.transmits->number;
+  // The peer's core acknowledges both.
+  op->at_delivery = flags & (FI_DELIVERY_COMPLETE | FI_TRANSMIT_COMPLETE);
+  return op;
+}
+
+ssize_t post(core_endpoint& ep, std::shared_ptr<operation> op) {
+  if (!ep.wire) return -FI_ENOTCONN;
+  return ep.wire->post(ep.end, std::move(op));
+}
+
+ssize_t receive(fid_ep* f, void* bytes, std::size_t length, void* descriptor, fi_addr_t,
+                void* context) {
+  auto& ep = down<core_endpoint>(f);
+  return post_to(ep.own, *ep.domain, {static_cast<std::byte*>(bytes), length, context}, descriptor);
+}
+
+ssize_t inject(fid_ep* f, const void* bytes, std::size_t length, fi_addr_t) {
+  auto& ep = down<core_endpoint>(f);
+  auto op = std::make_shared<operation>();
+  op->number = ep.at->net().next_number();
+  op->length = length;
+  const auto* first = static_cast<const std::byte*>(bytes);
+  op->data.assign(first, first + length);
+  if (length > ep.at->net().how().inject_size)
+    ep.at->net().complain("an injected message longer than the core takes");
+  return post(ep, std::move(op));
+}
+
+ssize_t send_message(fid_ep* f, const fi_msg* m, std::uint64_t flags) {
+  auto& ep = down<core_endpoint>(f);
+  return post(ep, operation_of(ep, m->msg_iov, m->desc, m->iov_count, m->context, flags));
+}
+
+ssize_t access(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags, operation::kind what) {
+  auto& ep = down<core_endpoint>(f);
+  auto op = operation_of(ep, m->msg_iov, m->desc, m->iov_count, m->context, flags);
+  op->what = what;
+  op->address = m->rma_iov[0].addr;
+  op->key = m->rma_iov[0].key;
+  return post(ep, std::move(op));
+}
+
+ssize_t read_message(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags) {
+  return access(f, m, flags, operation::kind::read);
+}
+
+ssize_t write_message(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags) {
+  return access(f, m, flags, operation::kind::write);
+}
+
+}  // namespace
+
+void operation::gather() {
+  if (departed) return;
+  departed = true;
+  if (what == kind::read || parts == 0) return;
+  data.resize(length);
+  std::byte* at = data.data();
+  for (std::size_t i = 0; i < parts; ++i) {
+    if (local[i].iov_len != 0) std::memcpy(at, local[i].iov_base, local[i].iov_len);
+    at += local[i].iov_len;
+  }
+}
+
+void operation::scatter() const {
+  const std::byte* at = data.data();
+  for (std::size_t i = 0; i < parts; ++i) {
+    if (local[i].iov_len != 0) std::memcpy(local[i].iov_base, at, local[i].iov_len);
+    at += local[i].iov_len;
+  }
+}
+
+fi_ops_msg* endpoint_msg_ops() noexcept {
+  static fi_ops_msg ops{
+      .size = sizeof(fi_ops_msg), .recv = receive, .sendmsg = send_message, .inject = inject};
+  return &ops;
+}
+
+fi_ops_rma* endpoint_rma_ops() noexcept {
+  static fi_ops_rma ops{
+      .size = sizeof(fi_ops_rma), .readmsg = read_message, .writemsg = write_message};
+  return &ops;
+}
+
+}  // namespace gaudi::sim

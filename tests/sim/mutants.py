@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Shows what the simulator finds: undoes fixes of the past, and breaks what no fix was needed for yet, one at a time,
+runs schedules until one fails, and prints a table.
+
+All of them are compiled into one binary, in a copy of the tree, and the environment picks one: so each costs a run and
+no compilation.
+
+  tests/sim/mutants.py [--copy FOLDER] [--schedules N] [NAME...]
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROTO = "prov/proto/"
+
+# (name, what it undoes, file, text, what is there instead). A text with a semicolon is statements, else an expression.
+MUTANTS = [
+    ("closed-peer-asks-again", "bfaa1e6", "connection_events.cpp",
+     "!closed && c->remote_instance == said.instance", "c->remote_instance == said.instance"),
+    ("last-words-before-the-end", "07cd59d", "connection_events.cpp", "observer_.connections_ending();", ""),
+    ("end-in-the-middle", "07cd59d", "connection_events.cpp",
+     "if (connection* c = of(entry.fid)) shut_.push_back(c->id);",
+     "if (connection* c = of(entry.fid)) fail(*c, FI_ECONNRESET);"),
+    ("request-before-the-end", "5061f00, e7c2b55", "connection_events.cpp",
+     "if (!closed) shut_.push_back(c->id);\n  late_.push_back(std::move(asked));",
+     "std::erase(shut_, c->id);\n  fail(*c, FI_ECONNRESET);\n  accept(p, info, said);"),
+    ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "false"),
+    ("neither-request-goes-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "true"),
+    ("close-flushes-nothing", "b8ef715", "endpoint.cpp", "flush_outgoing();", ""),
+    ("claimed-rendezvous-of-the-gone", "b8ef715", "progress.cpp", "if (m->on == &c) m->on = nullptr;", ""),
+    ("repeated-call-gets-nowhere", "b678b91", "rma.cpp", "if (ret == -FI_EAGAIN) progress();", ""),
+    ("alive-before-its-event", "connection_manager::came_alive", "arrival.cpp",
+     "!connections_->came_alive(*c)", "true"),
+    ("registration-of-failed-pieces", "proto: end registrations of failed RMA", "progress.cpp", "piece.local = {};", ""),
+    ("credits-of-a-refused-inject", "send_injected", "send.cpp",
+     "if (ret) {\n    c.data = data_before;\n    c.control = control_before;\n    return static_cast<int>(ret);\n  }\n"
+     "  c.data.sent();", "if (ret) return static_cast<int>(ret);\n  c.data.sent();"),
+    ("credits-of-a-refused-message", "post_message", "send.cpp",
+     "if (ret) {\n    c.data = data_before;\n    c.control = control_before;\n    return static_cast<int>(ret);\n  }\n"
+     "  b.gathered.truncate(0);", "if (ret) return static_cast<int>(ret);\n  b.gathered.truncate(0);"),
+    ("credits-of-a-refused-control", "try_control", "control.cpp",
+     "if (fi_inject(c.ep.get(), packet, length, 0)) {\n    c.data = data_before;\n    c.control = control_before;\n"
+     "    return false;\n  }", "if (fi_inject(c.ep.get(), packet, length, 0)) return false;"),
+    ("credits-of-a-refused-credit", "core_credit", "control.cpp",
+     "if (ret) {\n    c.data = data_before;\n    c.control = control_before;\n  }", ""),
+    ("credits-never-tried-again", "return_credits", "control.cpp",
+     "if (post_credit(c) && !std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);",
+     "static_cast<void>(post_credit(c));"),
+    ("credit-of-a-kept-message", "forget", "receive.cpp", "if (m.credit_held && m.on) consumed_data(*m.on);", ""),
+    ("unexpected-bytes-of-a-rendezvous", "forget", "receive.cpp",
+     "(m.info.rendezvous ? 0 : m.info.length) + sizeof(unexpected)", "m.info.length + sizeof(unexpected)"),
+    ("held-buffers", "47b9928, of its kind", "receive.cpp",
+     "--held_buffers_;\n    receive_buffers_->give_back(*m.holder);", "receive_buffers_->give_back(*m.holder);"),
+    ("receives-never-posted-again", "4e97f7f, of its kind", "progress.cpp", "receive_buffers_->post_more();", ""),
+    ("stalled-and-forgotten", "move", "mover.cpp", "did == issue_result::no_room && t.in_flight == 0",
+     "did == issue_result::no_room && t.in_flight > 1"),
+    ("queue-of-a-failed-connection", "connection_down", "progress.cpp", "fail_queued(c, error);", ""),
+    ("posted-message-ends-twice", "fail_posted", "progress.cpp", "b.on_sent = {};", ""),
+    ("done-before-the-last-read", "piece_finished", "mover.cpp", "t.finished < t.length", "t.issued < t.length"),
+    ("ends-under-the-core", "settle", "rendezvous.cpp", "!t.ending || t.in_flight != 0", "!t.ending"),
+    ("source-is-never-told", "settle", "rendezvous.cpp", "t.tell_peer || failed_source", "failed_source"),
+    ("sender-of-a-discarded-message", "discard_message", "receive.cpp",
+     "m.on && (m.info.rendezvous || (m.info.flags & wire::want_done))", "m.on && false"),
+    ("multi-receive-given-back-early", "message_ended", "multi_receive.cpp",
+     "--unfinished_ != 0 || !full_", "(--unfinished_, !full_)"),
+]
+
+
+def switched(number, text, instead):
+    """The text, or what is there instead of it for this number."""
+    if ";" in text:
+        return f"{{\n  if (sim_mutant == {number}) {{\n  {instead}\n  }} else {{\n  {text}\n  }}\n  }}"
+    return f"(sim_mutant == {number} ? ({instead}) : ({text}))"
+
+
+def copy_tree(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    for name in filter(None, names):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        bytes_now = (ROOT / name).read_bytes()
+        if not target.exists() or target.read_bytes() != bytes_now:
+            target.write_bytes(bytes_now)
+    (folder / "tests/tools").mkdir(parents=True, exist_ok=True)
+
+
+def plant(folder):
+    """Puts all mutants in; the names of those whose text is not there any more."""
+    gone = set()
+    changed = {}
+    for number, (name, _, file, text, instead) in enumerate(MUTANTS, 1):
+        path = folder / PROTO / file
+        source = changed.get(path, path.read_text(encoding="utf-8"))
+        if text not in source:
+            gone.add(name)
+            continue
+        changed[path] = source.replace(text, switched(number, text, instead), 1)
+    for path, source in changed.items():
+        path.write_text("extern int sim_mutant;\n" + source, encoding="utf-8")
+    main = folder / "tests/sim/main.cpp"
+    main.write_text(main.read_text(encoding="utf-8") +
+                    '\nint sim_mutant = std::getenv("SIM_MUTANT") ? std::atoi(std::getenv("SIM_MUTANT")) : 0;\n',
+                    encoding="utf-8")
+    return gone
+
+
+def build(folder):
+    subprocess.run(["cmake", "--preset", "release"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", "build", "--target", "sim"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return folder / "build/tests/sim/sim"
+
+
+def verdict(binary, number, schedules):
+    """(seed, what the simulator said) of the first schedule that fails."""
+    environment = dict(os.environ, SIM_MUTANT=str(number), FI_LOG_LEVEL="")
+    try:
+        ran = subprocess.run([binary, "--schedules", str(schedules), "--brief"], capture_output=True, text=True,
+                             check=False, timeout=300, env=environment)
+    except subprocess.TimeoutExpired:
+        return "-", "a schedule does not come to its end"
+    found = re.search(r"^seed (\d+): (.*)$", ran.stdout, re.MULTILINE)
+    if found:
+        return found.group(1), found.group(2)
+    if ran.returncode != 0:
+        running = re.search(r"^running (\d+)$", ran.stderr, re.MULTILINE)
+        return running.group(1) if running else "-", f"ends with signal {-ran.returncode}"
+    return "-", f"**not found** in {schedules} schedules"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--copy", type=pathlib.Path, default=ROOT / "build/mutants")
+    parser.add_argument("--schedules", type=int, default=20000)
+    parser.add_argument("names", nargs="*")
+    asked = parser.parse_args()
+    copy_tree(asked.copy)
+    gone = plant(asked.copy)
+    binary = build(asked.copy)
+    print("| mutant | undoes, or breaks | seed | the simulator said |\n|---|---|---|---|")
+    for number, (name, undone, *_) in enumerate(MUTANTS, 1):
+        if asked.names and name not in asked.names:
+            continue
+        seed, said = ("-", "its text is gone") if name in gone else verdict(binary, number, asked.schedules)
+        print(f"| {name} | {undone} | {seed} | {said} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

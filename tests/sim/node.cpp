@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "sim/node.hpp"
+
+#include <arpa/inet.h>
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+
+namespace gaudi::sim {
+namespace {
+
+constexpr std::uint16_t first_port = 5000;
+constexpr std::uint64_t requested_key = 77;
+
+proto::endpoint::settings settings_of(const plan& p, host& h) {
+  return {.directed_receive = true,
+          .provider_keys = p.core_keys,
+          .eager_size = p.eager_size,
+          .staging_chunk = 4096,
+          .staging_depth = 2,
+          .rx_buffers = p.rx_buffers,
+          .unexpected_limit = p.unexpected_limit,
+          .rendezvous = p.rendezvous,
+          .clock = base::clock(h),
+          .random = base::random_source(h)};
+}
+
+proto::net_address address_of(unsigned number) {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(static_cast<std::uint16_t>(first_port + number));
+  a.sin_addr.s_addr = htonl(0x0a000001 + number);
+  return {&a, sizeof a};
+}
+
+proto::local_memory memory_of(std::span<std::byte> bytes) {
+  return *proto::local_memory::from(bytes.data(), bytes.size(), nullptr);
+}
+
+}  // namespace
+
+node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned life)
+    : net_(net),
+      plan_(p),
+      book_(book),
+      number_(number),
+      life_(life),
+      host_(net.add_host(number, static_cast<std::uint16_t>(first_port + number))),
+      core_(std::move(*core::inner_domain::open_over(net.fabric_for(host_), net.info_for(host_),
+                                                     base::random_source(host_)))) {
+  for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(address_of(n)));
+  expose(p.core_keys);
+  endpoint_.emplace(*core_, keys_, paths_, settings_of(p, host_));
+  endpoint_->use_addresses(addresses_);
+  endpoint_->use_receive_queue(&queue_, false);
+  // Where the core refuses the first receive there is none yet, and the endpoint says so.
+  for (int tries = 0; tries < 100 && !endpoint_->enabled(); ++tries)
+    static_cast<void>(endpoint_->enable({}));
+  if (!endpoint_->enabled()) book_.fail("an endpoint that cannot be enabled");
+}
+
+void node::expose(bool core_keys) {
+  exposed_.resize(region_bytes);
+  fill(std::span(exposed_).subspan(cell_bytes + written_bytes), read_pattern);
+  region_.address = reinterpret_cast<std::uint64_t>(exposed_.data());
+  region_.length = exposed_.size();
+  region_.access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+  region_.virtual_address = true;
+  region_.core =
+      std::move(*core_->register_memory(exposed_.data(), exposed_.size(), region_.access));
+  if (core_keys) {
+    keys_.add_chosen_here(region_);
+  } else {
+    static_cast<void>(keys_.add_requested(region_, requested_key));
+  }
+}
+
+proto::request node::asked(record& r, std::uint64_t flags) {
+  return {.queue = &queue_, .context = &r, .flags = flags, .report = true};
+}
+
+int node::start(record& r, const node* peer) {
+  host_.begin_call();
+  // Its bytes are as they were at the first try.
+  int ret = 0;
+  switch (r.asked.what) {
+    case action::kind::send:
+      r.peer_life = peer ? peer->life() : ~0u;
+      ret = start_message(r);
+      break;
+    case action::kind::receive:
+    case action::kind::receive_many:
+      ret = start_receive(r);
+      break;
+    case action::kind::peek:
+      ret = start_peek(r);
+      break;
+    case action::kind::write:
+    case action::kind::read:
+      ret = peer ? start_access(r, *peer) : -FI_EAGAIN;
+      break;
+    case action::kind::atomic:
+      ret = peer ? start_atomic(r, *peer) : -FI_EAGAIN;
+      break;
+    case action::kind::cancel:
+      return cancel_oldest();
+  }
+  if (ret == -FI_EAGAIN) {
+    r.now = record::state::waiting;
+  } else if (ret != 0) {
+    book_.refused(r, -ret);
+  }
+  return ret;
+}
+
+// The ledger has to know of it before the call: it may end in it.
+int node::start_message(record& r) {
+  const action& a = r.asked;
+  if (r.bytes.empty()) {
+    r.bytes.resize(a.length);
+    fill(r.bytes, r.number);
+  }
+  book_.started(r);
+  std::uint8_t flags = 0;
+  if (a.tagged) flags |= proto::wire::tagged;
+  if (a.has_data) flags |= proto::wire::cq_data;
+  return endpoint_->send(memory_of(r.bytes), {.to = a.peer,
+                                              .tag = a.tag,
+                                              .data = a.has_data ? r.number : 0,
+                                              .wire_flags = flags,
+                                              .inject = a.inject,
+                                              .transmit = a.transmit,
+                                              .delivery = a.delivery,
+                                              .asked = asked(r, FI_SEND)});
+}
+
+int node::start_receive(record& r) {
+  const action& a = r.asked;
+  r.bytes.resize(a.length);
+  book_.started(r);
+  const proto::incoming wanted{.from = a.any_peer ? FI_ADDR_UNSPEC : a.peer,
+                               .tag = a.tag,
+                               .ignore = a.ignore,
+                               .tagged = a.tagged,
+                               .asked = asked(r, FI_RECV)};
+  if (a.what == action::kind::receive_many)
+    return endpoint_->receive_many(memory_of(r.bytes), wanted);
+  return endpoint_->receive(memory_of(r.bytes), wanted);
+}
+
+int node::start_peek(record& r) {
+  const action& a = r.asked;
+  book_.started(r);
+  const proto::incoming wanted{.from = a.any_peer ? FI_ADDR_UNSPEC : a.peer,
+                               .tag = a.tag,
+                               .ignore = a.ignore,
+                               .tagged = a.tagged,
+                               .asked = asked(r, FI_RECV)};
+  return endpoint_->peek(wanted, a.claim, a.discard && !a.claim);
+}
+
+// What a peek has claimed is received, or thrown away, at once, under the peek's context.
+void node::take_claimed(record& r) {
+  r.is_claim = true;
+  r.now = record::state::started;
+  r.match->is_taken = false;
+  r.match = nullptr;
+  r.asked.claim = false;
+  if (!r.asked.discard) {
+    r.asked.what = action::kind::receive;
+    r.bytes.resize(r.asked.length);
+  }
+  const proto::incoming wanted{
+      .tag = r.asked.tag, .tagged = r.asked.tagged, .asked = asked(r, FI_RECV)};
+  if (endpoint_->receive_claimed(memory_of(r.bytes), wanted, r.asked.discard) != 0)
+    book_.fail(ledger::name(r) + ": what was claimed cannot be received");
+}
+
+int node::start_access(record& r, const node& peer) {
+  const action& a = r.asked;
+  const bool writes = a.what == action::kind::write;
+  if (r.bytes.empty()) {
+    r.bytes.resize(a.length);
+    if (writes) fill(r.bytes, r.number);
+  }
+  r.peer_life = peer.life();
+  book_.started(r);
+  const proto::rma_access access{.target = a.peer,
+                                 .address = peer.region_.address + a.offset,
+                                 .key = peer.region_.key,
+                                 .data = a.has_data ? r.number : 0,
+                                 .has_data = a.has_data,
+                                 .inject = a.inject,
+                                 .delivery = a.delivery,
+                                 .asked = asked(r, FI_RMA)};
+  return writes ? endpoint_->write(memory_of(r.bytes), access)
+                : endpoint_->read(memory_of(r.bytes), access);
+}
+
+int node::start_atomic(record& r, const node& peer) {
+  const action& a = r.asked;
+  r.bytes.resize(16);
+  const std::uint64_t operand = std::uint64_t{1} << a.bit;
+  std::memcpy(r.bytes.data(), &operand, sizeof operand);
+  r.peer_life = peer.life();
+  book_.started(r);
+  using proto::atomic_math::call;
+  proto::atomic_access access;
+  access.group = a.fetch ? call::fetching : call::plain;
+  access.target = a.peer;
+  access.address = peer.region_.address;
+  access.key = peer.region_.key;
+  access.type = FI_UINT64;
+  access.op = FI_SUM;
+  access.count = 1;
+  access.operands = memory_of(std::span(r.bytes).first(8));
+  if (a.fetch) access.results = memory_of(std::span(r.bytes).subspan(8));
+  access.asked = asked(r, FI_ATOMIC);
+  return endpoint_->atomic(access);
+}
+
+int node::cancel_oldest() {
+  for (record& r : book_.all()) {
+    if (r.node != number_ || r.life != life_ || !r.is_receive() || !r.is_open() || r.is_claim)
+      continue;
+    if (endpoint_->cancel(&r) == 0) book_.cancelled(r);
+    return 0;
+  }
+  return 0;
+}
+
+void node::cancel_receives() {
+  host_.begin_call();
+  for (record& r : book_.all()) {
+    if (r.node == number_ && r.life == life_ && r.is_receive() && r.is_open() && !r.is_claim &&
+        endpoint_->cancel(&r) == 0)
+      book_.cancelled(r);
+  }
+}
+
+void node::progress() {
+  host_.begin_call();
+  endpoint_->progress();
+}
+
+void node::collect() {
+  while (!queue_.empty()) {
+    const proto::completion entry = queue_.front();
+    queue_.pop();
+    auto* r = static_cast<record*>(entry.context);
+    const bool was_peek = r && r->asked.what == action::kind::peek && r->is_open();
+    book_.completed(number_, life_, entry, exposed_);
+    if (was_peek && r->asked.claim && r->error == 0 && r->match && book_.failure().empty())
+      take_claimed(*r);
+  }
+}
+
+void node::close() {
+  net_.note(number_, number_, [] { return "closes"; });
+  host_.begin_call();
+  endpoint_->shut_down();
+  collect();
+  book_.forget(number_);
+}
+
+void node::kill() {
+  net_.note(number_, number_, [] { return "is killed"; });
+  host_.kill();
+  book_.forget(number_);
+}
+
+}  // namespace gaudi::sim

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "proto/endpoint.hpp"
+#include "sim/core/network.hpp"
+#include "sim/ledger.hpp"
+#include "sim/plan.hpp"
+
+namespace gaudi::sim {
+
+/// One life of an endpoint, with what an application has beside it: a region that peers may use, an
+/// address vector with all nodes, a completion queue.
+class node {
+ public:
+  node(network& net, const plan& p, ledger& book, unsigned number, unsigned life);
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+
+  [[nodiscard]] unsigned number() const noexcept { return number_; }
+  [[nodiscard]] unsigned life() const noexcept { return life_; }
+  [[nodiscard]] proto::endpoint& endpoint() noexcept { return *endpoint_; }
+  [[nodiscard]] host& at() noexcept { return host_; }
+  [[nodiscard]] std::span<const std::byte> region() const noexcept { return exposed_; }
+
+  /// -FI_EAGAIN: to be repeated. All else is in the ledger.
+  int start(record& r, const node* peer);
+  void progress();
+  /// Takes what has ended.
+  void collect();
+  /// Completes all that is still posted.
+  void cancel_receives();
+  /// As an application that closes its endpoint, or one that is killed.
+  void close();
+  void kill();
+
+ private:
+  int start_message(record& r);
+  int start_receive(record& r);
+  int start_peek(record& r);
+  int start_access(record& r, const node& peer);
+  int start_atomic(record& r, const node& peer);
+  int cancel_oldest();
+  void take_claimed(record& r);
+  proto::request asked(record& r, std::uint64_t flags);
+  void expose(bool core_keys);
+
+  network& net_;
+  const plan& plan_;
+  ledger& book_;
+  const unsigned number_;
+  const unsigned life_;
+  host& host_;
+  std::unique_ptr<core::inner_domain> core_;
+  reg::key_table keys_;
+  proto::path_counters paths_;
+  proto::address_vector addresses_;
+  proto::completion_queue queue_{8};
+  std::vector<std::byte> exposed_;
+  reg::region region_;
+  std::optional<proto::endpoint> endpoint_;
+};
+
+}  // namespace gaudi::sim

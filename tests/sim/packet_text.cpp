@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "sim/packet_text.hpp"
+
+#include <cstring>
+
+#include "proto/wire.hpp"
+
+namespace gaudi::sim {
+namespace {
+
+namespace wire = proto::wire;
+
+const char* name_of(wire::kind what) noexcept {
+  switch (what) {
+    case wire::kind::eager:
+      return "eager";
+    case wire::kind::rts:
+      return "rts";
+    case wire::kind::write:
+      return "write";
+    case wire::kind::write_rts:
+      return "write_rts";
+    case wire::kind::read:
+      return "read";
+    case wire::kind::atomic:
+      return "atomic";
+    case wire::kind::read_reply:
+      return "read_reply";
+    case wire::kind::read_rts:
+      return "read_rts";
+    case wire::kind::grant:
+      return "grant";
+    case wire::kind::chunk:
+      return "chunk";
+    case wire::kind::slot_free:
+      return "slot_free";
+    case wire::kind::done:
+      return "done";
+    case wire::kind::event:
+      return "event";
+    case wire::kind::flush:
+      return "flush";
+    case wire::kind::credit:
+      return "credit";
+    default:
+      return "packet";
+  }
+}
+
+}  // namespace
+
+std::string packet_text(std::span<const std::byte> packet) {
+  wire::header head{};
+  if (packet.size() < sizeof head) return std::to_string(packet.size()) + " B";
+  std::memcpy(&head, packet.data(), sizeof head);
+  std::string text = std::string(name_of(head.what)) + " " + std::to_string(packet.size()) + " B";
+  if (head.data_credits + head.control_credits != 0)
+    text += " +" + std::to_string(head.data_credits) + "/" + std::to_string(head.control_credits);
+  wire::done_fields done;
+  if (head.what == wire::kind::done && packet.size() >= sizeof done) {
+    std::memcpy(&done, packet.data(), sizeof done);
+    if (done.status != 0) text += " error " + std::to_string(done.status);
+  }
+  return text;
+}
+
+}  // namespace gaudi::sim

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/params.hpp"
+#include "sim/core/conditions.hpp"
+
+namespace gaudi::sim {
+
+/// One thing that an application does.
+struct action {
+  enum class kind {
+    send,
+    receive,
+    receive_many,
+    peek,
+    write,
+    read,
+    atomic,
+    cancel,  // the oldest receive that is still posted
+  };
+  kind what = kind::send;
+  unsigned peer = 0;
+  bool any_peer = false;  // receive, peek
+  bool tagged = true;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  std::size_t length = 0;
+  std::size_t offset = 0;  // write, read: in the peer's region
+  unsigned bit = 0;        // atomic
+  bool has_data = false;
+  bool inject = false;
+  bool delivery = false;
+  bool transmit = false;
+  bool fetch = false;    // atomic
+  bool claim = false;    // peek
+  bool discard = false;  // peek, or what was claimed
+};
+
+std::string to_string(const action& a);
+
+/// What happens to nodes and connections, before step `step` of the schedule.
+struct fault {
+  enum class kind { cut, kill, close };
+  kind what = kind::cut;
+  std::size_t step = 0;
+  unsigned node = 0;
+  unsigned peer = 0;         // cut
+  std::size_t away = 0;      // kill, close: steps until it starts anew
+  std::uint64_t choice = 0;  // cut: which connection
+};
+
+std::string to_string(const fault& f);
+
+/// All of one schedule that does not depend on what the endpoints do. The same seed makes the same
+/// plan; a part of it can be left out, to find out what a failure needs.
+struct plan {
+  std::uint64_t seed = 0;
+  unsigned nodes = 2;
+  conditions net{};
+  std::size_t eager_size = 1024;
+  std::size_t rx_buffers = 32;
+  std::size_t unexpected_limit = 64 * 1024;
+  bool core_keys = true;
+  base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
+  nanoseconds longest_step = 2'000;
+  std::vector<unsigned> pace;  // of each node, in thousandths of all steps
+  unsigned calls = 400;        // thousandths of a node's steps that start an operation
+  std::vector<std::vector<action>> scripts;
+  std::vector<fault> faults;
+  std::uint64_t numbers = 0;  // the seed of everything that is decided on the way
+
+  [[nodiscard]] std::size_t size() const noexcept;
+};
+
+/// Region of each node: cells for atomics, then what others write, then what they read.
+inline constexpr std::size_t cell_bytes = 64;
+inline constexpr std::size_t written_bytes = std::size_t{24} * 1024;
+inline constexpr std::size_t read_bytes = std::size_t{16} * 1024;
+inline constexpr std::size_t region_bytes = cell_bytes + written_bytes + read_bytes;
+/// Receives of this many bytes take any message.
+inline constexpr std::size_t longest_message = std::size_t{24} * 1024;
+
+plan make_plan(std::uint64_t seed);
+
+}  // namespace gaudi::sim

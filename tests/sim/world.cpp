@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "sim/world.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "sim/audit.hpp"
+
+namespace gaudi::sim {
+namespace {
+
+constexpr std::size_t most_steps = 6'000;
+constexpr unsigned most_rounds = 6'000;
+constexpr unsigned calm_rounds = 20;  // longer than an idle endpoint takes to look at its events
+
+}  // namespace
+
+world::world(const plan& p, trace* record)
+    : plan_(p),
+      numbers_(p.numbers),
+      net_(p.net, numbers_.split(), record),
+      book_(net_, p),
+      places_(p.nodes) {
+  for (unsigned n = 0; n < p.nodes; ++n) arrive(n);
+}
+
+outcome world::run() {
+  for (std::size_t s = 0; s < most_steps && !failed(); ++s) {
+    if (all_tried() && next_fault_ == plan_.faults.size()) break;
+    step(s);
+  }
+  if (!failed()) settle();
+  if (!failed()) finish_receives();
+  if (!failed()) check_regions();
+  if (!failed()) book_.check_order();
+  if (!failed()) audit();
+  close_all();
+  if (!failed()) book_.check_memory();
+  result_.failure = book_.failure().empty() ? net_.complaint() : book_.failure();
+  result_.steps = steps_;
+  result_.operations = book_.all().size();
+  result_.digest = net_.now() * 31 + net_.next_number();
+  return result_;
+}
+
+bool world::failed() {
+  return !book_.failure().empty() || !net_.complaint().empty();
+}
+
+void world::fail(const std::string& what) {
+  book_.fail(what);
+}
+
+unsigned world::pick() {
+  const auto all = std::accumulate(plan_.pace.begin(), plan_.pace.end(), std::uint64_t{0});
+  std::uint64_t at = numbers_.below(all);
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    if (at < plan_.pace[n]) return n;
+    at -= plan_.pace[n];
+  }
+  return 0;
+}
+
+bool world::all_tried() const {
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    if (places_[n].next_action < plan_.scripts[n].size()) return false;
+  }
+  return true;
+}
+
+void world::step(std::size_t now) {
+  for (; next_fault_ < plan_.faults.size() && plan_.faults[next_fault_].step <= now; ++next_fault_)
+    apply(plan_.faults[next_fault_]);
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    if (!places_[n].here && places_[n].back <= steps_ && net_.has_delivered(*places_[n].before))
+      arrive(n);
+  }
+  const unsigned n = pick();
+  turn(n, numbers_.chance(plan_.calls));
+  net_.advance(numbers_.below(plan_.longest_step) + 1);
+  ++steps_;
+}
+
+void world::turn(unsigned n, bool calls) {
+  if (!places_[n].here) return;
+  if (calls) {
+    try_action(n);
+  } else {
+    places_[n].here->progress();
+  }
+  if (places_[n].here) places_[n].here->collect();
+  watch();
+}
+
+// At every step.
+void world::watch() {
+  for (const place& p : places_) {
+    if (!p.here) continue;
+    const std::string more = proto::endpoint_audit::excess(p.here->endpoint());
+    if (!more.empty()) fail("beyond its limit: " + more);
+  }
+}
+
+void world::try_action(unsigned n) {
+  place& p = places_[n];
+  if (p.next_action >= plan_.scripts[n].size()) return p.here->progress();
+  if (!p.current) {
+    p.current = &book_.add(plan_.scripts[n][p.next_action], n, p.here->life());
+    net_.note(n, n, [&] {
+      return "#" + std::to_string(p.current->number) + " " + to_string(p.current->asked);
+    });
+  }
+  if (p.here->start(*p.current, at(p.current->asked.peer)) == -FI_EAGAIN) return;
+  p.current = nullptr;
+  ++p.next_action;
+}
+
+void world::apply(const fault& f) {
+  if (f.what == fault::kind::cut) {
+    net_.cut_connection(f.node, f.peer, f.choice);
+  } else if (places_[f.node].here) {
+    leave(f.node, f.what == fault::kind::close, f.away);
+  }
+}
+
+void world::leave(unsigned n, bool politely, std::size_t away) {
+  place& p = places_[n];
+  for (unsigned other = 0; other < plan_.nodes; ++other) {
+    net_.disturb(n, other);
+    net_.lose(other, n);
+    if (!politely) net_.lose(n, other);
+  }
+  politely ? p.here->close() : p.here->kill();
+  p.before = &p.here->at();
+  p.here.reset();
+  // What was being tried has no endpoint any more.
+  if (p.current) ++p.next_action;
+  p.current = p.any_tagged = p.any_untagged = nullptr;
+  p.back = steps_ + away;
+}
+
+void world::arrive(unsigned n) {
+  place& p = places_[n];
+  net_.note(n, n, [&] { return "starts, life " + std::to_string(p.lives); });
+  p.here = std::make_unique<node>(net_, plan_, book_, n, p.lives++);
+}
+
+// A receive for whatever comes.
+void world::post_any(unsigned n, record*& r, bool tagged) {
+  if (r && r->is_open()) return;
+  action a;
+  a.what = action::kind::receive;
+  a.any_peer = true;
+  a.tagged = tagged;
+  a.ignore = ~std::uint64_t{0};
+  a.length = longest_message;
+  r = &book_.add(a, n, places_[n].here->life());
+  places_[n].here->start(*r, nullptr);
+}
+
+void world::keep_any_receives(unsigned n) {
+  post_any(n, places_[n].any_tagged, true);
+  post_any(n, places_[n].any_untagged, false);
+}
+
+// No more faults: what was started must end, and what was sent must come.
+void world::settle() {
+  net_.calm();
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    for (int i = 0; i < 1000 && !places_[n].here && !net_.has_delivered(*places_[n].before); ++i)
+      rest(1);
+    if (!places_[n].here) arrive(n);
+  }
+  unsigned calm = 0;
+  for (unsigned round = 0; round < most_rounds && !failed(); ++round) {
+    calm = is_settled() ? calm + 1 : 0;
+    if (calm > calm_rounds) return;
+    for (unsigned n = 0; n < plan_.nodes; ++n) {
+      keep_any_receives(n);
+      turn(n, true);
+      turn(n, false);
+    }
+    rest(1);
+  }
+  if (failed()) return;
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    if (places_[n].current) fail(ledger::name(*places_[n].current) + " is put off for ever");
+    if (const record* due = book_.missing(n, places_[n].here->life()))
+      fail(ledger::name(*due) + " never comes");
+  }
+  if (const record* due = book_.unfinished()) fail(ledger::name(*due) + " never ends");
+}
+
+bool world::is_settled() {
+  if (!all_tried() || !net_.is_quiet() || book_.unfinished()) return false;
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    if (book_.missing(n, places_[n].here->life())) return false;
+  }
+  return true;
+}
+
+// Time passes: to what is due next, or until idle endpoints look again.
+void world::rest(unsigned rounds) {
+  for (unsigned i = 0; i < rounds && !failed(); ++i) {
+    for (unsigned n = 0; n < plan_.nodes; ++n) turn(n, false);
+    net_.advance(net_.is_quiet() ? 1'000'000 : net_.next_due() - net_.now() + 1'000);
+  }
+}
+
+void world::finish_receives() {
+  for (unsigned round = 0; round < most_rounds && !failed(); ++round) {
+    const bool open = std::any_of(book_.all().begin(), book_.all().end(),
+                                  [](const record& r) { return r.is_open(); });
+    if (!open && net_.is_quiet() && round > calm_rounds) return;
+    for (unsigned n = 0; n < plan_.nodes; ++n) places_[n].here->cancel_receives();
+    rest(1);
+  }
+  for (const record& r : book_.all()) {
+    if (r.is_open() && !failed()) fail(ledger::name(r) + " never ends, although it is cancelled");
+  }
+  if (!failed()) fail("packets go to and fro for ever");
+}
+
+// What writes and atomics have left behind.
+void world::check_regions() {
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    const auto region = at(n)->region();
+    std::uint64_t cell = 0;
+    std::memcpy(&cell, region.data(), sizeof cell);
+    std::uint64_t known = 0;
+    for (const record& r : book_.all()) {
+      if (r.asked.peer != n || r.peer_life != at(n)->life()) continue;
+      const bool good = r.now == record::state::ended && r.error == 0;
+      if (r.asked.what == action::kind::atomic) {
+        const std::uint64_t bit = std::uint64_t{1} << r.asked.bit;
+        known |= bit;
+        if (good && !(cell & bit)) fail(ledger::name(r) + " has not been carried out");
+      }
+      if (r.asked.what == action::kind::write && good && !net_.was_lost(r.node, n) &&
+          !is_filled(region.subspan(r.asked.offset, r.asked.length), r.number))
+        fail(ledger::name(r) + " has not brought its bytes");
+      if (r.asked.what == action::kind::write && good && r.asked.has_data && !r.has_event &&
+          !net_.was_lost(r.node, n))
+        fail(ledger::name(r) + " was never told to its target");
+    }
+    if (cell & ~known) fail("an atomic operation was carried out twice");
+    if (!is_filled(region.subspan(cell_bytes + written_bytes), read_pattern))
+      fail("a region was written to where nobody writes");
+  }
+}
+
+void world::audit() {
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    const std::string left = proto::endpoint_audit::leftover(places_[n].here->endpoint());
+    if (!left.empty()) fail(std::string(1, static_cast<char>('A' + n)) + " has still " + left);
+  }
+  for (unsigned a = 0; a < plan_.nodes; ++a) {
+    for (unsigned b = 0; b < plan_.nodes; ++b) {
+      const std::string lost = proto::endpoint_audit::lost_credits(places_[a].here->endpoint(),
+                                                                   places_[b].here->endpoint());
+      if (!lost.empty())
+        fail(std::string(1, static_cast<char>('A' + a)) + " to " + static_cast<char>('A' + b) +
+             " has lost " + lost);
+    }
+  }
+}
+
+void world::close_all() {
+  for (unsigned n = 0; n < plan_.nodes; ++n) {
+    if (!places_[n].here) continue;
+    for (unsigned other = 0; other < plan_.nodes; ++other) net_.disturb(n, other);
+    places_[n].here->close();
+    places_[n].here.reset();
+  }
+  for (int i = 0; i < 1000 && !net_.is_quiet(); ++i) net_.advance(1'000'000);
+  const std::string open = net_.open_fids();
+  if (!open.empty() && !failed()) fail(open);
+}
+
+}  // namespace gaudi::sim

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/core/network.hpp"
+#include "sim/ledger.hpp"
+#include "sim/node.hpp"
+#include "sim/plan.hpp"
+
+namespace gaudi::sim {
+
+/// What became of a schedule.
+struct outcome {
+  std::string failure;  // empty: all was right
+  std::uint64_t steps = 0;
+  std::uint64_t operations = 0;
+  std::uint64_t digest = 0;  // the same for the same seed on any machine
+};
+
+/// Runs one plan: nodes take their turns in an order that the seed gives, faults come when the plan
+/// says; then everything calms down, has to come to rest, and is closed.
+class world {
+ public:
+  world(const plan& p, trace* record);
+  outcome run();
+
+ private:
+  struct place {
+    std::unique_ptr<node> here;  // null: away
+    unsigned lives = 0;
+    std::size_t back = 0;          // the step that it starts anew at
+    const host* before = nullptr;  // its last life
+    std::size_t next_action = 0;
+    record* current = nullptr;  // the action that is being tried
+    record* any_tagged = nullptr;
+    record* any_untagged = nullptr;
+  };
+
+  void step(std::size_t now);
+  void apply(const fault& f);
+  void leave(unsigned n, bool politely, std::size_t away);
+  void arrive(unsigned n);
+  void try_action(unsigned n);
+  void turn(unsigned n, bool calls);
+  void settle();
+  bool is_settled();
+  void keep_any_receives(unsigned n);
+  void post_any(unsigned n, record*& r, bool tagged);
+  void finish_receives();
+  void rest(unsigned rounds);
+  void check_regions();
+  void audit();
+  void close_all();
+  void watch();
+  void fail(const std::string& what);
+  [[nodiscard]] bool failed();
+  [[nodiscard]] unsigned pick();
+  [[nodiscard]] bool all_tried() const;
+  [[nodiscard]] const node* at(unsigned n) const { return places_[n].here.get(); }
+
+  const plan& plan_;
+  rng numbers_;
+  network net_;
+  ledger book_;
+  std::vector<place> places_;
+  std::size_t next_fault_ = 0;
+  std::uint64_t steps_ = 0;
+  outcome result_;
+};
+
+}  // namespace gaudi::sim
