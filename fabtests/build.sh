@@ -3,15 +3,14 @@
 # Builds the fabtests of libfabric 2.1's source tarball against a libfabric, once, and prints where:
 # bin/, runfabtests.sh (for its lists) and libfabric -> the library's folder.
 #   build.sh [--build DIR] [--libfabric 1.17|2.x|2.x-verbs|2.x-synapse]
-# 1.17 is the system's; 2.x-verbs has the verbs provider, for the virtual machine of tests/vm; with 2.x-synapse the tests
-# know Synapse's device memory (-D synapseai). 77: there is no libfabric 2.1, whose tarball is wanted for all (util/get-libfabric-2.sh says why), or the system's is another.
+# 1.17 is the system's; the tests of 2.x, whatever it is run for, know Synapse's device memory (-D synapseai). 77: there is no
+# libfabric 2.1, whose tarball is wanted for all (util/get-libfabric-2.sh says why), or the system's is another.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/.." && pwd)
 build=$root/build
 release=2.x
-variant=
 while (($#)); do
   case $1 in
     --build) build=$2 ;;
@@ -23,26 +22,24 @@ done
 deps=$build/deps
 
 # An installed one may be named, with its source beside it.
-if [[ $release == 2.x-verbs ]]; then
-  "$root/util/get-libfabric-2.sh" --verbs --deps "$deps" >&2 || exit 77
-  variant=-verbs
-  GAUDI_LIBFABRIC2=$deps/libfabric-2.1-verbs
-elif [[ -z ${GAUDI_LIBFABRIC2:-} ]]; then
+if [[ -z ${GAUDI_LIBFABRIC2:-} ]]; then
   "$root/util/get-libfabric-2.sh" --deps "$deps" >&2 || exit 77
   GAUDI_LIBFABRIC2=$deps/libfabric-2.1
 fi
-source=$(cd "$GAUDI_LIBFABRIC2/.." && pwd)/libfabric-2.1.0$variant/fabtests
+source=$(cd "$GAUDI_LIBFABRIC2/.." && pwd)/libfabric-2.1.0/fabtests
 [[ -d $source ]] || { echo "no fabtests beside $GAUDI_LIBFABRIC2: skipped" >&2; exit 77; }
 
-flags="-O2 -g1"
+flags="-O1 -g1"
 options=()
+compiler=gcc
+command -v ccache >/dev/null && compiler="ccache gcc"
 case $release in
   2.x | 2.x-verbs | 2.x-synapse)
-    prefix=$deps/fabtests-2.1$variant
+    prefix=$deps/fabtests-2.1
     library=$(cd "$GAUDI_LIBFABRIC2" && pwd)
     folder=$library/lib
     # The headers in synapse/ are ours: the libraries are found at run time.
-    [[ $release != *-synapse ]] || { prefix+=-synapse; options=(--with-synapseai="$here/synapse"); }
+    options=(--with-synapseai="$here/synapse")
     ;;
   1.17)
     pkg-config --exists 'libfabric >= 1.17' 'libfabric < 1.18' ||
@@ -65,7 +62,7 @@ if [[ ! -e $prefix/.built || $(<"$prefix/.built") != "$library" ]]; then
   (
     cd "$prefix-source"
     { [[ -x configure ]] || ./autogen.sh; } &&
-      ./configure --prefix="$prefix" --with-libfabric="$library" "${options[@]}" &&
+      ./configure --prefix="$prefix" --with-libfabric="$library" "${options[@]}" CC="$compiler" &&
       make -j"$(nproc)" CFLAGS="$flags" install
   ) >"$prefix.log" 2>&1 || {
     tail -n 15 "$prefix.log" >&2

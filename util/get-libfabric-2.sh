@@ -8,18 +8,15 @@ version=2.1.0
 # Of the .orig tarball as Debian 13 publishes it: what is fetched is run, so it is checked first.
 sha256=1a66369772d5bb151737214af1c478993e969cf298e8f9ed369e7a2ab8d8c6df
 deps=$root/build/deps
-variant=''
 
 usage() {
   cat <<END
-Usage: util/get-libfabric-2.sh [--verbs] [--deps DIR] [--help]
+Usage: util/get-libfabric-2.sh [--deps DIR] [--help]
 
 Downloads libfabric $version's source tarball from the Debian archive that this machine's apt
-sources name, and installs it into DIR/libfabric-2.1 (default build/deps) with the tcp, shm and
-rxm providers and fi_info, fi_pingpong. Takes about a minute; does nothing when it is there already.
+sources name, and installs it into DIR/libfabric-2.1 (default build/deps) with the tcp, verbs, shm
+and rxm providers and fi_info, fi_pingpong. Takes about a minute; does nothing when it is there already.
 The source, with its fabtests folder, stays in DIR/libfabric-$version.
-  --verbs  with the verbs provider as well, in DIR/libfabric-2.1-verbs: for the virtual machine,
-           which has an RDMA device
 
 Exit status: 0 built or already there, 1 it cannot be had (the last line says why).
 END
@@ -72,15 +69,15 @@ build() { # SOURCE PREFIX
 
 # Only what the tests use: each provider left out is a dependency less.
 configure_it() { # PREFIX
-  local used=(tcp rxm shm sm2 perf trace profile hook_debug)
+  local used=(tcp verbs rxm shm sm2 perf trace profile hook_debug)
   local unused=(efa psm2 psm3 opx usnic udp rxd mrail lpp lnx ucx sockets hook_hmem dmabuf_peer_mem)
-  if [[ $variant == -verbs ]]; then used+=(verbs); else unused+=(verbs); fi
-  ./configure --prefix="$1" --disable-static "${used[@]/#/--enable-}" "${unused[@]/#/--disable-}" CFLAGS="-O2 -g1"
+  local compiler=gcc
+  command -v ccache >/dev/null && compiler="ccache gcc"
+  ./configure --prefix="$1" --disable-static "${used[@]/#/--enable-}" "${unused[@]/#/--disable-}" CC="$compiler" CFLAGS="-O2 -g1"
 }
 
 while (($#)); do
   case $1 in
-    --verbs) variant=-verbs ;;
     --deps) deps=${2:?--deps wants a folder}; shift ;;
     --help | -h) usage; exit 0 ;;
     *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
@@ -90,10 +87,10 @@ done
 
 mkdir -p "$deps"
 deps=$(cd "$deps" && pwd)
-prefix=$deps/libfabric-2.1$variant
+prefix=$deps/libfabric-2.1
 stamp=$prefix/.built-from
 # The prefix is in the stamp because a moved tree has the old path in its libraries.
-wanted="$sha256 $prefix"
+wanted="$sha256 verbs $prefix"
 if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
   echo "libfabric $version: already in $prefix"
   exit 0
@@ -105,8 +102,8 @@ if ! [[ -f $tarball ]] || ! echo "$sha256  $tarball" | sha256sum --check --statu
   fetch_tarball "$tarball" || fail "no archive of apt's sources has libfabric_$version.orig.tar.xz (network?)"
 fi
 
-source=$deps/libfabric-$version$variant
-log=$deps/libfabric-build$variant.log
+source=$deps/libfabric-$version
+log=$deps/libfabric-build.log
 rm -rf "$source" "$prefix"
 mkdir "$source"
 tar -xf "$tarball" -C "$source" --strip-components=1 || fail "its tarball does not unpack"

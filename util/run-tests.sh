@@ -10,25 +10,35 @@ source "$root/util/packages.sh"
 
 usage() {
   cat <<'END'
-Usage: util/run-tests.sh [--all | --quick | --asan | --tsan | --fuzz] [--help]
+Usage: util/run-tests.sh [--all | --quick | --asan | --tsan | --fuzz | --long] [--help]
 
 Installs the Debian packages that are missing (needs root or sudo only then), builds, and runs tests:
   --all    the default: every test of the release build (build/), the linters, the unit and
-           integration tests under ASan+UBSan (build/asan) and TSan (build/tsan), and a minute of
-           fuzzing for each parser of what peers send (build/fuzz)
-  --quick  the inner loop: the release build's tests labelled "quick"; under 90 s once built
+           integration tests under ASan+UBSan (build/asan) and TSan (build/tsan), and some
+           fuzzing of the parsers of what peers send (build/fuzz)
+  --quick  the inner loop: the release build's tests labelled "quick"; under 60 s once built
   --asan   unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
   --tsan   unit and integration tests built with ThreadSanitizer
   --fuzz   the fuzzing alone
+  --long   hours: --all, ten minutes of fuzzing for each parser, a million schedules of the
+           simulator, the virtual machine's measurements; build/long-report.txt has what it found
 
-Tests that cannot run here are listed as skipped, with the reason, before ctest's closing lines;
-with CI=true in the environment they fail instead. Gaudis are simulated: no test needs a device.
+A run ends with a table of where its time went. Tests that cannot run here are listed as skipped,
+with the reason, before ctest's closing lines; with CI=true in the environment they fail instead.
+Gaudis are simulated: no test needs a device.
 
 Exit status: 0 all tests passed, 1 some failed or something could not be built, 2 bad option.
 END
 }
 
-step() { printf '\n== %s\n' "$*"; }
+# Names the step that begins, and notes how long the last one took.
+step_name='' step_began=0
+steps=$build/steps
+step() { # [NAME]
+  [[ -z $step_name ]] || echo "$((SECONDS - step_began)) $step_name" >>"$steps"
+  step_name=$* step_began=$SECONDS
+  [[ -z $* ]] || printf '\n== %s\n' "$*"
+}
 
 # Configures and builds one preset. CMake's chatter stays in a log unless it fails.
 build_preset() { # PRESET FOLDER
@@ -49,7 +59,13 @@ get_libfabric_2() {
     export GAUDI_LIBFABRIC2=$build/deps/libfabric-2.1
   else
     echo "the tests on libfabric 2.1 cannot run (see above)" >&2
+    return
   fi
+  step "fabtests of libfabric 2.1"
+  local release
+  for release in 1.17 2.x; do
+    "$root/fabtests/build.sh" --build "$build" --libfabric "$release" || echo "fabtests on libfabric $release cannot run (see above)" >&2
+  done
 }
 
 # One ctest run over several build folders, so that there is one count and one verdict.
@@ -74,18 +90,21 @@ skip_reasons() { # CTEST-OUTPUT LAST-TEST-LOG
   ' <(sed -n '/did not run:/,/FAILED:/p' "$1") "$2"
 }
 
-# Runs ctest; where tests were skipped, says why and repeats ctest's closing lines after it.
+# Runs ctest; says where the time went and why tests were skipped, and repeats ctest's closing lines after it.
 run_ctest() { # FOLDER CTEST-OPTION...
   local folder=$1 log=$1/ctest.log status=0
   shift
   step "tests"
   ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(nproc)" "$@" 2>&1 | tee "$log" || status=1
+  step
+  printf '\n== where the time went\n'
+  "$root/tests/tools/times.py" "$steps" "$log"
   if grep -q 'did not run:' "$log"; then
     step "skipped, and why"
     skip_reasons "$log" "$folder/Testing/Temporary/LastTest.log"
-    echo
-    sed -n '/% tests passed, /,$p' "$log"
   fi
+  echo
+  sed -n '/% tests passed, /,$p' "$log"
   return $status
 }
 
@@ -96,19 +115,21 @@ sanitizer_options() {
   # GCC 12's LeakSanitizer now and then crashes on the thread-local blocks of a process that is ending.
   export LSAN_OPTIONS=use_tls=0:print_suppressions=0:suppressions=$root/tests/tools/lsan.supp
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  export TSAN_OPTIONS=second_deadlock_stack=1
+  export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$root/tests/tools/tsan.supp
 }
 
 mode=all
 while (($#)); do
   case $1 in
-    --all | --quick | --asan | --tsan | --fuzz) mode=${1#--} ;;
+    --all | --quick | --asan | --tsan | --fuzz | --long) mode=${1#--} ;;
     --help | -h) usage; exit 0 ;;
     *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
   esac
   shift
 done
 
+mkdir -p "$build"
+: >"$steps"
 step "packages"
 install_missing_packages "${build_packages[@]}" "${test_packages[@]}"
 sanitizer_options
@@ -120,14 +141,19 @@ case $mode in
     ;;
   asan | tsan | fuzz)
     build_preset "$mode" "$build/$mode"
-    run_ctest "$build/$mode" -L 'unit|integration|fuzz'
+    run_ctest "$build/$mode" -L 'unit|integration|fuzz' -LE long
     ;;
-  all)
+  all | long)
     get_libfabric_2
     for preset in release asan tsan fuzz; do
       build_preset "$preset" "$build/${preset#release}"
     done
     join_builds "$build" "$build/asan" "$build/tsan" "$build/fuzz"
-    run_ctest "$joined"
+    if [[ $mode == all ]]; then
+      run_ctest "$joined" -LE long
+    else
+      export GAUDI_FUZZ_SECONDS=600
+      run_ctest "$joined" 2>&1 | tee "$build/long-report.txt"
+    fi
     ;;
 esac

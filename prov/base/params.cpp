@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "base/number.hpp"
+#include "base/unknown_variables.hpp"
 
 namespace gaudi::base {
 namespace {
@@ -169,12 +170,16 @@ result<params> params::parse(const lookup& text_of) {
   p.mr_cache_max_size = in.number(param::mr_cache_max_size);
   p.mr_cache_foreign = in.choice(param::mr_cache_foreign, switch_names);
   p.mr_window = in.number(param::mr_window);
+  p.tcp_hmem = in.choice(param::tcp_hmem, switch_names);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }
 
 const result<params>& params::parsed() {
-  static const result<params> once = parse(text_from_libfabric);
+  static const result<params> once = [] {
+    warn_of_unknown_variables();
+    return parse(text_from_libfabric);
+  }();
   return once;
 }
 

@@ -78,6 +78,7 @@ enum class param : std::size_t {
   mr_cache_max_size,
   mr_cache_foreign,
   mr_window,
+  tcp_hmem,
   count_,
 };
 
@@ -140,6 +141,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"mr_window", "4G", 0, 1ULL << 50,
      "bytes of a longer allocation of device memory that one registration covers, rounded up to a "
      "power of two; 0: always all of it"},
+    {"tcp_hmem", "off", 0, 0,
+     "whether the name ofi_gaudi offers FI_HMEM over tcp as well, where all device memory is "
+     "staged: off or on (the name gaudi always does)"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
@@ -167,6 +171,7 @@ struct params {
   std::uint64_t mr_cache_max_size = 0;  ///< bytes that these cover
   bool mr_cache_foreign = false;        ///< dma-bufs of the application's, too
   std::uint64_t mr_window = 0;          ///< bytes; 0: none
+  bool tcp_hmem = false;                ///< under the name ofi_gaudi
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

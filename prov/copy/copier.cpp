@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/per_process.hpp"
 #include "copy/per_device.hpp"
 #include "hl/or_no_memory.hpp"
 
@@ -15,7 +16,7 @@ using base::result;
 
 result<std::shared_ptr<copier>> copier::for_device(const std::shared_ptr<device::device>& owner,
                                                    const engine_terms& terms) {
-  static per_device<copier> copiers;
+  auto& copiers = base::per_process<per_device<copier>>::get();
   return copiers.get(owner, [&]() -> result<std::shared_ptr<copier>> {
     auto engine = dma_engine::for_device(owner, terms);
     if (!engine) return engine.failure();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "copy/calibration.hpp"
 #include "copy/engine_probe.hpp"
 #include "copy/per_device.hpp"
@@ -57,7 +58,7 @@ class measured_tables {
 
 result<std::shared_ptr<dma_engine>> dma_engine::for_device(
     const std::shared_ptr<device::device>& owner, const engine_terms& terms) {
-  static per_device<dma_engine> engines;
+  auto& engines = base::per_process<per_device<dma_engine>>::get();
   return engines.get(owner, [&] { return make(owner, terms); });
 }
 
@@ -186,7 +187,7 @@ const copy_table& dma_engine::table() noexcept {
 }
 
 void dma_engine::measure() {
-  static measured_tables known;
+  auto& known = base::per_process<measured_tables>::get();
   const measured_tables::name name = measured_tables::name_of(*owner_);
   if (const auto before = known.find(name)) {
     table_ = *before;

@@ -60,6 +60,13 @@ class dma_engine final : private device::loss_watcher {
     return start(dst_device_va, src_device_va, len, dir, reserved_slots);
   }
 
+  /// The same for a caller that waits for the end at once: there may be room for it when there is
+  /// none for others.
+  base::result<ticket> submit_urgently(std::uint64_t dst_device_va, std::uint64_t src_device_va,
+                                       std::uint64_t len, direction dir) {
+    return start(dst_device_va, src_device_va, len, dir, 0);
+  }
+
   /// 0: done; -FI_EAGAIN: not yet, the ticket stays valid; else it failed: -FI_EIO aborted or timed
   /// out, -FI_ENODEV device removed. -FI_EINVAL: not a ticket in flight. One ioctl, and none once
   /// the device is lost: then every pending ticket fails. One thread at a time for one ticket.
@@ -80,8 +87,8 @@ class dma_engine final : private device::loss_watcher {
   friend class copier;
   friend class engine_probe;
   using clock = std::chrono::steady_clock;
-  // Kept for the copier, whose caller waits inside one call: it must get on even when everything
-  // else in flight belongs to a thread that polls only after that call.
+  // Kept for those who wait inside one call: they must get on even when everything else in flight
+  // belongs to a thread that polls only after that call.
   static constexpr unsigned reserved_slots = 8;
   static constexpr unsigned max_slots = 64;
 

@@ -32,9 +32,9 @@ result<std::uint64_t> memory_of(device::device& on, std::uint64_t ranges) {
     const auto pool = on.pool();
     return pool.len < ranges ? result<std::uint64_t>(error{-FI_ENOMEM}) : pool.base;
   }
-  if (on.attributes().owned) return on.allocate(ranges);
+  if (on.attributes().owned) return on.allocate(ranges, device::purpose::internal);
   if (on.generation().physical_addresses) return error{-FI_EOPNOTSUPP};
-  return may_spare_memory(on) ? on.allocate(ranges) : error{-FI_ENOMEM};
+  return may_spare_memory(on) ? on.allocate(ranges, device::purpose::internal) : error{-FI_ENOMEM};
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "copy/synapse_streams.hpp"
 
+#include <rdma/fi_errno.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -64,13 +66,37 @@ result<void> synapse_streams::start(unsigned slot, std::uint64_t dst, std::uint6
                                     std::uint64_t len, direction dir) {
   hl::syn_stream stream = streams_[static_cast<std::size_t>(dir)];
   if (const auto rc = synapse().copy(stream, dst, src, len, in_synapse(dir)); !rc) return rc;
-  return synapse().record(events_[slot], stream);
+  copies_[slot] = {stream, false};
+  // The copy is under way, so its memory must not be given away: without an event its end is not
+  // known, and query() makes one up for it.
+  static_cast<void>(record(slot));
+  return {};
+}
+
+result<void> synapse_streams::record(unsigned slot) {
+  copy_in_flight& one = copies_[slot];
+  const auto rc = synapse().record(events_[slot], one.stream);
+  one.is_recorded = static_cast<bool>(rc);
+  return rc;
+}
+
+result<hl::cs_status> synapse_streams::query(unsigned slot) {
+  const auto is_loss = [](int code) {
+    return code == -FI_EIO || code == -FI_ENODEV || code == -FI_ETIMEDOUT;
+  };
+  if (!copies_[slot].is_recorded) {
+    const auto rc = record(slot);
+    if (!rc && is_loss(rc.code())) return rc.failure();
+    if (!rc) return hl::cs_status::busy;
+  }
+  const auto state = synapse().query(events_[slot]);
+  return state || is_loss(state.code()) ? state : result<hl::cs_status>(hl::cs_status::busy);
 }
 
 result<hl::cs_status> synapse_streams::wait(unsigned slot, std::uint64_t timeout_us) {
   const auto begin = steady_clock::now();
   for (microseconds pause = shortest_pause;; pause = std::min(2 * pause, longest_pause)) {
-    auto state = synapse().query(events_[slot]);
+    auto state = query(slot);
     const bool is_busy = state && *state == hl::cs_status::busy;
     if (!is_busy || timeout_us == 0) return state;
     const microseconds left = microseconds(timeout_us) -

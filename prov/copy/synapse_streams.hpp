@@ -24,7 +24,8 @@ class synapse_streams final : public copy_queues {
   [[nodiscard]] unsigned slots() const noexcept override { return slot_count; }
   base::result<void> start(unsigned slot, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                            direction dir) override;
-  /// Synapse knows no time-out: it is asked again and again.
+  /// Synapse knows no time-out: it is asked again and again. A copy whose end it fails to tell of,
+  /// while the device is there, counts as busy.
   base::result<hl::cs_status> wait(unsigned slot, std::uint64_t timeout_us) override;
   void abandon() noexcept override {}
 
@@ -39,11 +40,18 @@ class synapse_streams final : public copy_queues {
 
  private:
   base::result<void> create();
+  base::result<void> record(unsigned slot);
+  base::result<hl::cs_status> query(unsigned slot);
   [[nodiscard]] const hl::synapse& synapse() const noexcept { return *owner_->synapse(); }
 
   const std::shared_ptr<device::device> owner_;
   std::array<hl::syn_stream, 3> streams_{};  // by direction
   std::vector<hl::syn_event> events_;        // by slot
+  struct copy_in_flight {
+    hl::syn_stream stream = nullptr;
+    bool is_recorded = false;  // its event stands for it
+  };
+  std::array<copy_in_flight, slot_count> copies_;
 };
 
 }  // namespace gaudi::copy

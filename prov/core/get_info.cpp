@@ -13,6 +13,7 @@
 
 #include "base/log.hpp"
 #include "core/scatter_to_cqe.hpp"
+#include "topo/kernel_class.hpp"
 
 namespace gaudi::core {
 namespace {
@@ -78,22 +79,31 @@ bool has_format(std::uint32_t format, std::uint32_t wanted) {
   return wanted == FI_FORMAT_UNSPEC || wanted == FI_SOCKADDR || format == wanted;
 }
 
-/// What is left of `list` with the names and the format that were asked for: tcp does not look at
-/// all of them.
-unique_info keep_matching(unique_info list, const query& q) {
+/// What is left of `list` with the entries that `wanted` wants.
+template <class Wanted>
+unique_info keep_if(unique_info list, const Wanted& wanted) {
   fi_info* kept = nullptr;
   fi_info** tail = &kept;
   for (fi_info* rest = list.release(); rest;) {
     unique_info one(rest);
     rest = std::exchange(one->next, nullptr);
-    if (!is_named(one->fabric_attr->name, q.fabric_name)) continue;
-    if (!is_named(one->domain_attr->name, q.domain_name)) continue;
-    if (!is_among(one->domain_attr->name, q.nics)) continue;
-    if (!has_format(one->addr_format, q.addr_format)) continue;
+    if (!wanted(*one)) continue;
     *tail = one.release();
     tail = &(*tail)->next;
   }
   return unique_info(kept);
+}
+
+/// What is left of `list` with the names and the format that were asked for: tcp does not look at
+/// all of them.
+unique_info keep_matching(unique_info list, const query& q) {
+  // Who names a NIC gets it.
+  if (q.domain_name.empty() && q.nics.empty()) list = without_gaudi_ports(std::move(list));
+  return keep_if(std::move(list), [&](const fi_info& one) {
+    return is_named(one.fabric_attr->name, q.fabric_name) &&
+           is_named(one.domain_attr->name, q.domain_name) &&
+           is_among(one.domain_attr->name, q.nics) && has_format(one.addr_format, q.addr_format);
+  });
 }
 
 /// fi_getinfo of this provider alone.
@@ -170,6 +180,12 @@ base::result<unique_info> get_info_of_any(const query& q) {
 }
 
 }  // namespace
+
+unique_info without_gaudi_ports(unique_info list) {
+  return keep_if(std::move(list), [](const fi_info& one) {
+    return !one.domain_attr->name || !topo::is_gaudi_port(one.domain_attr->name);
+  });
+}
 
 base::result<unique_info> get_info(const query& q) {
   return with_nics(q.nics, get_info_of_any(q));

@@ -44,6 +44,10 @@ struct query {
 /// fi_prov_ini, where libfabric holds the lock that fi_getinfo takes.
 base::result<unique_info> get_info(const query& q);
 
+/// `list` without the entries of Gaudis' own network ports, which libfabric's verbs provider lists
+/// like any RDMA device; null where nothing is left.
+unique_info without_gaudi_ports(unique_info list);
+
 /// The other facts of a question whose hints are an application's.
 struct passed_on {
   std::uint32_t version;  ///< of the application's interface

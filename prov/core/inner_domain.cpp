@@ -12,6 +12,7 @@ namespace {
 
 // Names that libfabric 1.17's headers do not have yet (fi_mr(3), since 1.20).
 constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;  // FI_MR_DMABUF
+constexpr std::uint64_t top_bit = std::uint64_t{1} << 63;      // set in no key of the core's
 struct mr_dmabuf {
   int fd;
   std::uint64_t offset;
@@ -19,25 +20,35 @@ struct mr_dmabuf {
   void* base_addr;
 };
 
+bool is_rdma(const fi_info& info) noexcept {
+  return std::strcmp(info.fabric_attr->prov_name, "verbs") == 0;
+}
+
 }  // namespace
 
 base::result<std::unique_ptr<inner_domain>> inner_domain::open(unique_info info) {
-  std::unique_ptr<inner_domain> self(new inner_domain);
-  self->info_ = std::move(info);
-
   fid_fabric* fabric = nullptr;
-  if (const int ret = fi_fabric(self->info_->fabric_attr, &fabric, nullptr)) {
+  if (const int ret = fi_fabric(info->fabric_attr, &fabric, nullptr)) {
     GAUDI_WARN(DOMAIN, "core provider %s cannot open its fabric %s: %s\n",
-               self->info_->fabric_attr->prov_name, self->info_->fabric_attr->name,
-               fi_strerror(-ret));
+               info->fabric_attr->prov_name, info->fabric_attr->name, fi_strerror(-ret));
     return base::error{ret};
   }
-  self->fabric_.reset(fabric);
+  return open_over(unique_fid<fid_fabric>(fabric), std::move(info));
+}
 
-  // tcp reports no mode at all where these are offered, and would then take keys and offsets from
-  // us; with them set it behaves as verbs does.
-  self->info_->domain_attr->mr_mode |= FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-  if (const auto opened = self->open_domain(fabric); !opened) return opened.failure();
+base::result<std::unique_ptr<inner_domain>> inner_domain::open_over(unique_fid<fid_fabric> fabric,
+                                                                    unique_info info,
+                                                                    base::random_source random) {
+  std::unique_ptr<inner_domain> self(new inner_domain);
+  self->info_ = std::move(info);
+  self->fabric_ = std::move(fabric);
+  self->random_ = random;
+  // tcp reports no mode at all where these are offered, and would then take offsets from us; with
+  // them set it behaves as verbs does.
+  self->info_->domain_attr->mr_mode |= FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
+  // The keys that tcp would choose count up from 1, and whoever is connected could try them all.
+  if (is_rdma(*self->info_)) self->info_->domain_attr->mr_mode |= FI_MR_PROV_KEY;
+  if (const auto opened = self->open_domain(self->fabric_.get()); !opened) return opened.failure();
   return self;
 }
 
@@ -58,6 +69,7 @@ base::result<void> inner_domain::open_domain(fid_fabric* fabric) {
   }
   domain_.reset(domain);
   needs_local_mr_ = (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
+  over_rdma_ = is_rdma(*info_);
   return {};
 }
 
@@ -70,13 +82,17 @@ int inner_domain::close() noexcept {
 base::result<inner_mr> inner_domain::register_memory(void* base, std::size_t length,
                                                      std::uint64_t access) {
   fid_mr* mr = nullptr;
-  const int ret = fi_mr_reg(domain_.get(), base, length, access, 0, 0, 0, &mr, nullptr);
+  int ret;
+  do {
+    const std::uint64_t key = chooses_keys() ? random_.next() & ~top_bit : 0;
+    ret = fi_mr_reg(domain_.get(), base, length, access, 0, key, 0, &mr, nullptr);
+  } while (ret == -FI_ENOKEY && chooses_keys());
   if (ret) return base::error{ret};
   return inner_mr(unique_fid<fid_mr>(mr));
 }
 
-bool inner_domain::over_rdma() const noexcept {
-  return std::strcmp(info_->fabric_attr->prov_name, "verbs") == 0;
+bool inner_domain::chooses_keys() const noexcept {
+  return (info_->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
 }
 
 bool inner_domain::takes_dmabufs() const noexcept {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/random_source.hpp"
 #include "base/result.hpp"
 #include "core/fid.hpp"
 
@@ -42,6 +43,11 @@ class inner_domain {
  public:
   /// Takes an info that core::get_info returned.
   static base::result<std::unique_ptr<inner_domain>> open(unique_info info);
+  /// As open, in a fabric that is open already: one of the core provider's for this info, or a
+  /// test's. `random` is what keys are drawn from where the core has none of its own.
+  static base::result<std::unique_ptr<inner_domain>> open_over(unique_fid<fid_fabric> fabric,
+                                                               unique_info info,
+                                                               base::random_source random = {});
   /// A domain as `info` has it, in a fabric that outlives it, for an application that uses the
   /// core's domain directly.
   static base::result<std::unique_ptr<inner_domain>> open_in(fid_fabric* fabric, unique_info info);
@@ -58,11 +64,12 @@ class inner_domain {
   [[nodiscard]] bool needs_local_mr() const noexcept { return needs_local_mr_; }
 
   /// Registers [base, base + length) for `access` (FI_SEND ... FI_REMOTE_WRITE). Peers address it
-  /// by virtual address. -FI_ENOMEM: the NIC or RLIMIT_MEMLOCK refuses more.
+  /// by virtual address, and by a key that a NIC has chosen, or over tcp 63 random bits.
+  /// -FI_ENOMEM: the NIC or RLIMIT_MEMLOCK refuses more.
   base::result<inner_mr> register_memory(void* base, std::size_t length, std::uint64_t access);
 
   /// Whether an RDMA NIC carries the data.
-  [[nodiscard]] bool over_rdma() const noexcept;
+  [[nodiscard]] bool over_rdma() const noexcept { return over_rdma_; }
   /// Whether register_dmabuf can be asked at all: over_rdma, and a libfabric from 1.20 on.
   [[nodiscard]] bool takes_dmabufs() const noexcept;
 
@@ -75,11 +82,14 @@ class inner_domain {
  private:
   inner_domain() = default;
   base::result<void> open_domain(fid_fabric* fabric);
+  [[nodiscard]] bool chooses_keys() const noexcept;
 
   unique_info info_;
   unique_fid<fid_fabric> fabric_;
+  base::random_source random_;
   unique_fid<fid_domain> domain_;
   bool needs_local_mr_ = false;
+  bool over_rdma_ = false;
 };
 
 }  // namespace gaudi::core

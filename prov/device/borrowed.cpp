@@ -32,6 +32,16 @@ location device::pool() const noexcept {
   return pages_of(pool_);
 }
 
+result<std::uint64_t> device::pool_alias(std::uint64_t addr, std::uint64_t len) const noexcept {
+  const location whole = pool();
+  const std::uint64_t reserved = whole.base - pool_.map_base;  // SCAL's own bytes
+  const std::uint64_t offset = addr - pool_.map_base;
+  if (whole.len == 0 || offset >= reserved || len > reserved - offset || offset >= whole.len ||
+      len > whole.len - offset)
+    return error{-FI_EINVAL};
+  return whole.base + offset;
+}
+
 result<void> device::adopt_pool(const hl::synapse::pool& pool) {
   const location whole = pages_of(pool);
   if (whole.len == 0 || !is_own_memory(whole.base, whole.len)) {
@@ -58,6 +68,7 @@ bool device::wake() noexcept {
   const auto same = hl::or_no_memory([&]() -> result<bool> { return is_still_there(); });
   if (!same || !*same) lost_.store(-FI_ENODEV, std::memory_order_release);
   openings_ = openings();
+  opening_.renew(openings_);
   return lost() == 0;
 }
 

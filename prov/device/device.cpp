@@ -39,6 +39,7 @@ device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd
       fd_(std::move(fd)),
       generation_(traits),
       attributes_(std::move(facts)),
+      opening_(attributes_.bus_id, openings(), fd_.get()),
       dram_base_(info.dram_base),
       page_size_(info.alloc_page_size != 0 ? info.alloc_page_size : info.dram_page_size) {
   if (manages_hbm()) dram_.add_region(dram_base_, attributes_.hbm_size);
@@ -48,7 +49,7 @@ device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd
 
 bool device::is_vacant() const {
   const std::lock_guard lock(mutex_);
-  return records_.size() == (pool_.len == 0 ? 0 : 1);
+  return records_.size() - internal_records_ == (pool_.len == 0 ? 0 : 1);
 }
 
 result<std::uint64_t> device::hbm_free() const {
@@ -144,15 +145,15 @@ result<void> device::publish(location added) {
   return error{-EEXIST};
 }
 
-result<std::uint64_t> device::allocate(std::uint64_t len) {
+result<std::uint64_t> device::allocate(std::uint64_t len, purpose what_for) {
   if (const int gone = lost(); gone != 0) return error{gone};
   if (len == 0) return error{-FI_EINVAL};
   if (len > attributes_.hbm_size) return error{-FI_ENOMEM};
-  auto block = allocate_block(len);
+  auto block = allocate_block(len, what_for);
   return block ? block : error{cause_of(block.code())};
 }
 
-result<std::uint64_t> device::allocate_block(std::uint64_t len) {
+result<std::uint64_t> device::allocate_block(std::uint64_t len, purpose what_for) {
   const std::lock_guard lock(mutex_);
   return hl::or_no_memory([&]() -> result<std::uint64_t> {
     auto block = blocks_.allocate(len);
@@ -167,9 +168,13 @@ result<std::uint64_t> device::allocate_block(std::uint64_t len) {
                                .map_base = block->region,
                                .map_len = regions_.at(block->region).len(),
                                .generation = next_generation()});
-      if (rc) return block->base;
-      blocks_.free(block->base);
-      return rc.failure();
+      if (!rc) {
+        blocks_.free(block->base);
+        return rc.failure();
+      }
+      records_.at(block->base).what_for = what_for;
+      internal_records_ += what_for == purpose::internal;
+      return block->base;
     } catch (...) {
       blocks_.free(block->base);
       throw;
@@ -227,6 +232,7 @@ result<void> device::part_with(std::uint64_t addr, bool adopted) noexcept {
 void device::forget(std::uint64_t addr) noexcept {
   const auto at = records_.find(addr);
   map_.erase(addr);
+  internal_records_ -= at->second.what_for == purpose::internal;
   at->second.pins->next_spare = std::exchange(spare_pins_, at->second.pins);
   records_.erase(at);
 }

@@ -22,6 +22,7 @@
 #include "device/location.hpp"
 #include "device/loss_watchers.hpp"
 #include "device/mapping.hpp"
+#include "device/opening.hpp"
 #include "device/pin_count.hpp"
 #include "device/selector.hpp"
 #include "device/suballocator.hpp"
@@ -40,6 +41,12 @@ struct device_attributes {
   bool simulated = false;
   bool owned = false;          ///< opened here; false: the application's, or its Synapse's
   std::uint64_t hbm_size = 0;  ///< bytes for user allocations
+};
+
+/// Whose memory is allocated.
+enum class purpose : std::uint8_t {
+  user,      ///< the user frees it: a device that is lost waits for that before it is opened anew
+  internal,  ///< the provider's own: nobody knows its address
 };
 
 class allocation_pin;
@@ -62,14 +69,15 @@ class device : public std::enable_shared_from_this<device> {
   /// `which` names it: by this class, or by a descriptor of the application's (open_files.hpp),
   /// which is duplicated; without a name that is the first choice. After one warning that names the
   /// device and the remedy: -FI_EBUSY another process has it; -FI_EAGAIN still in reset after
-  /// `reset_timeout`; -FI_ENODEV no such device; -FI_EINVAL no Gaudi that is known here; or the
-  /// driver's error.
+  /// `reset_timeout`; -FI_ENODEV no such device; -FI_EINVAL no Gaudi that is known here; -EMFILE no
+  /// descriptor left; or the driver's error. While it waits, other threads open other devices.
   static base::result<std::shared_ptr<device>> open(
       std::shared_ptr<const hl::thunk> thunk, const selector& which,
       std::chrono::milliseconds reset_timeout = default_reset_timeout);
 
   /// Uses a device that the application opened. `fd` stays the application's and must stay open
-  /// while the device lives. -FI_EINVAL: not a Gaudi's descriptor.
+  /// while the device lives. -FI_EINVAL: not a Gaudi's descriptor, or a control node's; -FI_EBUSY:
+  /// it came by fork from a process that uses it.
   static base::result<std::shared_ptr<device>> adopt(std::shared_ptr<const hl::thunk> thunk,
                                                      int fd);
 
@@ -84,6 +92,9 @@ class device : public std::enable_shared_from_this<device> {
   static base::result<unsigned> count(const hl::thunk& thunk);
   /// Their indices, as FI_GAUDI_DEVICE takes them, in ascending order, found in the same way.
   static base::result<std::vector<int>> indices(const hl::thunk& thunk);
+  /// The index of the one that `which` names, found in the same way; -1: not known. -FI_ENODEV: it
+  /// is no Gaudi of this machine; -FI_EINVAL: `which` is the first free one.
+  static base::result<int> index_named(const hl::thunk& thunk, const selector& which);
 
   device(const device&) = delete;
   device& operator=(const device&) = delete;
@@ -100,6 +111,11 @@ class device : public std::enable_shared_from_this<device> {
 
   /// The whole pages of Synapse's pool, which are all known; without length: it is not Synapse's.
   [[nodiscard]] location pool() const noexcept;
+  /// Where in the pool [addr, addr + len) is of a dma-buf of the whole pool that was registered
+  /// under the first address of the driver's mapping, as HCL does for its flush: SCAL's own memory
+  /// lies there. -FI_EINVAL: not in that part of the mapping, or not Synapse's device.
+  [[nodiscard]] base::result<std::uint64_t> pool_alias(std::uint64_t addr,
+                                                       std::uint64_t len) const noexcept;
 
   /// Of a borrowed device that nobody uses for now: lets go of what would keep Synapse from
   /// releasing it. Until wake() only what was known of it is told. Nothing for others.
@@ -130,7 +146,7 @@ class device : public std::enable_shared_from_this<device> {
   /// On return the watcher is not being told, nor will be.
   void unwatch(loss_watcher& w) noexcept { loss_watchers_.remove(w); }
   /// Whether nothing is allocated or adopted that its user has to free or release. Synapse's pool
-  /// is not the user's.
+  /// and what is purpose::internal are not the user's.
   [[nodiscard]] bool is_vacant() const;
   /// What was done with it, also by those who have it: engines and endpoints add to these.
   [[nodiscard]] counters& counted() noexcept { return counters_; }
@@ -141,7 +157,7 @@ class device : public std::enable_shared_from_this<device> {
   /// `len` bytes (> 0), aligned to 4 KiB, contents undefined. -FI_EINVAL: zero; -FI_ENOMEM: HBM
   /// is full; -FI_EOPNOTSUPP: an adopted Gaudi1, whose HBM is the application's to manage,
   /// or a borrowed device, whose HBM is Synapse's; or lost().
-  base::result<std::uint64_t> allocate(std::uint64_t len);
+  base::result<std::uint64_t> allocate(std::uint64_t len, purpose what_for = purpose::user);
   /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed. Watchers are
   /// told before the memory can be anybody else's.
   base::result<void> free(std::uint64_t addr);
@@ -192,6 +208,7 @@ class device : public std::enable_shared_from_this<device> {
     bool adopted;
     pin_count* pins;
     bool leaving = false;  // being freed: not to be pinned any more
+    purpose what_for = purpose::user;
   };
   struct borrowed_mapping {
     mapping map;
@@ -203,7 +220,7 @@ class device : public std::enable_shared_from_this<device> {
   // The caller holds mutex_ in all of these.
   base::error no_allocator(const char* why);
   base::result<void> grow(std::uint64_t len);
-  base::result<std::uint64_t> allocate_block(std::uint64_t len);
+  base::result<std::uint64_t> allocate_block(std::uint64_t len, purpose what_for);
   base::result<dmabuf> export_mapping(std::uint64_t addr, std::uint64_t len);
   base::result<mapping> take(std::uint64_t len);
   base::result<mapping> take_physical(std::uint64_t len);
@@ -239,6 +256,12 @@ class device : public std::enable_shared_from_this<device> {
          device_attributes facts, const hl::hw_info& info);
 
  private:
+  struct attempt {
+    base::result<std::shared_ptr<device>> found;
+    bool refused = false;  ///< the driver did not open it; nobody was warned
+  };
+  static attempt try_to_open(const std::shared_ptr<const hl::thunk>& thunk,
+                             const std::string& bus_id);
   static base::result<std::shared_ptr<device>> make(std::shared_ptr<const hl::thunk> thunk,
                                                     hl::device_fd fd,
                                                     std::shared_ptr<const hl::synapse> synapse);
@@ -250,6 +273,7 @@ class device : public std::enable_shared_from_this<device> {
   bool is_handed_over_ = false;  // set where it is made
   const generation_traits& generation_;
   const device_attributes attributes_;
+  opening opening_;  // after fd_: it ends before that is closed
   const std::uint64_t dram_base_;
   const std::uint64_t page_size_;
 
@@ -265,7 +289,8 @@ class device : public std::enable_shared_from_this<device> {
   suballocator dram_;  // of a Gaudi1 opened here: what regions_ are cut from
   suballocator blocks_;
   std::map<std::uint64_t, record> records_;  // allocations and ranges, by base
-  std::deque<pin_count> pins_;               // of each record, and spare ones
+  std::size_t internal_records_ = 0;
+  std::deque<pin_count> pins_;  // of each record, and spare ones
   pin_count* spare_pins_ = nullptr;
   address_map map_;
   hl::synapse::pool pool_{};    // Synapse's, where the device is borrowed; else empty

@@ -34,7 +34,9 @@ int device::lose(int code, const char* how) noexcept {
              what_next(attributes_.owned, synapse_ != nullptr));
   abandon_memory();
   loss_watchers_.tell();
-  if (!fd_.abandon())
+  if (fd_.abandon())
+    opening_.end();
+  else
     GAUDI_WARN(CORE, "%s cannot be closed yet: no file descriptor is left (RLIMIT_NOFILE)\n",
                attributes_.bus_id.c_str());
   losses::tell();

@@ -3,22 +3,21 @@
 
 #include <sys/eventfd.h>
 
-#include <memory>
 #include <mutex>
 #include <vector>
+
+#include "base/per_process.hpp"
 
 namespace gaudi::device {
 namespace {
 
-/// Never destroyed: threads may lose devices until the process ends.
 struct hung_up {
   std::mutex mutex;
   std::vector<losses::bell*> bells;
 };
 
 hung_up& all() {
-  static hung_up* const one = std::make_unique<hung_up>().release();
-  return *one;
+  return base::per_process<hung_up>::get();
 }
 
 }  // namespace

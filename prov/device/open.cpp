@@ -8,7 +8,9 @@
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "device/device.hpp"
+#include "device/open_failures.hpp"
 #include "device/open_files.hpp"
 #include "device/sysfs.hpp"
 #include "hl/or_no_memory.hpp"
@@ -34,8 +36,7 @@ struct registry {
 };
 
 registry& opened() {
-  static registry all;
-  return all;
+  return base::per_process<registry>::get();
 }
 
 /// The real machine's names only count for a real library.
@@ -84,77 +85,49 @@ struct bus_id_lookup {
   }
 };
 
+/// How often the device has been opened until now; 0: the library does not tell.
+std::uint64_t openings_of(const hl::thunk& thunk, int fd) noexcept {
+  const auto count = thunk.openings(fd);
+  return count ? *count : 0;
+}
+
 /// What the application has opened, and the driver would let nobody open again. Empty: any that is
-/// not known here. The caller holds the registry's mutex.
+/// not known here. What came by fork is the parent's. The caller holds the registry's mutex.
 std::optional<open_file> file_of_application(const hl::thunk& thunk, const std::string& bus_id) {
   for (open_file& one : gaudis_open_here(thunk, machine(thunk))) {
     const bool is_wanted = bus_id.empty() ? !opened().devices.contains(one.bus_id) ||
                                                 opened().devices.at(one.bus_id).expired()
                                           : one.bus_id == bus_id;
-    if (is_wanted) return std::move(one);
+    if (is_wanted && !opening::belongs_to_parent(one.bus_id, openings_of(thunk, one.fd.get())))
+      return std::move(one);
   }
   return {};
 }
 
-/// open(2) says EAGAIN while the device is in reset, and the library does not try again.
-result<int> open_when_ready(const hl::thunk& thunk, const std::string& bus_id,
-                            milliseconds timeout) {
-  const auto deadline = steady_clock::now() + timeout;
-  const char* which = bus_id.empty() ? nullptr : bus_id.c_str();
-  auto fd = thunk.open(which);
-  if (!fd && fd.code() == -FI_EAGAIN)
-    GAUDI_INFO(CORE, "Gaudi is in reset; trying again for up to %lld ms\n",
-               static_cast<long long>(timeout.count()));
-  for (milliseconds pause{10}; !fd && fd.code() == -FI_EAGAIN && steady_clock::now() < deadline;
-       pause = std::min(pause * 2, milliseconds{500})) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
-    std::this_thread::sleep_for(std::min(pause, left));
-    fd = thunk.open(which);
-  }
-  return fd;
-}
+/// How long the next attempt waits, while the device is in reset: open(2) says EAGAIN then, and the
+/// library does not try again.
+class reset_wait {
+ public:
+  explicit reset_wait(milliseconds timeout) : timeout_(timeout) {}
 
-/// The one warning for a device that could not be had, and the code that callers document.
-error refuse(const std::string& which, int code, milliseconds timeout) {
-  switch (code) {
-    case -FI_EBUSY:
-      GAUDI_WARN(CORE,
-                 "%s is in use by another process: end that one or choose another device with "
-                 "FI_GAUDI_DEVICE.\n",
-                 which.c_str());
-      return error{code};
-    case -FI_EAGAIN:
-      GAUDI_WARN(
-          CORE,
-          "%s is still in reset after %lld ms: try again later; if it stays so, see the kernel's "
-          "log.\n",
-          which.c_str(), static_cast<long long>(timeout.count()));
-      return error{code};
-    case -FI_ENODEV:
-    case -FI_ENOENT:
-    case -FI_EINVAL:  // a bus id that the library does not know
-    case -FI_EBADF:   // a module id that no control node has
-    case -ENXIO:
-      GAUDI_WARN(
-          CORE,
-          "%s is not a Gaudi of this machine: correct FI_GAUDI_DEVICE, or load the habanalabs "
-          "driver.\n",
-          which.c_str());
-      return error{-FI_ENODEV};
-    case -EPERM:
-    case -FI_EACCES:
-      GAUDI_WARN(
-          CORE,
-          "%s may not be opened: it has malfunctioned and needs a reset, or this user has no "
-          "right to its node under /dev.\n",
-          which.c_str());
-      return error{code};
-    default:
-      GAUDI_WARN(CORE, "%s does not open: %s; see the kernel's log.\n", which.c_str(),
-                 fi_strerror(-code));
-      return error{code};
+  /// Waits for the next attempt. False: there is no time left for one.
+  bool pause() {
+    const auto now = steady_clock::now();
+    if (now >= deadline_) return false;
+    if (!std::exchange(told_, true))
+      GAUDI_INFO(CORE, "Gaudi is in reset; trying again for up to %lld ms\n",
+                 static_cast<long long>(timeout_.count()));
+    std::this_thread::sleep_for(std::min(next_, std::chrono::ceil<milliseconds>(deadline_ - now)));
+    next_ = std::min(next_ * 2, milliseconds{500});
+    return true;
   }
-}
+
+ private:
+  const milliseconds timeout_;
+  const steady_clock::time_point deadline_ = steady_clock::now() + timeout_;
+  milliseconds next_{10};
+  bool told_ = false;
+};
 
 int index_of(const hl::thunk& thunk, const std::string& bus_id) {
   const auto names = machine(thunk);
@@ -201,6 +174,8 @@ result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> th
   const std::string bus_id = bus_id_of_fd(*thunk, fd.get());
   const auto traits = recognise(*thunk, fd.get(), bus_id);
   if (!traits) return traits.failure();
+  if (!fd.is_owned() && opening::belongs_to_parent(bus_id, openings_of(*thunk, fd.get())))
+    return refuse_parents(bus_id);
   const auto info = thunk->hardware(fd.get());
   if (!info) return refuse("device " + bus_id, info.code(), {});
   device_attributes facts{.generation = (*traits)->number,
@@ -220,22 +195,31 @@ result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> th
   return made;
 }
 
+// The registry's mutex keeps two threads from opening one device. Nobody waits for a reset under
+// it: other devices are opened meanwhile.
+device::attempt device::try_to_open(const std::shared_ptr<const hl::thunk>& thunk,
+                                    const std::string& bus_id) {
+  const std::lock_guard lock(opened().mutex);
+  if (auto known = opened().find(bus_id)) return {known};
+  if (auto file = file_of_application(*thunk, bus_id))
+    return {make(thunk, hl::device_fd::duplicate(std::move(file->fd)), nullptr)};
+  const auto fd = thunk->open(bus_id.empty() ? nullptr : bus_id.c_str());
+  if (!fd) return {fd.failure(), true};
+  return {make(thunk, hl::device_fd::owned(thunk, *fd), nullptr)};
+}
+
 result<std::shared_ptr<device>> device::open(std::shared_ptr<const hl::thunk> thunk,
                                              const selector& which, milliseconds reset_timeout) {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
-    auto found = [&]() -> result<std::shared_ptr<device>> {
-      const std::lock_guard lock(opened().mutex);
-      const auto bus_id = std::visit(bus_id_lookup{*thunk}, which.choice);
-      if (!bus_id) return refuse(which.describe(), bus_id.code(), reset_timeout);
-      if (auto known = opened().find(*bus_id)) return known;
-      if (auto file = file_of_application(*thunk, *bus_id))
-        return make(thunk, hl::device_fd::duplicate(std::move(file->fd)), nullptr);
-      const auto fd = open_when_ready(*thunk, *bus_id, reset_timeout);
-      if (!fd) return refuse(which.describe(), fd.code(), reset_timeout);
-      return make(thunk, hl::device_fd::owned(thunk, *fd), nullptr);
-    }();
-    if (found) (*found)->follow_application();
-    return found;
+    const auto bus_id = std::visit(bus_id_lookup{*thunk}, which.choice);
+    if (!bus_id) return refuse(which.describe(), bus_id.code(), reset_timeout);
+    reset_wait wait(reset_timeout);
+    attempt last = try_to_open(thunk, *bus_id);
+    while (last.refused && last.found.code() == -FI_EAGAIN && wait.pause())
+      last = try_to_open(thunk, *bus_id);
+    if (last.refused) return refuse(which.describe(), last.found.code(), reset_timeout);
+    if (last.found) (*last.found)->follow_application();
+    return last.found;
   });
 }
 
@@ -243,6 +227,7 @@ result<std::shared_ptr<device>> device::adopt(std::shared_ptr<const hl::thunk> t
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
     auto found = [&]() -> result<std::shared_ptr<device>> {
       const std::lock_guard lock(opened().mutex);
+      if (is_control_node(machine(*thunk), fd)) return refuse_control(fd);
       if (auto known = opened().find(bus_id_of_fd(*thunk, fd))) return known;
       base::scoped_fd own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
       if (!own) return error{-errno};
@@ -283,8 +268,7 @@ result<std::shared_ptr<device>> device::borrow(std::shared_ptr<const hl::thunk> 
 }
 
 std::uint64_t device::openings() const noexcept {
-  const auto count = thunk_->openings(fd_.get());
-  return count ? *count : 0;
+  return openings_of(*thunk_, fd_.get());
 }
 
 // The descriptor that it was lost by may be open still, on a context that is dead or hangs.
@@ -342,6 +326,19 @@ result<std::vector<int>> device::indices(const hl::thunk& thunk) {
       found.push_back(index);
     }
     return found;
+  });
+}
+
+result<int> device::index_named(const hl::thunk& thunk, const selector& which) {
+  return hl::or_no_memory([&]() -> result<int> {
+    const auto bus_id = std::visit(bus_id_lookup{thunk}, which.choice);
+    if (!bus_id) return error{is_absent(bus_id.code()) ? -FI_ENODEV : bus_id.code()};
+    if (bus_id->empty()) return error{-FI_EINVAL};
+    if (const auto* by_index = std::get_if<selector::by_index>(&which.choice))
+      return by_index->value;
+    const int index = index_of(thunk, *bus_id);
+    const bool is_checked = !std::holds_alternative<selector::by_bus_id>(which.choice);
+    return index < 0 && !is_checked ? result<int>(error{-FI_ENODEV}) : result<int>(index);
   });
 }
 

@@ -59,11 +59,26 @@ std::optional<std::string> sysfs::bus_id_of_module(std::uint32_t module_id) cons
   return {};
 }
 
-std::optional<std::string> sysfs::bus_id_of_fd(int fd) const {
+/// What sysfs has of an open character device.
+std::optional<std::string> sysfs::entry_of_fd(int fd) const {
   struct stat node {};
   if (fstat(fd, &node) != 0 || !S_ISCHR(node.st_mode)) return {};
-  return gaudi_function(root_ + "/dev/char/" + std::to_string(major(node.st_rdev)) + ":" +
-                        std::to_string(minor(node.st_rdev)) + "/device");
+  return root_ + "/dev/char/" + std::to_string(major(node.st_rdev)) + ":" +
+         std::to_string(minor(node.st_rdev));
+}
+
+std::optional<std::string> sysfs::bus_id_of_fd(int fd) const {
+  const auto entry = entry_of_fd(fd);
+  return entry ? gaudi_function(*entry + "/device") : std::nullopt;
+}
+
+// /sys/dev/char/M:m leads to the node's folder: accel_controlD0, or hl_controlD0.
+bool sysfs::is_control(int fd) const {
+  const auto entry = entry_of_fd(fd);
+  if (!entry) return false;
+  std::error_code failure;
+  const fs::path node = fs::canonical(*entry, failure);
+  return !failure && node.filename().string().find("control") != std::string::npos;
 }
 
 std::optional<int> sysfs::index_of_bus_id(const std::string& bus_id) const {

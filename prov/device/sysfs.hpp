@@ -25,10 +25,14 @@ class sysfs {
   /// Of an open device node. Nothing: not a device node with a PCI function (the stand-in's are
   /// not).
   [[nodiscard]] std::optional<std::string> bus_id_of_fd(int fd) const;
+  /// Whether the open device node is a control node, by the kernel's name for it, whatever it is
+  /// called under /dev.
+  [[nodiscard]] bool is_control(int fd) const;
   [[nodiscard]] std::optional<int> index_of_bus_id(const std::string& bus_id) const;
 
  private:
   [[nodiscard]] std::optional<std::string> node_folder(int index) const;
+  [[nodiscard]] std::optional<std::string> entry_of_fd(int fd) const;
 
   std::string root_;
 };

@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "device/host_page.hpp"
+#include "hl/or_no_memory.hpp"
 
 namespace gaudi::device {
 
@@ -32,13 +33,6 @@ selector again(const selector& which, const device& lost) {
 }
 
 }  // namespace
-
-table& table::instance() {
-  // Never destroyed: at the process's end the library behind the device may be gone before us, and
-  // the kernel closes everything anyway.
-  static table* const all = std::make_unique<table>().release();
-  return *all;
-}
 
 result<std::shared_ptr<const hl::thunk>> table::library_locked(const std::string& path) {
   if (library_) return library_;
@@ -128,9 +122,31 @@ void table::follow(const device& lost, const std::shared_ptr<device>& found) {
   }
 }
 
+/// Keeps others from opening the same device while the mutex is not held.
+class table::opening_guard {
+ public:
+  opening_guard(table& all, unsigned number, std::unique_lock<std::mutex>& lock)
+      : all_(all), number_(number), lock_(lock) {
+    all_.places_[number_].is_opening = true;
+    lock_.unlock();
+  }
+  opening_guard(const opening_guard&) = delete;
+  opening_guard& operator=(const opening_guard&) = delete;
+  ~opening_guard() {
+    lock_.lock();
+    all_.places_[number_].is_opening = false;
+    all_.opened_one_.notify_all();
+  }
+
+ private:
+  table& all_;
+  const unsigned number_;
+  std::unique_lock<std::mutex>& lock_;
+};
+
 result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) {
   if (auto ready = opened(number); ready && ready->lost() == 0) return ready;
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (const auto rc = list(how); !rc) return rc.failure();
   if (places_.empty()) {
     GAUDI_WARN(CORE,
@@ -138,30 +154,47 @@ result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) 
     return error{-FI_ENODEV};
   }
   if (number >= places_.size()) return error{-FI_EINVAL};
-  const std::shared_ptr<device> before = places_[number].opened;
-  if (before && before->lost() == 0) return before;
-  auto found = before ? anew(number, how, *before) : obtain(number, how, places_[number].which);
-  if (!found) return found;
-  before ? follow(*before, *found) : put(number, *found);
-  return found;
-}
-
-result<std::shared_ptr<device>> table::anew(unsigned number, const settings& how,
-                                            const device& lost) {
-  if (const int gone = keeps_lost(lost); gone != 0) return error{gone};
-  const selector which = again(places_[number].which, lost);
-  return lost.attributes().owned ? obtain(number, how, which) : lost.successor(which);
+  opened_one_.wait(lock, [&] { return !places_[number].is_opening; });
+  return obtain(number, how, lock);
 }
 
 result<std::shared_ptr<device>> table::obtain(unsigned number, const settings& how,
-                                              const selector& which) {
+                                              std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<device> before = places_[number].opened;
+  if (before && before->lost() == 0) return before;
   const auto loaded = library_locked(how.library);
   if (!loaded) return loaded.failure();
+  const selector which = places_[number].which;
+  auto found = [&] {
+    const opening_guard meanwhile(*this, number, lock);
+    return before ? open_anew(number, how, which, *loaded, *before)
+                  : open_first(number, how, which, *loaded);
+  }();
+  // An application may have adopted one here meanwhile.
+  const std::shared_ptr<device> now = places_[number].opened;
+  if (now != before && now->lost() == 0) return now;
+  if (!found) return found;
+  now ? follow(*now, *found) : put(number, *found);
+  return found;
+}
+
+result<std::shared_ptr<device>> table::open_anew(unsigned number, const settings& how,
+                                                 const selector& which,
+                                                 const std::shared_ptr<const hl::thunk>& library,
+                                                 const device& lost) {
+  if (const int gone = keeps_lost(lost); gone != 0) return error{gone};
+  const selector same = again(which, lost);
+  return lost.attributes().owned ? open_first(number, how, same, library) : lost.successor(same);
+}
+
+result<std::shared_ptr<device>> table::open_first(unsigned number, const settings& how,
+                                                  const selector& which,
+                                                  const std::shared_ptr<const hl::thunk>& library) {
   auto synapse = hl::synapse::find();
   if (!synapse && synapse.code() == -FI_ENOSYS)
-    return device::open(*loaded, which, how.reset_timeout);
+    return device::open(library, which, how.reset_timeout);
   if (!synapse) return synapse.failure();
-  if (number == 0) return device::borrow(*loaded, *std::move(synapse));
+  if (number == 0) return device::borrow(library, *std::move(synapse));
   GAUDI_WARN(CORE,
              "this process uses libSynapse, which has one device in a process: that is number 0, "
              "and there is no number %u, whatever FI_GAUDI_DEVICE says.\n",
@@ -169,8 +202,23 @@ result<std::shared_ptr<device>> table::obtain(unsigned number, const settings& h
   return error{-FI_ENODEV};
 }
 
-void table::enter() noexcept {
+bool table::attach_guest() noexcept {
+  const auto ready = opened(0);
+  if (ready && ready->lost() == 0) return false;
+  const auto attached = hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
+    if (const auto used = hl::synapse::find(); !used) return used.failure();
+    const auto how = [&] {
+      const std::lock_guard lock(mutex_);
+      return how_of_users_;
+    }();
+    return at(0, how);
+  });
+  return static_cast<bool>(attached);
+}
+
+void table::enter(const settings& how) {
   const std::lock_guard lock(mutex_);
+  how_of_users_ = how;
   if (users_++ != 0) return;
   for (const place& one : places_)
     if (one.opened) one.opened->wake();

@@ -4,12 +4,14 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/per_process.hpp"
 #include "base/result.hpp"
 #include "device/device.hpp"
 #include "device/selection.hpp"
@@ -29,7 +31,8 @@ class table {
  public:
   static constexpr unsigned max_devices = 64;
 
-  static table& instance();
+  /// The process's own: the child of a fork has none of its parent's devices.
+  static table& instance() { return base::per_process<table>::get(); }
 
   /// What opening needs to know: the values of FI_GAUDI_HLTHUNK, FI_GAUDI_DEVICE and of the reset
   /// time-out.
@@ -73,10 +76,11 @@ class table {
   /// count() and device::adopt.
   base::result<unsigned> adopt(const settings& how, int fd);
 
-  /// While it lives, devices are used: without any, those that are Synapse's rest.
+  /// While it lives, devices are used: without any, those that are Synapse's rest. `how` is what
+  /// find_or_attach() opens with, until another user comes.
   class user {
    public:
-    user() { instance().enter(); }
+    explicit user(const settings& how) { instance().enter(how); }
     ~user() { instance().leave(); }
     user(const user&) = delete;
     user& operator=(const user&) = delete;
@@ -91,6 +95,15 @@ class table {
     device* const only = only_.load(std::memory_order_acquire);
     if (!only) return find_among_several(addr);
     return {only->find(addr, 1) ? only : nullptr, false};
+  }
+
+  /// The same of a Gaudi2's or Gaudi3's address. In a process that uses Synapse, device 0 is
+  /// attached first if nobody is known to hold the address: an application that passes addresses
+  /// without registering them has no other call that would do so. Only such an address costs more
+  /// than find_holder().
+  [[nodiscard]] holder find_or_attach(std::uint64_t addr) noexcept {
+    const holder found = find_holder(addr);
+    return found.on || found.several || !attach_guest() ? found : find_holder(addr);
   }
 
   [[nodiscard]] bool is_known(std::uint64_t addr) const noexcept {
@@ -121,32 +134,45 @@ class table {
   struct place {
     selector which;
     std::shared_ptr<device> opened;
+    bool is_opening = false;  // by a thread that does not hold mutex_ meanwhile
   };
+  class opening_guard;
+
+  // The caller does not hold mutex_: a device may be in reset for seconds.
+  static base::result<std::shared_ptr<device>> open_first(
+      unsigned number, const settings& how, const selector& which,
+      const std::shared_ptr<const hl::thunk>& library);
+  static base::result<std::shared_ptr<device>> open_anew(
+      unsigned number, const settings& how, const selector& which,
+      const std::shared_ptr<const hl::thunk>& library, const device& lost);
 
   // The caller holds mutex_ in all of these.
   base::result<std::shared_ptr<const hl::thunk>> library_locked(const std::string& path);
   base::result<void> list(const settings& how);
   base::result<std::vector<place>> places_of(const settings& how);
   base::result<std::shared_ptr<device>> obtain(unsigned number, const settings& how,
-                                               const selector& which);
-  base::result<std::shared_ptr<device>> anew(unsigned number, const settings& how,
-                                             const device& lost);
+                                               std::unique_lock<std::mutex>& lock);
   void put(unsigned number, std::shared_ptr<device> found);
   void follow(const device& lost, const std::shared_ptr<device>& found);
   base::result<unsigned> place_for(const device& adopted);
   [[nodiscard]] bool is_open(const device& one) const noexcept;
   [[nodiscard]] unsigned number_of(const device& known) const noexcept;
 
-  void enter() noexcept;
+  /// Whether a device of Synapse's was attached, or acquired anew, by this call.
+  bool attach_guest() noexcept;
+
+  void enter(const settings& how);
   void leave() noexcept;
 
   [[nodiscard]] holder find_among_several(std::uint64_t addr) const noexcept;
 
   mutable std::mutex mutex_;
+  std::condition_variable opened_one_;  // or failed to
   std::shared_ptr<const hl::thunk> library_;
   int library_failure_ = 0;
   bool listed_ = false;
   unsigned users_ = 0;
+  settings how_of_users_;
   std::vector<place> places_;                     // by number; a device named twice has two
   std::vector<std::shared_ptr<device>> retired_;  // lost ones, of which somebody may still know
 

@@ -15,7 +15,7 @@ namespace {
 void cleanup() noexcept {}
 
 /// libfabric writes into it, so it is neither const nor temporary.
-fi_provider gaudi_provider{.version = FI_VERSION(0, 1),
+fi_provider gaudi_provider{.version = FI_VERSION(GAUDI_VERSION_MAJOR, GAUDI_VERSION_MINOR),
                            .fi_version = 0,
                            .context = {},
                            .name = "gaudi",

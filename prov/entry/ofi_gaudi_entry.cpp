@@ -14,7 +14,7 @@ namespace {
 /// See gaudi_entry.cpp.
 void cleanup() noexcept {}
 
-fi_provider layered_provider{.version = FI_VERSION(0, 1),
+fi_provider layered_provider{.version = FI_VERSION(GAUDI_VERSION_MAJOR, GAUDI_VERSION_MINOR),
                              .fi_version = 0,
                              .context = {},
                              .name = "ofi_gaudi",

@@ -10,6 +10,7 @@
 #include "device/device.hpp"
 #include "device/table.hpp"
 #include "fi/ext_ops.hpp"
+#include "fi/parentage.hpp"
 
 namespace gaudi::fi {
 
@@ -20,6 +21,9 @@ device::table::settings device_settings();
 class any_domain : public fid_domain {
  public:
   static any_domain& of(fid_domain* d) noexcept { return *static_cast<any_domain*>(d); }
+
+  /// Nothing may be done with it here then, not even take its lock.
+  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
 
   /// A device of the process by its number, opened at first need. Errors of device::table::at.
   static base::result<std::shared_ptr<device::device>> device_at(unsigned number);
@@ -40,11 +44,12 @@ class any_domain : public fid_domain {
   memory_pools& pools() noexcept { return pools_; }
 
  protected:
-  explicit any_domain(const fid_domain& own) noexcept : fid_domain(own) {}
+  explicit any_domain(const fid_domain& own) : fid_domain(own), uses_devices_(device_settings()) {}
   ~any_domain() = default;
 
  private:
-  const device::table::user uses_devices_;  // first: what follows has some
+  const parentage parentage_;
+  const device::table::user uses_devices_;  // before what has some
   std::atomic<unsigned> selected_{0};
   async_copies copies_;
   memory_pools pools_;

@@ -10,6 +10,7 @@
 #include "base/domain_lock.hpp"
 #include "fi/children.hpp"
 #include "fi/eq.hpp"
+#include "fi/parentage.hpp"
 #include "proto/address_vector.hpp"
 
 namespace gaudi::fi {
@@ -29,6 +30,9 @@ class av final : public fid_av {
 
   static av& of(fid_t f) noexcept { return *static_cast<av*>(reinterpret_cast<fid_av*>(f)); }
   static av& of(fid_av* a) noexcept { return *static_cast<av*>(a); }
+
+  /// Nothing may be done with it here then.
+  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
 
   /// Used under the domain lock.
   proto::address_vector& addresses() noexcept { return addresses_; }
@@ -57,6 +61,7 @@ class av final : public fid_av {
   void report_error(void* context, std::size_t index, int err);
   [[nodiscard]] bool asynchronous() const noexcept { return (flags_ & FI_EVENT) != 0; }
 
+  const parentage parentage_;
   children::ref parent_;
   children bound_;
   base::domain_lock& lock_;

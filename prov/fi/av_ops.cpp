@@ -17,6 +17,7 @@ namespace gaudi::fi {
 namespace {
 
 int close(fid_t f) noexcept {
+  if (av::of(f).belongs_to_parent()) return 0;
   std::unique_ptr<av> self(&av::of(f));
   if (!self->bound().any()) return 0;
   GAUDI_INFO(AV, "address vector stays open: close its endpoints first\n");
@@ -70,19 +71,19 @@ const char* straddr(fid_av* a, const void* addr, char* buf, std::size_t* length)
 
 fi_ops av_fid_ops{.size = sizeof(fi_ops),
                   .close = close,
-                  .bind = bind,
+                  .bind = in_own_process<av, bind>,
                   .control = not_supported,
                   .ops_open = not_supported,
                   .tostr = not_supported,
                   .ops_set = not_supported};
 
-fi_ops_av av_ops{.size = sizeof(fi_ops_av),
-                 .insert = insert,
-                 .insertsvc = insertsvc,
-                 .insertsym = insertsym,
-                 .remove = remove,
-                 .lookup = lookup,
-                 .straddr = straddr,
-                 .av_set = not_supported};
+padded<fi_ops_av> av_ops{{.size = sizeof(fi_ops_av),
+                          .insert = in_own_process<av, insert>,
+                          .insertsvc = in_own_process<av, insertsvc>,
+                          .insertsym = in_own_process<av, insertsym>,
+                          .remove = in_own_process<av, remove>,
+                          .lookup = in_own_process<av, lookup>,
+                          .straddr = straddr,
+                          .av_set = not_supported}};
 
 }  // namespace gaudi::fi

@@ -24,6 +24,7 @@ class children {
       std::swap(parent_, other.parent_);
       return *this;
     }
+    explicit operator bool() const noexcept { return parent_ != nullptr; }
     ~ref() {
       if (parent_) parent_->count_.fetch_sub(1, std::memory_order_release);
     }

@@ -51,14 +51,14 @@ fi_ops make_fid_ops() noexcept {
   return ops;
 }
 fi_ops fid_ops = make_fid_ops();
-fi_ops_cntr cntr_ops{.size = sizeof(fi_ops_cntr),
-                     .read = read,
-                     .readerr = read_errors,
-                     .add = change_by<&base::counter::add>,
-                     .set = change_by<&base::counter::set>,
-                     .wait = wait,
-                     .adderr = change_by<&base::counter::add_errors>,
-                     .seterr = change_by<&base::counter::set_errors>};
+padded<fi_ops_cntr> cntr_ops{{.size = sizeof(fi_ops_cntr),
+                              .read = read,
+                              .readerr = read_errors,
+                              .add = change_by<&base::counter::add>,
+                              .set = change_by<&base::counter::set>,
+                              .wait = wait,
+                              .adderr = change_by<&base::counter::add_errors>,
+                              .seterr = change_by<&base::counter::set_errors>}};
 
 }  // namespace
 

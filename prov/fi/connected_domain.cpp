@@ -39,10 +39,10 @@ int bind_domain(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 fi_gaudi_ops connected_extension_ops = [] {
   fi_gaudi_ops ops = extension_ops;
   ops.path_stats = not_supported;
-  ops.cache_stats = cache_stats<connected_domain>;
-  ops.device_stats = device_stats<connected_domain>;
-  ops.pool_create = pool_create<connected_domain>;
-  ops.pool_destroy = pool_destroy<connected_domain>;
+  ops.cache_stats = in_own_process<any_domain, cache_stats<connected_domain>>;
+  ops.device_stats = in_own_process<any_domain, device_stats<connected_domain>>;
+  ops.pool_create = in_own_process<any_domain, pool_create<connected_domain>>;
+  ops.pool_destroy = in_own_process<any_domain, pool_destroy<connected_domain>>;
   return ops;
 }();
 
@@ -58,8 +58,8 @@ int open_ops(fid_t f, const char* name, std::uint64_t flags, void** ops, void* c
 
 fi_ops make_fid_ops() noexcept {
   fi_ops ops = forwarded_fid_ops<connected_domain>(close_domain);
-  ops.bind = bind_domain;
-  ops.ops_open = open_ops;
+  ops.bind = in_own_process<connected_domain, bind_domain>;
+  ops.ops_open = in_own_process<connected_domain, open_ops>;
   return ops;
 }
 fi_ops fid_ops = make_fid_ops();
@@ -67,18 +67,18 @@ fi_ops fid_ops = make_fid_ops();
 template <auto Entry>
 constexpr auto cores = forward<connected_domain, &fid_domain::ops, Entry>;
 
-fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
-                         .av_open = cores<&fi_ops_domain::av_open>,
-                         .cq_open = cores<&fi_ops_domain::cq_open>,
-                         .endpoint = connected_endpoint::open,
-                         .scalable_ep = not_supported,
-                         .cntr_open = cores<&fi_ops_domain::cntr_open>,
-                         .poll_open = cores<&fi_ops_domain::poll_open>,
-                         .stx_ctx = cores<&fi_ops_domain::stx_ctx>,
-                         .srx_ctx = cores<&fi_ops_domain::srx_ctx>,
-                         .query_atomic = cores<&fi_ops_domain::query_atomic>,
-                         .query_collective = not_supported,
-                         .endpoint2 = not_supported};
+padded<fi_ops_domain> domain_ops{{.size = sizeof(fi_ops_domain),
+                                  .av_open = cores<&fi_ops_domain::av_open>,
+                                  .cq_open = cores<&fi_ops_domain::cq_open>,
+                                  .endpoint = connected_endpoint::open,
+                                  .scalable_ep = not_supported,
+                                  .cntr_open = cores<&fi_ops_domain::cntr_open>,
+                                  .poll_open = cores<&fi_ops_domain::poll_open>,
+                                  .stx_ctx = cores<&fi_ops_domain::stx_ctx>,
+                                  .srx_ctx = cores<&fi_ops_domain::srx_ctx>,
+                                  .query_atomic = cores<&fi_ops_domain::query_atomic>,
+                                  .query_collective = not_supported,
+                                  .endpoint2 = not_supported}};
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 #include "core/inner_domain.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
-#include "fi/parentage.hpp"
 #include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::fi {
@@ -24,11 +23,12 @@ class connected_domain final : public any_domain {
   /// The domain op of fid_fabric, for an info of FI_EP_MSG.
   static int open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept;
 
+  static constexpr carrier data_carrier = carrier::core;
+
   static connected_domain& of(fid_domain* d) noexcept { return *static_cast<connected_domain*>(d); }
   static connected_domain& of(fid_t f) noexcept { return of(reinterpret_cast<fid_domain*>(f)); }
 
   [[nodiscard]] fid_domain* core() const noexcept { return core_->domain(); }
-  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
   [[nodiscard]] fid_fabric* core_fabric() const noexcept { return core_fabric_; }
   [[nodiscard]] bool hmem() const noexcept { return hmem_; }
   children& open_children() noexcept { return children_; }
@@ -48,7 +48,6 @@ class connected_domain final : public any_domain {
   int close() noexcept;
 
  private:
-  const parentage parentage_;
   children::ref parent_;
   children children_;
   fid_fabric* const core_fabric_;

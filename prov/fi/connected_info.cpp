@@ -37,9 +37,9 @@ bool complete(fi_info& info) {
 }
 
 /// Takes out of `info` what only this provider understands.
-void present_as_cores(fi_info& info) {
+void present_as_cores(fi_info& info, domain_naming naming) {
   fi_domain_attr& domain = *info.domain_attr;
-  if (domain.name) replace(domain.name, std::string(core_domain_name(domain.name)));
+  if (domain.name) replace(domain.name, std::string(core_domain_name(domain.name, naming)));
   domain.domain = nullptr;
   domain.mr_mode &= ~FI_MR_HMEM;
   info.fabric_attr->fabric = nullptr;
@@ -51,7 +51,7 @@ void present_as_cores(fi_info& info) {
     info.handle = &passive_endpoint::of(info.handle).core()->fid;
 }
 
-core::unique_info hints_for_core(const fi_info* hints) {
+core::unique_info hints_for_core(const fi_info* hints, domain_naming naming) {
   core::unique_info asked(hints ? fi_dupinfo(hints) : fi_allocinfo());
   if (!asked || !complete(*asked)) return {};
   if (!hints) {
@@ -59,7 +59,7 @@ core::unique_info hints_for_core(const fi_info* hints) {
     asked->domain_attr->mr_mode = any_core_mode;
   }
   asked->ep_attr->type = FI_EP_MSG;
-  present_as_cores(*asked);
+  present_as_cores(*asked, naming);
   return asked;
 }
 
@@ -85,10 +85,10 @@ bool asks_hmem(const fi_info* hints) {
           (hints->rx_attr && (hints->rx_attr->caps & FI_HMEM)));
 }
 
-void present_as_ours(fi_info& info, bool hmem) {
+void present_as_ours(fi_info& info, bool hmem, domain_naming naming) {
   fi_domain_attr& domain = *info.domain_attr;
-  if (domain.name && core_domain_name(domain.name).empty())
-    replace(domain.name, std::string(domain_prefix) + domain.name);
+  if (domain.name && core_domain_name(domain.name, naming).empty())
+    replace(domain.name, domain_name(domain.name, naming));
   domain.domain = nullptr;
   info.fabric_attr->fabric = nullptr;
   info.fabric_attr->prov_version = base::provider().version;
@@ -102,7 +102,8 @@ void present_as_ours(fi_info& info, bool hmem) {
 }
 
 base::result<core::unique_info> list_connected(const connected_request& asked) {
-  const core::unique_info hints = hints_for_core(asked.hints);
+  const auto naming = asked.layered ? domain_naming::cores : domain_naming::prefixed;
+  const core::unique_info hints = hints_for_core(asked.hints, naming);
   if (!hints) return base::error{-FI_ENOMEM};
   auto found = core::get_info_as_asked({.version = asked.version,
                                         .node = asked.node,
@@ -122,12 +123,11 @@ base::result<core::unique_info> list_connected(const connected_request& asked) {
     }
   }
   for (fi_info* info = found->get(); info; info = info->next) {
-    present_as_ours(*info, hmem);
+    present_as_ours(*info, hmem, naming);
     // An endpoint that takes the place of a passive one finds that here, as the application knows
     // it.
     if (info->handle && info->handle == hints->handle) info->handle = asked.hints->handle;
-    // libfabric puts our name behind one that is there.
-    if (!asked.layered) std::free(std::exchange(info->fabric_attr->prov_name, nullptr));
+    name_provider(*info, asked.layered);
   }
   return found;
 }
@@ -137,7 +137,7 @@ core::unique_info core_info_behind(const fi_info& ours) {
   if (!info || !complete(*info)) return {};
   fi_freeinfo(std::exchange(info->next, nullptr));
   const bool hmem = has_hmem(*info);
-  present_as_cores(*info);
+  present_as_cores(*info, naming_of(ours));
   if (hmem) info->tx_attr->inject_size = 0;
   const bool tcp = info->ep_attr->protocol == FI_PROTO_SOCK_TCP;
   replace(info->fabric_attr->prov_name, tcp ? "tcp" : "verbs");

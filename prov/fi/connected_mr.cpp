@@ -4,8 +4,10 @@
 #include <rdma/fi_errno.h>
 
 #include <memory>
+#include <optional>
 
 #include "base/log.hpp"
+#include "device/table.hpp"
 #include "fi/children.hpp"
 #include "fi/connected_domain.hpp"
 #include "fi/device_region.hpp"
@@ -45,7 +47,15 @@ fid_mr* known_to_core(std::unique_ptr<device_mr> mr) noexcept {
   return mr.release();
 }
 
-int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
+// As in mr.cpp.
+bool is_device_range(const fi_mr_attr& attr) {
+  return attr.iov_count == 1 && attr.mr_iov &&
+         device::table::instance().is_surely_device(
+             reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base));
+}
+
+int register_device(connected_domain& d, const fi_mr_attr& attr, std::optional<int> said,
+                    fid_mr** out) {
   if (!d.hmem()) {
     GAUDI_WARN(MR, "Gaudi memory cannot be registered in a domain opened without FI_HMEM\n");
     return -FI_EINVAL;
@@ -56,7 +66,7 @@ int register_device(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   mr->cover(*attr.mr_iov, attr.access);
   r.virtual_address = true;
   const std::lock_guard hold(d.dmabufs_mutex());
-  if (const int ret = attach_device(d.dmabufs(), r, attr.device.synapseai)) {
+  if (const int ret = attach_device(d.dmabufs(), r, said, carrier::core)) {
     r.leave_core();
     return ret;
   }
@@ -73,7 +83,7 @@ int register_dmabuf(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   mr->cover({reinterpret_cast<void*>(part.base_addr + part.offset), part.length}, attr.access);
   r.virtual_address = true;
   const std::lock_guard hold(d.dmabufs_mutex());
-  if (const int ret = attach_foreign(d.dmabufs(), r, part, true)) {
+  if (const int ret = attach_foreign(d.dmabufs(), r, part, carrier::core)) {
     r.leave_core();
     return ret;
   }
@@ -87,7 +97,10 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
     connected_domain& d = connected_domain::of(f);
     if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
     if (flags & from_dmabuf) return register_dmabuf(d, *attr, out);
-    if (attr->iface == FI_HMEM_SYNAPSEAI) return register_device(d, *attr, out);
+    if (attr->iface == FI_HMEM_SYNAPSEAI)
+      return register_device(d, *attr, attr->device.synapseai, out);
+    if (attr->iface == FI_HMEM_SYSTEM && d.hmem() && is_device_range(*attr))
+      return register_device(d, *attr, std::nullopt, out);
     return d.core()->mr->regattr(&d.core()->fid, attr, flags, out);
   });
 }

@@ -33,14 +33,14 @@ constexpr auto pep_cm = forward<passive_endpoint, &fid_pep::cm, Entry>;
 
 }  // namespace
 
-fi_ops_ep connected_ep_ops{.size = sizeof(fi_ops_ep),
-                           .cancel = ep<&fi_ops_ep::cancel>,
-                           .getopt = ep<&fi_ops_ep::getopt>,
-                           .setopt = ep<&fi_ops_ep::setopt>,
-                           .tx_ctx = not_supported,
-                           .rx_ctx = not_supported,
-                           .rx_size_left = ep<&fi_ops_ep::rx_size_left>,
-                           .tx_size_left = ep<&fi_ops_ep::tx_size_left>};
+padded<fi_ops_ep> connected_ep_ops{{.size = sizeof(fi_ops_ep),
+                                    .cancel = ep<&fi_ops_ep::cancel>,
+                                    .getopt = ep<&fi_ops_ep::getopt>,
+                                    .setopt = ep<&fi_ops_ep::setopt>,
+                                    .tx_ctx = not_supported,
+                                    .rx_ctx = not_supported,
+                                    .rx_size_left = ep<&fi_ops_ep::rx_size_left>,
+                                    .tx_size_left = ep<&fi_ops_ep::tx_size_left>}};
 
 fi_ops_cm connected_cm_ops{.size = sizeof(fi_ops_cm),
                            .setname = cm<&fi_ops_cm::setname>,
@@ -101,14 +101,14 @@ fi_ops_atomic connected_atomic_ops{.size = sizeof(fi_ops_atomic),
                                    .readwritevalid = atomic<&fi_ops_atomic::readwritevalid>,
                                    .compwritevalid = atomic<&fi_ops_atomic::compwritevalid>};
 
-fi_ops_ep passive_ep_ops{.size = sizeof(fi_ops_ep),
-                         .cancel = not_supported,
-                         .getopt = pep<&fi_ops_ep::getopt>,
-                         .setopt = pep<&fi_ops_ep::setopt>,
-                         .tx_ctx = not_supported,
-                         .rx_ctx = not_supported,
-                         .rx_size_left = not_supported,
-                         .tx_size_left = not_supported};
+padded<fi_ops_ep> passive_ep_ops{{.size = sizeof(fi_ops_ep),
+                                  .cancel = not_supported,
+                                  .getopt = pep<&fi_ops_ep::getopt>,
+                                  .setopt = pep<&fi_ops_ep::setopt>,
+                                  .tx_ctx = not_supported,
+                                  .rx_ctx = not_supported,
+                                  .rx_size_left = not_supported,
+                                  .tx_size_left = not_supported}};
 
 fi_ops_cm passive_cm_ops{.size = sizeof(fi_ops_cm),
                          .setname = pep_cm<&fi_ops_cm::setname>,

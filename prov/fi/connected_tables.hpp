@@ -16,14 +16,14 @@
 /// The operation tables of connected and passive endpoints, all of them the core's operations.
 namespace gaudi::fi {
 
-extern fi_ops_ep connected_ep_ops;
+extern padded<fi_ops_ep> connected_ep_ops;
 extern fi_ops_cm connected_cm_ops;
 extern fi_ops_msg connected_msg_ops;
 extern fi_ops_rma connected_rma_ops;
 extern fi_ops_tagged connected_tagged_ops;
 extern fi_ops_atomic connected_atomic_ops;
 
-extern fi_ops_ep passive_ep_ops;
+extern padded<fi_ops_ep> passive_ep_ops;
 extern fi_ops_cm passive_cm_ops;
 
 /// fid.ops of an object that has one of the core's behind it. `Wrapper::of(fid)->core()` is that.
@@ -36,6 +36,7 @@ constexpr fi_ops forwarded_fid_ops(int (*close)(fid*)) noexcept {
     return core->ops->control(core, command, arg);
   };
   ops.ops_open = [](fid* f, const char* name, std::uint64_t flags, void** out, void* context) {
+    if (Wrapper::of(f).belongs_to_parent()) return -FI_EOPBADSTATE;
     fid* const core = &Wrapper::of(f).core()->fid;
     return core->ops->ops_open(core, name, flags, out, context);
   };

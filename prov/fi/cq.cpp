@@ -94,14 +94,14 @@ fi_ops make_fid_ops() noexcept {
   return ops;
 }
 fi_ops fid_ops = make_fid_ops();
-fi_ops_cq cq_ops{.size = sizeof(fi_ops_cq),
-                 .read = read,
-                 .readfrom = read_from,
-                 .readerr = read_error,
-                 .sread = wait_and_read,
-                 .sreadfrom = wait_and_read_from,
-                 .signal = signal,
-                 .strerror = error_text};
+padded<fi_ops_cq> cq_ops{{.size = sizeof(fi_ops_cq),
+                          .read = read,
+                          .readfrom = read_from,
+                          .readerr = read_error,
+                          .sread = wait_and_read,
+                          .sreadfrom = wait_and_read_from,
+                          .signal = signal,
+                          .strerror = error_text}};
 
 }  // namespace
 

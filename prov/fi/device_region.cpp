@@ -3,6 +3,9 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
+#include <unistd.h>
+
+#include <cerrno>
 
 #include "base/log.hpp"
 #include "base/params.hpp"
@@ -95,9 +98,8 @@ void warn_not_there(const reg::region& r, const device::device& on, int code) {
 
 // struct fi_mr_dmabuf of libfabric 1.20 and later, which takes the place of mr_iov.
 bool is_known_here(std::uint64_t address) {
-  auto& all = device::table::instance();
-  if (all.is_known(address)) return true;
-  return hl::synapse::find() && all.at(0, device_settings()) && all.is_known(address);
+  const auto held = device::table::instance().find_or_attach(address);
+  return held.on || held.several;
 }
 
 core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
@@ -115,17 +117,34 @@ core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
 }
 
 int attach_foreign(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
-                   bool for_core_alone) {
+                   carrier by) {
   // A free of our own must not meet what nobody uses.
   const bool keep =
       base::params::get().mr_cache_foreign && !device::table::instance().is_known(r.address);
   r.foreign = true;
   const std::uint64_t transfers =
-      for_core_alone ? r.remote_access() : transfer_access_of_foreign(r.access);
+      by == carrier::core ? r.remote_access() : transfer_access_of_foreign(r.access);
   return attach_core(r, transfers, [&](std::uint64_t access) {
     return dmabufs.obtain(part, access,
                           keep ? reg::keeping::for_the_next : reg::keeping::while_used);
   });
+}
+
+// Of a descriptor that tells no size, as the stand-in's, what the address says has to do.
+bool is_pool_alias(const core::dmabuf_range& part) {
+  const device::device* const guest = device::table::instance().known(0);
+  if (!guest || guest->lost() != 0) return false;
+  if (!guest->pool_alias(part.base_addr + part.offset, part.length)) return false;
+  const off_t size = ::lseek(part.fd, 0, SEEK_END);
+  return size < 0 ? errno == ESPIPE : static_cast<std::uint64_t>(size) == guest->pool().len;
+}
+
+void attach_pool_alias(reg::region& r) {
+  GAUDI_INFO(MR,
+             "0x%lx+%zu is a dma-buf of Synapse's pool under an address before it, which the NIC "
+             "does not take: only reads of an endpoint from itself work there\n",
+             r.address, r.length);
+  r.foreign = true;
 }
 
 reg::cache_limits cache_limits() noexcept {
@@ -137,7 +156,8 @@ reg::window_size windows() noexcept {
   return reg::window_size::at_least(base::params::get().mr_window);
 }
 
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said) {
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said,
+                  carrier by) {
   if (!device::may_be_device_address(r.address)) {
     GAUDI_WARN(
         MR, "0x%lx+%zu was registered as Gaudi memory (FI_HMEM_SYNAPSEAI) but is a host address\n",
@@ -145,10 +165,10 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<
     return -FI_EINVAL;
   }
   const auto found = said ? device_said(*said) : device_of(r.address);
-  return found ? attach_device(dmabufs, r, **found) : found.code();
+  return found ? attach_device(dmabufs, r, **found, by) : found.code();
 }
 
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device& on) {
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device& on, carrier by) {
   const auto where = on.pin_in(r.pin, r.address, r.length);
   if (const int gone = on.lost(); gone != 0) return gone;
   if (!where) {
@@ -156,7 +176,9 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device
     return -FI_EINVAL;
   }
   r.owner = &on;
-  return attach_core(r, transfer_access(r.access), [&](std::uint64_t access) {
+  const std::uint64_t transfers =
+      by == carrier::core ? r.remote_access() : transfer_access(r.access);
+  return attach_core(r, transfers, [&](std::uint64_t access) {
     return dmabufs.obtain(on, *where, r.length, access);
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "reg/dmabuf_registrar.hpp"
@@ -11,6 +12,12 @@ namespace gaudi::fi {
 /// A bit of fi_mr_regattr's flags that libfabric 1.17 does not name yet: FI_MR_DMABUF, since 1.20.
 inline constexpr std::uint64_t from_dmabuf = std::uint64_t{1} << 40;
 
+/// Who carries the data of a domain's messages.
+enum class carrier : std::uint8_t {
+  provider,  ///< by RMA of the core's, too: peers may have to read what is sent
+  core,      ///< alone: peers get no more access than was asked for
+};
+
 /// The part of a dma-buf that fi_mr_attr names where from_dmabuf is set.
 core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept;
 
@@ -19,10 +26,16 @@ core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept;
 bool is_known_here(std::uint64_t address);
 
 /// Fills a region of a dma-buf's memory that the provider does not know, whose address, length and
-/// access are set. `for_core_alone`: nothing but the core's own operations use it. Warns of what it
-/// refuses. 0 or an error. The caller holds the registrar's lock.
+/// access are set. Warns of what it refuses. 0 or an error. The caller holds the registrar's lock.
 int attach_foreign(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
-                   bool for_core_alone);
+                   carrier by);
+
+/// Whether the part is of a dma-buf of Synapse's whole pool, under an address before the pool
+/// (device::pool_alias).
+bool is_pool_alias(const core::dmabuf_range& part);
+/// Fills a region of such a part where the NIC does not take it: self_read.hpp reads it, nothing
+/// else can use it.
+void attach_pool_alias(reg::region& r);
 
 /// As FI_GAUDI_MR_CACHE_MAX_COUNT and _SIZE have them.
 reg::cache_limits cache_limits() noexcept;
@@ -34,9 +47,11 @@ reg::window_size windows() noexcept;
 /// may do so, the region stays without (staged). `said` is the device's number as the application
 /// gave it, which is not looked at while there is one device only; nothing: the one that has the
 /// address. Warns of what it refuses. 0 or an error. The caller holds the registrar's lock.
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said);
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said,
+                  carrier by = carrier::provider);
 
 /// The same, on this device.
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device& on);
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device& on,
+                  carrier by = carrier::provider);
 
 }  // namespace gaudi::fi

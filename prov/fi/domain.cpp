@@ -19,6 +19,7 @@
 #include "fi/guard.hpp"
 #include "fi/info.hpp"
 #include "fi/mr.hpp"
+#include "fi/poll_set.hpp"
 #include "fi/shared_context.hpp"
 #include "fi/tables.hpp"
 #include "proto/endpoint.hpp"
@@ -66,24 +67,24 @@ int bind_domain(fid_t, fid_t other, std::uint64_t) noexcept {
 
 fi_ops make_fid_ops() noexcept {
   fi_ops ops = only_close(close_domain);
-  ops.bind = bind_domain;
-  ops.ops_open = open_ops;
+  ops.bind = in_own_process<domain, bind_domain>;
+  ops.ops_open = in_own_process<domain, open_ops>;
   return ops;
 }
 
 fi_ops fid_ops = make_fid_ops();
-fi_ops_domain domain_ops{.size = sizeof(fi_ops_domain),
-                         .av_open = open_av,
-                         .cq_open = cq_open,
-                         .endpoint = endpoint_open,
-                         .scalable_ep = not_supported,
-                         .cntr_open = cntr_open,
-                         .poll_open = not_supported,
-                         .stx_ctx = shared_transmits::open,
-                         .srx_ctx = shared_receives::open,
-                         .query_atomic = query_atomic,
-                         .query_collective = not_supported,
-                         .endpoint2 = not_supported};
+padded<fi_ops_domain> domain_ops{{.size = sizeof(fi_ops_domain),
+                                  .av_open = in_own_process<domain, open_av>,
+                                  .cq_open = cq_open,
+                                  .endpoint = endpoint_open,
+                                  .scalable_ep = not_supported,
+                                  .cntr_open = cntr_open,
+                                  .poll_open = poll_open,
+                                  .stx_ctx = shared_transmits::open,
+                                  .srx_ctx = shared_receives::open,
+                                  .query_atomic = query_atomic,
+                                  .query_collective = not_supported,
+                                  .endpoint2 = not_supported}};
 
 constexpr int basic = 1 << 0;  // FI_MR_BASIC, which 2.x headers deprecate with a warning
 
@@ -110,6 +111,7 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       core_(std::move(core)),
       api_version_(f.api_version),
       addr_format_(info.addr_format),
+      hmem_(has_hmem(info)),
       virtual_address_(has_mode(info, FI_MR_VIRT_ADDR)),
       provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
       auto_progress_(asks_auto(info)),
@@ -120,8 +122,11 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       imports_(*core_, cache_limits()) {}
 
 reg::import_cache* domain::imports() noexcept {
-  const bool wanted = base::params::get().dmabuf != base::dmabuf_choice::off;
-  return wanted && core_->takes_dmabufs() ? &imports_ : nullptr;
+  return takes_dmabufs() ? &imports_ : nullptr;
+}
+
+bool domain::takes_dmabufs() const noexcept {
+  return base::params::get().dmabuf != base::dmabuf_choice::off && core_->takes_dmabufs();
 }
 
 int domain::add(proto::endpoint& e) {

@@ -16,7 +16,6 @@
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
 #include "fi/memory_region.hpp"
-#include "fi/parentage.hpp"
 #include "fi/progress_thread.hpp"
 #include "proto/path_counters.hpp"
 #include "reg/dmabuf_registrar.hpp"
@@ -38,6 +37,8 @@ class domain final : public any_domain {
   domain(children& parent, fid_fabric& f, const fi_info& info,
          std::unique_ptr<core::inner_domain> core, void* context);
 
+  static constexpr carrier data_carrier = carrier::provider;
+
   static domain& of(fid_domain* d) noexcept { return *static_cast<domain*>(d); }
   static domain& of(fid_t f) noexcept { return of(reinterpret_cast<fid_domain*>(f)); }
 
@@ -49,11 +50,10 @@ class domain final : public any_domain {
 
   /// Regions are addressed by virtual address, not by offset.
   [[nodiscard]] bool virtual_address() const noexcept { return virtual_address_; }
+  /// Opened with FI_HMEM.
+  [[nodiscard]] bool hmem() const noexcept { return hmem_; }
   /// Keys are chosen here, not by the application.
   [[nodiscard]] bool provider_keys() const noexcept { return provider_keys_; }
-
-  /// Nothing may be done with it here then, not even take its lock.
-  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
 
   /// Calls call(dmabufs()) under the lock, which it takes.
   template <class Call>
@@ -76,6 +76,8 @@ class domain final : public any_domain {
   reg::write_flush& flush() noexcept { return flush_; }
   /// What peers on this host passed; null: the NIC reads no dma-bufs, or shall not.
   reg::import_cache* imports() noexcept;
+  /// Whether the NIC may be asked to register dma-bufs (FI_GAUDI_DMABUF, the core).
+  [[nodiscard]] bool takes_dmabufs() const noexcept;
   proto::path_counters& paths() noexcept { return paths_; }
   /// An endpoint was enabled, or is about to close.
   int add(proto::endpoint& e);
@@ -114,12 +116,12 @@ class domain final : public any_domain {
 
  private:
   children::ref parent_;
-  const parentage parentage_;
   children children_;
   base::domain_lock lock_;
   std::unique_ptr<core::inner_domain> core_;
   const std::uint32_t api_version_;
   const std::uint32_t addr_format_;
+  const bool hmem_;
   const bool virtual_address_;
   const bool provider_keys_;
   const bool auto_progress_;

@@ -3,6 +3,9 @@
 
 #include <rdma/fi_errno.h>
 
+#include <chrono>
+#include <thread>
+
 #include "base/log.hpp"
 #include "base/params.hpp"
 #include "fi/guard.hpp"
@@ -30,6 +33,7 @@ int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 int control(fid_t f, int command, void* arg) noexcept {
   return guarded_int([&]() -> int {
     endpoint& self = endpoint::of(f);
+    if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
     switch (command) {
       case FI_ENABLE:
         return self.enable();
@@ -59,14 +63,20 @@ fi_ops make_fid_ops() noexcept {
   return ops;
 }
 fi_ops fid_ops = make_fid_ops();
-fi_ops_ep ep_ops{.size = sizeof(fi_ops_ep),
-                 .cancel = cancel,
-                 .getopt = endpoint_getopt,
-                 .setopt = endpoint_setopt,
-                 .tx_ctx = not_supported,
-                 .rx_ctx = not_supported,
-                 .rx_size_left = not_supported,
-                 .tx_size_left = not_supported};
+padded<fi_ops_ep> ep_ops{{.size = sizeof(fi_ops_ep),
+                          .cancel = cancel,
+                          .getopt = endpoint_getopt,
+                          .setopt = endpoint_setopt,
+                          .tx_ctx = not_supported,
+                          .rx_ctx = not_supported,
+                          .rx_size_left = not_supported,
+                          .tx_size_left = not_supported}};
+
+// Enough for a peer that computes for a while; one that is stopped holds up a close no longer.
+constexpr std::chrono::milliseconds linger_time{2000};
+// An answer takes some microseconds where the peer progresses, and else as long as it likes.
+constexpr unsigned looks_before_naps = 64;
+constexpr std::chrono::microseconds nap_between_looks{50};
 
 proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
   const base::params& p = base::params::get();
@@ -79,6 +89,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .staging_depth = p.staging_depth,
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
+          .linger = linger_time,
           .copies = copy::engine_terms::of(p),
           .rendezvous = p.rndv,
           .loop = &d.loop(),
@@ -109,9 +120,22 @@ endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::s
 }
 
 endpoint::~endpoint() {
+  linger();
   const base::scoped_domain_lock hold(parent_.lock());
   parent_.remove(core_);
   core_.shut_down();
+}
+
+// Others use the domain meanwhile, a peer in this process among them.
+void endpoint::linger() {
+  for (unsigned looks = 0;; ++looks) {
+    {
+      const base::scoped_domain_lock hold(parent_.lock());
+      if (!core_.must_linger()) return;
+      parent_.progress();
+    }
+    if (looks >= looks_before_naps) std::this_thread::sleep_for(nap_between_looks);
+  }
 }
 
 int endpoint::bind(fid_t other, std::uint64_t flags) {

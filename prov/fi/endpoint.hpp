@@ -34,6 +34,11 @@ class endpoint final : public fid_ep {
   [[nodiscard]] base::domain_lock& lock() noexcept { return parent_.lock(); }
   /// Under the domain lock.
   proto::endpoint& core() noexcept { return core_; }
+  /// Whether the address vector has this endpoint itself there. Under the domain lock.
+  [[nodiscard]] bool is_own_address(fi_addr_t address) const noexcept {
+    const auto* found = addresses_ ? addresses_->addresses().find(address) : nullptr;
+    return found && core_.enabled() && *found == core_.name();
+  }
 
   int bind(fid_t other, std::uint64_t flags);
   int enable();
@@ -87,6 +92,7 @@ class endpoint final : public fid_ep {
     return (kind & FI_READ) ? tallies_.reads : tallies_.writes;
   }
 
+  void linger();
   int bind_queue(cq& queue, std::uint64_t flags);
   int bind_counter(cntr& counter, std::uint64_t flags);
   int bind_shared_receives(shared_receives& context);

@@ -12,6 +12,7 @@ namespace {
 
 int get_name(fid_t f, void* addr, std::size_t* length) noexcept {
   endpoint& self = endpoint::of(f);
+  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(self.lock());
   if (!self.core().enabled()) return -FI_EOPBADSTATE;
   const proto::net_address& name = self.core().name();

@@ -2,6 +2,8 @@
 // fi_getopt and fi_setopt (fi_endpoint(3)).
 #include <rdma/fi_errno.h>
 
+#include "base/log.hpp"
+#include "base/params.hpp"
 #include "fi/endpoint.hpp"
 #include "fi/guard.hpp"
 #include "fi/info_offer.hpp"
@@ -39,6 +41,17 @@ int get(endpoint& e, int name, void* out, std::size_t* length) {
   }
 }
 
+/// What is permitted is used if FI_GAUDI_IPC says so. An endpoint cannot do without what is in use
+/// for the whole process: who needs that hears of it, since for some it is a matter of correctness.
+int permit_shared_memory(const void* in, std::size_t length) {
+  bool permitted = false;
+  if (const int ret = take_option(permitted, in, length)) return ret;
+  if (permitted || base::params::get().ipc == base::ipc_choice::off) return 0;
+  GAUDI_INFO(EP_CTRL,
+             "FI_OPT_SHARED_MEMORY_PERMITTED=false is refused: set FI_GAUDI_IPC=off instead\n");
+  return -FI_EOPNOTSUPP;
+}
+
 int set(endpoint& e, int name, const void* in, std::size_t length) {
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV: {
@@ -47,12 +60,13 @@ int set(endpoint& e, int name, const void* in, std::size_t length) {
       e.core().set_min_multi_recv(least);
       return 0;
     }
-    case cuda_api_permitted:
-    case shared_memory_permitted: {
-      // Neither is used, so either answer is kept to.
+    case cuda_api_permitted: {
+      // It is not used, so either answer is kept to.
       bool permitted = false;
       return take_option(permitted, in, length);
     }
+    case shared_memory_permitted:
+      return permit_shared_memory(in, length);
     default:
       return -FI_ENOPROTOOPT;
   }
@@ -65,6 +79,7 @@ int endpoint_getopt(fid_t f, int level, int name, void* out, std::size_t* length
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     if (!out || !length) return -FI_EINVAL;
     endpoint& e = endpoint::of(f);
+    if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
     const base::scoped_domain_lock hold(e.lock());
     return get(e, name, out, length);
   });
@@ -75,6 +90,7 @@ int endpoint_setopt(fid_t f, int level, int name, const void* in, std::size_t le
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     if (!in) return -FI_EINVAL;
     endpoint& e = endpoint::of(f);
+    if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
     const base::scoped_domain_lock hold(e.lock());
     return set(e, name, in, length);
   });

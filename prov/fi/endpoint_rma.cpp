@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <rdma/fi_errno.h>
 
+#include "fi/self_read.hpp"
 #include "fi/tables.hpp"
 #include "fi/transmit.hpp"
 
@@ -44,12 +45,22 @@ ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rm
   return ret;
 }
 
+/// Of an operation that is over.
+int report(const proto::rma_access& access, int ret) {
+  if (ret == 0) access.asked.end({});
+  return ret;
+}
+
 ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
   if (!memory) return memory.code();
   if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   const auto access = access_of(e, call, FI_READ);
   const base::scoped_domain_lock hold(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
+  if (e.is_own_address(call.target)) [[unlikely]] {
+    const auto done = read_own_region(e.parent(), *memory, call.address, call.key);
+    if (done) return report(access, *done);
+  }
   const int ret = e.core().read(*memory, access);
   e.parent().posted_to(e.core());
   return ret;

@@ -88,6 +88,7 @@ int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* co
 }
 
 int event_queue::close(fid_t f) noexcept {
+  if (of(f).belongs_to_parent()) return 0;
   std::unique_ptr<event_queue> self(&of(f));
   if (!self->bound_.any()) return 0;
   GAUDI_INFO(EQ, "event queue stays open: close what is bound to it first\n");
@@ -97,6 +98,7 @@ int event_queue::close(fid_t f) noexcept {
 
 int event_queue::control(fid_t f, int command, void* arg) noexcept {
   event_queue& self = of(f);
+  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
   switch (command) {
     case FI_GETWAIT:
       if (self.wait_obj_ != FI_WAIT_FD) return -FI_ENODATA;
@@ -194,7 +196,9 @@ void event_queue::clear_readable() noexcept {
 
 ssize_t event_queue::read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
                           std::uint64_t flags) noexcept {
-  return of(eq).read_next(event, buf, len, flags);
+  event_queue& self = of(eq);
+  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+  return self.read_next(event, buf, len, flags);
 }
 
 ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
@@ -213,6 +217,7 @@ ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
 
 ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t flags) noexcept {
   event_queue& self = of(eq);
+  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
   const std::lock_guard hold(self.mutex_);
   if (self.items_.empty()) return self.core_ ? self.core_->read_error(buf, flags) : -FI_EAGAIN;
   if (!is_error(self.items_.front().error)) return -FI_EAGAIN;
@@ -224,6 +229,7 @@ ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t 
 ssize_t event_queue::write(fid_eq* eq, std::uint32_t event, const void* buf, std::size_t len,
                            std::uint64_t) noexcept {
   event_queue& self = of(eq);
+  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
   if (!(self.flags_ & FI_WRITE)) return -FI_EINVAL;
   const int ret = self.post(event, std::span(static_cast<const std::byte*>(buf), len));
   return ret ? ret : static_cast<ssize_t>(len);

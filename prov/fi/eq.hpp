@@ -15,6 +15,7 @@
 #include "base/scoped_fd.hpp"
 #include "fi/children.hpp"
 #include "fi/core_events.hpp"
+#include "fi/parentage.hpp"
 
 namespace gaudi::fi {
 
@@ -59,6 +60,9 @@ class event_queue final : public fid_eq {
   };
   static base::result<wait_object> open_wait_object();
 
+  /// Nothing may be done with it here then, not even take its lock.
+  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
+
   event_queue(children& parent, const fi_eq_attr& attr, wait_object wait, void* context) noexcept;
 
   // The entries of fi_ops and fi_ops_eq.
@@ -83,6 +87,7 @@ class event_queue final : public fid_eq {
   ssize_t read_next(std::uint32_t* event, void* buf, std::size_t len, std::uint64_t flags) noexcept;
   int try_wait() noexcept;
 
+  const parentage parentage_;
   children::ref parent_;
   children bound_;
   const std::size_t capacity_;

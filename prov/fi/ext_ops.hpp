@@ -65,11 +65,11 @@ int pool_create(fid_domain* d, std::uint64_t len, std::uint64_t access,
                 std::uint64_t* pool) noexcept {
   return guarded_int([&]() -> int {
     Domain& self = Domain::of(d);
-    if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
     auto on = self.selected_device();
     if (!on) return on.code();
-    auto made = self.with_dmabufs(
-        [&](auto& all) { return memory_pool::create(all, *std::move(on), len, access); });
+    auto made = self.with_dmabufs([&](auto& all) {
+      return memory_pool::create(all, *std::move(on), len, access, Domain::data_carrier);
+    });
     if (!made) return made.code();
     *pool = self.pools().add(*std::move(made), children::ref(self.open_children()));
     return 0;
@@ -81,7 +81,6 @@ template <class Domain>
 int pool_destroy(fid_domain* d, std::uint64_t pool) noexcept {
   return guarded_int([&]() -> int {
     Domain& self = Domain::of(d);
-    if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
     return self.pools().remove(pool, [&](memory_pool& p) {
       return self.with_dmabufs([&](auto& all) { return p.release(all); });
     });

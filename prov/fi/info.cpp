@@ -16,6 +16,7 @@
 #include "core/get_info.hpp"
 #include "fi/connected_info.hpp"
 #include "fi/info_offer.hpp"
+#include "fi/named_devices.hpp"
 #include "fi/naming.hpp"
 #include "fi/nic_order.hpp"
 #include "topo/kernel_class.hpp"
@@ -29,6 +30,10 @@ struct request {
   const fi_info* hints;  ///< may be null
   const base::params& params;
   bool layered = false;  ///< the core's name is told
+
+  [[nodiscard]] domain_naming naming() const noexcept {
+    return layered ? domain_naming::cores : domain_naming::prefixed;
+  }
 };
 
 std::span<const std::byte> bytes_of(const void* data, std::size_t length) {
@@ -85,9 +90,9 @@ fi_progress progress_for(fi_progress asked) {
 
 /// Field by field: the object has the size of the running library's structure, which may be larger
 /// than the one this file was compiled with.
-void fill_domain(fi_domain_attr& domain, const fi_info* hints, int mr_mode) {
-  const fi_domain_attr* asked = hints ? hints->domain_attr : nullptr;
-  replace(domain.name, std::string(domain_prefix) + (domain.name ? domain.name : ""));
+void fill_domain(fi_domain_attr& domain, const request& r, int mr_mode) {
+  const fi_domain_attr* asked = r.hints ? r.hints->domain_attr : nullptr;
+  replace(domain.name, domain_name(domain.name ? domain.name : "", r.naming()));
   domain.threading = asked && asked->threading ? asked->threading : FI_THREAD_SAFE;
   domain.control_progress = progress_for(asked ? asked->control_progress : FI_PROGRESS_UNSPEC);
   domain.data_progress = progress_for(asked ? asked->data_progress : FI_PROGRESS_UNSPEC);
@@ -125,9 +130,8 @@ core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr
   fill_tx(*info->tx_attr, r.hints, info->caps, order);
   fill_rx(*info->rx_attr, r, info->caps, order);
   fill_ep(*info->ep_attr, r.hints, order);
-  fill_domain(*info->domain_attr, r.hints, mr_mode);
-  // libfabric puts our name behind one that is there.
-  if (!r.layered) std::free(std::exchange(info->fabric_attr->prov_name, nullptr));
+  fill_domain(*info->domain_attr, r, mr_mode);
+  name_provider(*info, r.layered);
   info->fabric_attr->prov_version = base::provider().version;
   info->fabric_attr->api_version = r.version;
   return info;
@@ -174,6 +178,16 @@ bool leaves_hmem_open(const fi_info* hints) {
   return hints->caps == 0 && hints->domain_attr && (hints->domain_attr->mr_mode & FI_MR_HMEM);
 }
 
+/// HCL leaves its working path through host memory for any provider with FI_HMEM, and registers the
+/// device's only over verbs.
+bool withholds_hmem(const fi_info& core, const request& r) {
+  if (!r.layered || r.params.tcp_hmem || core.ep_attr->protocol != FI_PROTO_SOCK_TCP) return false;
+  GAUDI_INFO(CORE,
+             "no FI_HMEM over tcp under the name ofi_gaudi: set FI_GAUDI_TCP_HMEM=on if the "
+             "application shall use device memory there\n");
+  return true;
+}
+
 void warn_no_device() {
   static std::atomic_flag warned;
   if (warned.test_and_set()) return;
@@ -184,9 +198,21 @@ void warn_no_device() {
       "loaded); leave FI_HMEM out of the hints to use host memory only\n");
 }
 
+/// A name with a device in it is that of an entry with FI_HMEM.
+bool hints_name_device(const fi_info* hints) {
+  return hints && hints->domain_attr && hints->domain_attr->name &&
+         names_device(hints->domain_attr->name);
+}
+
+bool adds_hmem(const fi_info& core, const request& r) {
+  return leaves_hmem_open(r.hints) && !withholds_hmem(core, r) && device_expected() &&
+         device_present();
+}
+
 /// The answer for one core list: plain entries, FI_HMEM entries, or both.
 base::result<core::unique_info> answer(const fi_info& core, const request& r) {
   const bool only_hmem = asks_hmem(r.hints);
+  if (only_hmem && withholds_hmem(core, r)) return base::error{-FI_ENODATA};
   if (only_hmem && !device_present()) {
     warn_no_device();
     return base::error{-FI_ENODATA};
@@ -195,11 +221,10 @@ base::result<core::unique_info> answer(const fi_info& core, const request& r) {
   fi_info** tail = &head;
   core::unique_info list;
   int failure = -FI_ENODATA;
+  const bool only_named = hints_name_device(r.hints);
   for (const bool hmem : {false, true}) {
-    if (hmem ? !only_hmem && !(leaves_hmem_open(r.hints) && device_expected() && device_present())
-             : only_hmem)
-      continue;
-    const auto mode = offer::granted_mr_mode(r.version, r.hints, hmem);
+    if (hmem ? !only_hmem && !adds_hmem(core, r) : only_hmem || only_named) continue;
+    const auto mode = offer::granted_mr_mode(r.version, r.hints, hmem, hmem || r.layered);
     if (!mode || !keeps_order(core, r, hmem, *mode)) continue;
     const auto next = append(tail, core, r, hmem, *mode);
     if (!next) {
@@ -214,7 +239,7 @@ base::result<core::unique_info> answer(const fi_info& core, const request& r) {
   return list;
 }
 
-core::query query_for(const fi_info* hints, const base::params& params) {
+core::query query_for(const fi_info* hints, const base::params& params, domain_naming naming) {
   core::query q;
   q.core = params.core;
   q.rdma_present = !topo::rdma_devices().empty();
@@ -224,7 +249,7 @@ core::query query_for(const fi_info* hints, const base::params& params) {
   q.dest_addr = bytes_of(hints->dest_addr, hints->dest_addrlen);
   if (hints->fabric_attr && hints->fabric_attr->name) q.fabric_name = hints->fabric_attr->name;
   if (hints->domain_attr && hints->domain_attr->name) {
-    q.domain_name = core_domain_name(hints->domain_attr->name);
+    q.domain_name = core_domain_name(hints->domain_attr->name, naming);
   }
   return q;
 }
@@ -235,13 +260,13 @@ bool known_format(std::uint32_t format) {
 }
 
 /// Hints about names and addresses, before the core is asked.
-bool could_match(const fi_info* hints) {
+bool could_match(const fi_info* hints, domain_naming naming) {
   if (!hints) return true;
   if (!known_format(hints->addr_format)) return false;
   if (hints->fabric_attr && hints->fabric_attr->prov_version > base::provider().version)
     return false;
   if (!hints->domain_attr || !hints->domain_attr->name) return true;
-  return !core_domain_name(hints->domain_attr->name).empty();
+  return !core_domain_name(hints->domain_attr->name, naming).empty();
 }
 
 base::result<core::unique_info> provider_attributes() {
@@ -257,7 +282,7 @@ base::result<core::unique_info> list_datagram(const request& r, const char* node
     const auto fits = offer::check(*r.hints, r.params.unexpected_limit);
     if (!fits) return fits.failure();
   }
-  auto q = query_for(r.hints, r.params);
+  auto q = query_for(r.hints, r.params, r.naming());
   q.node = node;
   q.service = service;
   q.flags = flags;
@@ -271,7 +296,7 @@ base::result<core::unique_info> list_datagram(const request& r, const char* node
 /// Reliable datagram endpoints come first: who leaves the choice to us can use them for everything.
 base::result<core::unique_info> list(const request& r, const char* node, const char* service,
                                      std::uint64_t flags) {
-  if (!could_match(r.hints)) return base::error{-FI_ENODATA};
+  if (!could_match(r.hints, r.naming())) return base::error{-FI_ENODATA};
   const auto connected = [&] {
     return list_connected({r.version, r.hints, node, service, flags, r.params, r.layered});
   };
@@ -300,10 +325,13 @@ int answer_getinfo(std::uint32_t version, const char* node, const char* service,
   if (core::inside_get_info() || (flags & core::only_core_providers)) return -FI_ENODATA;
   const auto& params = base::params::parsed();
   if (!params) return params.code();
+  if (const auto named = check_named_devices(*params); !named) return named.code();
   auto found = (flags & FI_PROV_ATTR_ONLY)
                    ? provider_attributes()
                    : list({version, hints, *params, layered}, node, service, flags);
   if (!found) return found.code();
+  // Who takes the layered name looks for the NIC's in the domain's.
+  if (!layered && !(flags & FI_PROV_ATTR_ONLY)) label_devices(found->get(), *params);
   *info = (*found).release();
   return 0;
 }
@@ -321,7 +349,7 @@ int getinfo_layered(std::uint32_t version, const char* node, const char* service
 }
 
 base::result<core::unique_info> core_info_for(const fi_info& info) {
-  auto q = query_for(&info, base::params::get());
+  auto q = query_for(&info, base::params::get(), naming_of(info));
   if (q.domain_name.empty()) return base::error{-FI_ENODATA};
   auto found = core::get_info(q);
   if (!found) return found;

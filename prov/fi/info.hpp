@@ -36,6 +36,9 @@ bool device_present();
 /// does, an application that did not ask for device memory gets no warning about a missing library.
 bool device_expected();
 
+/// Whether device_present asks the machine, and not what a test put in its place.
+bool has_real_probe() noexcept;
+
 /// Makes `probe` the answer of device_present from now on, for tests; nullptr restores the real
 /// one.
 void set_device_probe(bool (*probe)()) noexcept;

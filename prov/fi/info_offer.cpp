@@ -111,7 +111,8 @@ std::uint64_t granted_caps(std::uint64_t asked, bool hmem) noexcept {
   return hmem ? granted | FI_HMEM : granted;
 }
 
-base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, bool hmem) noexcept {
+base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, bool hmem,
+                                  bool local) noexcept {
   const bool has_hints = hints && hints->domain_attr;
   const int asked = has_hints ? hints->domain_attr->mr_mode : 0;
   if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || (asked & (FI_MR_BASIC | FI_MR_SCALABLE))) {
@@ -127,7 +128,7 @@ base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, b
   const bool events = hints && (hints->caps & FI_RMA_EVENT);
   const bool can_be_direct = (offered & direct_mr_mode) == direct_mr_mode && !events;
   const int direct = can_be_direct ? direct_mr_mode : 0;
-  return direct | (hmem ? FI_MR_HMEM : 0);
+  return direct | (hmem ? FI_MR_HMEM : 0) | (local ? asked & FI_MR_LOCAL : 0);
 }
 
 base::result<void> check(const fi_info& hints, std::size_t unexpected_limit) noexcept {

@@ -78,8 +78,11 @@ std::uint64_t granted_caps(std::uint64_t asked, bool hmem) noexcept;
 /// The registration mode to report: a subset of what the application offers, either none (keys and
 /// offsets are the application's; always so with FI_RMA_EVENT) or direct_mr_mode, plus FI_MR_HMEM
 /// with `hmem`. The modes of libfabric before 1.5 (FI_MR_BASIC, FI_MR_SCALABLE) are reported as
-/// such. -FI_ENODATA: FI_MR_HMEM is needed and not offered, or the combination is invalid.
-base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, bool hmem) noexcept;
+/// such. With `local` FI_MR_LOCAL is reported to those who offer it: consumers of device memory
+/// register it, and pass descriptors, only then (HCL); it is never needed. -FI_ENODATA: FI_MR_HMEM
+/// is needed and not offered, or the combination is invalid.
+base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, bool hmem,
+                                  bool local) noexcept;
 
 /// The order to report over a core that keeps `cores`.
 constexpr std::uint64_t granted_order(std::uint64_t cores, int mr_mode, bool hmem) noexcept {

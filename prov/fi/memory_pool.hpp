@@ -12,6 +12,7 @@
 #include "device/device.hpp"
 #include "device/suballocator.hpp"
 #include "fi/children.hpp"
+#include "fi/device_region.hpp"
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/region.hpp"
 
@@ -26,7 +27,8 @@ class memory_pool {
   /// dmabuf_registrar::obtain. The caller holds the registrar's lock.
   static base::result<std::unique_ptr<memory_pool>> create(reg::dmabuf_registrar& dmabufs,
                                                            std::shared_ptr<device::device> on,
-                                                           std::uint64_t len, std::uint64_t access);
+                                                           std::uint64_t len, std::uint64_t access,
+                                                           carrier by = carrier::provider);
 
   /// Gives the memory back. -FI_EBUSY: pieces are handed out, or memory regions cover some of it;
   /// the pool stays. The caller holds the lock of the registrar it was created with.
@@ -38,11 +40,13 @@ class memory_pool {
   int give_back(std::uint64_t addr) noexcept;
 
  private:
-  explicit memory_pool(std::shared_ptr<device::device> on) noexcept : on_(std::move(on)) {}
+  memory_pool(std::shared_ptr<device::device> on, carrier by) noexcept
+      : on_(std::move(on)), carrier_(by) {}
 
   int free() noexcept;
 
   const std::shared_ptr<device::device> on_;
+  const carrier carrier_;
   reg::region whole_;
   device::suballocator pieces_;
 };

@@ -3,11 +3,13 @@
 
 #include <rdma/fi_errno.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/log.hpp"
+#include "base/params.hpp"
 #include "device/table.hpp"
 #include "fi/cntr.hpp"
 #include "fi/device_region.hpp"
@@ -60,8 +62,8 @@ fi_ops fid_ops = region_ops(close_region, bind_region);
 int attach_host(domain& d, reg::region& r) {
   if (device::table::instance().is_surely_device(r.address)) {
     GAUDI_WARN(MR,
-               "0x%lx+%zu was registered as host memory but is a Gaudi address: set iface to "
-               "FI_HMEM_SYNAPSEAI\n",
+               "0x%lx+%zu was registered as host memory but is a Gaudi address: ask for FI_HMEM in "
+               "the hints of fi_getinfo\n",
                r.address, r.length);
     return -FI_EINVAL;
   }
@@ -109,18 +111,42 @@ int register_range(domain& d, const wish& w, fid_mr** out, Attach&& attach) {
   return 0;
 }
 
-int register_host(domain& d, const wish& w, fid_mr** out) {
-  return register_range(d, w, out, [&](reg::region& r) { return attach_host(d, r); });
-}
-
 int register_device(domain& d, const wish& w, std::optional<int> said, fid_mr** out) {
   return register_range(d, w, out,
                         [&](reg::region& r) { return attach_device(d.dmabufs(), r, said); });
 }
 
+void tell_recognised(const wish& w) {
+  static std::atomic_flag told;
+  if (told.test_and_set()) return;
+  GAUDI_INFO(MR,
+             "%p+%zu was registered as host memory (FI_HMEM_SYSTEM) but is a Gaudi address, and is "
+             "treated as such\n",
+             w.range.iov_base, w.range.iov_len);
+}
+
+// Consumers that know only of other accelerators register a Gaudi's memory as the host's. Its
+// addresses are no host's, but a domain without FI_HMEM may have its core send inline, by the CPU.
+int register_host(domain& d, const wish& w, fid_mr** out) {
+  const auto address = reinterpret_cast<std::uint64_t>(w.range.iov_base);
+  if (d.hmem() && device::table::instance().is_surely_device(address)) {
+    tell_recognised(w);
+    return register_device(d, w, std::nullopt, out);
+  }
+  return register_range(d, w, out, [&](reg::region& r) { return attach_host(d, r); });
+}
+
 int register_foreign(domain& d, const wish& w, const core::dmabuf_range& part, fid_mr** out) {
-  return register_range(
-      d, w, out, [&](reg::region& r) { return attach_foreign(d.dmabufs(), r, part, false); });
+  const bool by_engine =
+      base::params::get().dmabuf != base::dmabuf_choice::on && is_pool_alias(part);
+  const bool by_nic = !by_engine || d.takes_dmabufs();
+  return register_range(d, w, out, [&](reg::region& r) {
+    const int ret =
+        by_nic ? attach_foreign(d.dmabufs(), r, part, carrier::provider) : -FI_EOPNOTSUPP;
+    if (ret == 0 || !by_engine) return ret;
+    attach_pool_alias(r);
+    return 0;
+  });
 }
 
 // Memory that this process can name itself is what its address says, whatever the dma-buf. The

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_errno.h>
+
 #include "base/fork_generation.hpp"
 
 namespace gaudi::fi {
@@ -22,5 +24,22 @@ class parentage {
 
   const unsigned generation_ = base::fork_generation();
 };
+
+/// An entry of an operation table that is `Call`, but gives -FI_EOPBADSTATE where
+/// Wrapper::of(object).belongs_to_parent().
+///
+///   fi_ops_av ops{..., .remove = in_own_process<av, remove>};
+template <class Wrapper, auto Call>
+struct in_own_process_t;
+template <class Wrapper, class R, class Object, class... Args, R (*Call)(Object*, Args...) noexcept>
+struct in_own_process_t<Wrapper, Call> {
+  static R entry(Object* object, Args... args) noexcept {
+    if (Wrapper::of(object).belongs_to_parent()) [[unlikely]]
+      return -FI_EOPBADSTATE;
+    return Call(object, args...);
+  }
+};
+template <class Wrapper, auto Call>
+inline constexpr auto in_own_process = in_own_process_t<Wrapper, Call>::entry;
 
 }  // namespace gaudi::fi

@@ -33,7 +33,7 @@ int passive_endpoint::bind(fid_t other, std::uint64_t flags) {
 }
 
 void passive_endpoint::present(fi_info& request) const {
-  present_as_ours(request, has_hmem(*info_));
+  present_as_ours(request, has_hmem(*info_), naming_of(*info_));
   const char* name = info_->fabric_attr->prov_name;
   if (name) replace(request.fabric_attr->prov_name, name);
 }

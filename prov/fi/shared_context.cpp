@@ -39,6 +39,7 @@ ssize_t cancel(fid_t f, void* context) noexcept {
 int getopt(fid_t f, int level, int name, void* out, std::size_t* length) noexcept {
   if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
   shared_receives& self = shared_receives::of(f);
+  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(self.parent().lock());
   return give_option(self.core().min_multi_recv(), out, length);
 }
@@ -46,6 +47,7 @@ int getopt(fid_t f, int level, int name, void* out, std::size_t* length) noexcep
 int setopt(fid_t f, int level, int name, const void* in, std::size_t length) noexcept {
   if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
   shared_receives& self = shared_receives::of(f);
+  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   std::size_t least = 0;
   if (const int ret = take_option(least, in, length)) return ret;
   const base::scoped_domain_lock hold(self.parent().lock());
@@ -56,22 +58,22 @@ int setopt(fid_t f, int level, int name, const void* in, std::size_t length) noe
 fi_ops receives_fid_ops = only_close(close<shared_receives>);
 fi_ops transmits_fid_ops = only_close(close<shared_transmits>);
 
-fi_ops_ep receives_ep_ops{.size = sizeof(fi_ops_ep),
-                          .cancel = cancel,
-                          .getopt = getopt,
-                          .setopt = setopt,
-                          .tx_ctx = not_supported,
-                          .rx_ctx = not_supported,
-                          .rx_size_left = not_supported,
-                          .tx_size_left = not_supported};
-fi_ops_ep transmits_ep_ops{.size = sizeof(fi_ops_ep),
-                           .cancel = not_supported,
-                           .getopt = not_supported,
-                           .setopt = not_supported,
-                           .tx_ctx = not_supported,
-                           .rx_ctx = not_supported,
-                           .rx_size_left = not_supported,
-                           .tx_size_left = not_supported};
+padded<fi_ops_ep> receives_ep_ops{{.size = sizeof(fi_ops_ep),
+                                   .cancel = cancel,
+                                   .getopt = getopt,
+                                   .setopt = setopt,
+                                   .tx_ctx = not_supported,
+                                   .rx_ctx = not_supported,
+                                   .rx_size_left = not_supported,
+                                   .tx_size_left = not_supported}};
+padded<fi_ops_ep> transmits_ep_ops{{.size = sizeof(fi_ops_ep),
+                                    .cancel = not_supported,
+                                    .getopt = not_supported,
+                                    .setopt = not_supported,
+                                    .tx_ctx = not_supported,
+                                    .rx_ctx = not_supported,
+                                    .rx_size_left = not_supported,
+                                    .tx_size_left = not_supported}};
 
 using receive = receive_ops<shared_receives>;
 

@@ -9,6 +9,7 @@
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
+#include <array>
 #include <type_traits>
 
 namespace gaudi::fi {
@@ -35,6 +36,17 @@ struct not_supported_t {
   }
 };
 inline constexpr not_supported_t not_supported{};
+
+/// An operation table with room for entries that later releases append. Their inline wrappers call
+/// some of these without a look at .size (libfabric 2.7: fi_cq_export_xpu), and so would run into
+/// whatever lies behind the table; here that fails with -FI_ENOSYS. Only for tables whose appended
+/// entries return int.
+template <class Ops>
+struct padded : Ops {
+  using entry = int (*)();
+  std::array<entry, 8> later{not_supported, not_supported, not_supported, not_supported,
+                             not_supported, not_supported, not_supported, not_supported};
+};
 
 /// fid.ops of an object that can only be closed: start from a copy and set what it offers.
 constexpr fi_ops only_close(int (*close)(fid*)) noexcept {

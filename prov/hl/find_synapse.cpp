@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/log.hpp"
+#include "base/per_process.hpp"
 #include "hl/or_no_memory.hpp"
 #include "hl/resolver.hpp"
 #include "hl/synapse.hpp"
@@ -80,8 +81,7 @@ class finder {
 }  // namespace
 
 result<std::shared_ptr<const synapse>> synapse::find() {
-  static auto* const one = std::make_unique<finder>().release();  // for as long as the process
-  return or_no_memory([] { return one->find(); });
+  return or_no_memory([] { return base::per_process<finder>::get().find(); });
 }
 
 }  // namespace gaudi::hl

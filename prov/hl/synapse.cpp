@@ -35,8 +35,10 @@ int code_of(int status) noexcept {
       return -FI_EFAULT;
     case 42:
       return -FI_ETIMEDOUT;
-    default:  // 17, the device was reset, among them
+    case 17:  // the device was reset
       return -FI_EIO;
+    default:
+      return -FI_EOTHER;
   }
 }
 

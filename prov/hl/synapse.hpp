@@ -98,13 +98,14 @@ class synapse {
   [[nodiscard]] base::result<syn_event> make_event() const;
   void destroy_event(syn_event event) const noexcept { table_.event_destroy(event); }
 
-  /// Starts a copy, `len` > 0. -FI_EFAULT: its host side is not mapped; -FI_EIO: the device was
-  /// reset.
+  // -FI_EIO: the device was reset; -FI_EOTHER: a failure of which Synapse does not tell more.
+
+  /// Starts a copy, `len` > 0. -FI_EFAULT: its host side is not mapped.
   [[nodiscard]] base::result<void> copy(syn_stream stream, std::uint64_t dst, std::uint64_t src,
                                         std::uint64_t len, syn_direction direction) const;
   /// From now on the event stands for all that the stream was given before.
   [[nodiscard]] base::result<void> record(syn_event event, syn_stream stream) const;
-  /// How far that is: completed or busy. -FI_EIO: the device was reset.
+  /// How far that is: completed or busy.
   [[nodiscard]] base::result<cs_status> query(syn_event event) const;
 
  private:

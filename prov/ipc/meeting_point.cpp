@@ -9,10 +9,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <span>
 #include <utility>
+
+#include "base/log.hpp"
 
 namespace gaudi::ipc {
 namespace {
@@ -44,13 +47,28 @@ const sockaddr* generic(const sockaddr_un& a) noexcept {
   return reinterpret_cast<const sockaddr*>(&a);
 }
 
+// In a user namespace that does not map all users the kernel shows those that it does not map as
+// one, the overflow user (user_namespaces(7)): to be that one says nothing then.
+bool says_who_it_is(uid_t user) noexcept {
+  constexpr uid_t overflow = 65534;
+  if (user != overflow) return true;
+  unsigned long first = 1;
+  unsigned long outside = 1;
+  unsigned long count = 0;
+  if (std::FILE* map = std::fopen("/proc/self/uid_map", "re")) {
+    if (std::fscanf(map, "%lu %lu %lu", &first, &outside, &count) != 3) count = 0;
+    std::fclose(map);
+  }
+  return first == 0 && count == UINT32_MAX;
+}
+
 // Who is at the other end, if it is a process of this user.
 base::result<pid_t> pid_of(const base::scoped_fd& socket) noexcept {
   ucred who{};
   socklen_t length = sizeof who;
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0)
     return base::error{-errno};
-  if (who.uid != ::geteuid()) return base::error{-FI_EACCES};
+  if (who.uid != ::geteuid() || !says_who_it_is(who.uid)) return base::error{-FI_EACCES};
   return who.pid;
 }
 
@@ -59,14 +77,23 @@ union descriptor_space {
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-base::scoped_fd descriptor_in(const msghdr& m) noexcept {
-  const cmsghdr* const c = CMSG_FIRSTHDR(&m);
-  if (!c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS ||
-      c->cmsg_len != CMSG_LEN(sizeof(int)))
-    return {};
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(c), sizeof fd);
-  return base::scoped_fd(fd);
+// The one descriptor of a message that brings just one. All that came with it are ours to close,
+// whatever else it is: the alignment of control messages leaves room for two.
+base::scoped_fd descriptor_in(msghdr& m) noexcept {
+  base::scoped_fd only;
+  std::size_t count = 0;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t bytes = c->cmsg_len - CMSG_LEN(0);
+    for (std::size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
+      only = base::scoped_fd(fd);
+      ++count;
+    }
+  }
+  if (count != 1 || (m.msg_flags & MSG_CTRUNC)) return {};
+  return only;
 }
 
 int send_descriptor(const base::scoped_fd& socket, invitation says, int memory) noexcept {
@@ -109,10 +136,13 @@ hearing receive_descriptor(const base::scoped_fd& socket, invitation& said,
     m.msg_iovlen = 1;
     m.msg_control = control.data();
     m.msg_controllen = control.size();
-    return ::recvmsg(socket.get(), &m, MSG_CMSG_CLOEXEC);
+    const ssize_t length = ::recvmsg(socket.get(), &m, MSG_CMSG_CLOEXEC);
+    // An empty packet may bring some, too: they are closed.
+    base::scoped_fd brought = length >= 0 ? descriptor_in(m) : base::scoped_fd();
+    if (length > 0) memory = std::move(brought);
+    return length;
   });
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return hearing::nothing_yet;
-  if (got >= 0) memory = descriptor_in(m);
   return got == static_cast<ssize_t>(sizeof said) && memory ? hearing::an_invitation
                                                             : hearing::nonsense;
 }
@@ -135,7 +165,13 @@ void meeting_point::let_in() {
         ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;
     const auto pid = pid_of(socket);
-    if (!pid) continue;
+    if (!pid) {
+      if (!std::exchange(warned_, true))
+        GAUDI_WARN(EP_CTRL,
+                   "a process of another user, or of one unknown to this user namespace, asked to "
+                   "share memory and was turned away (FI_GAUDI_IPC)\n");
+      continue;
+    }
     if (waiting_.size() == most_waiting) waiting_.pop_front();
     waiting_.push_back({.brings = {.with = {std::move(socket), *pid}, .memory = {}}, .said = {}});
   }

@@ -44,6 +44,10 @@ class meeting_point {
   };
   std::optional<arrival> take(const invitation& expected);
 
+  /// Lets in who waits at the door, which holds only so many, and turns other users away. To be
+  /// called from time to time, lest they fill it.
+  void let_in();
+
  private:
   explicit meeting_point(base::scoped_fd listener) noexcept : listener_(std::move(listener)) {}
   /// Who came in; nothing is known of what they bring before they have said it.
@@ -51,10 +55,10 @@ class meeting_point {
     arrival brings;
     std::optional<invitation> said;
   };
-  void let_in();
   void listen();
 
   base::scoped_fd listener_;
+  bool warned_ = false;  // of other users
   std::deque<visitor> waiting_;
 };
 

@@ -62,7 +62,8 @@ bool neighbour::is_this_process() const noexcept {
 // Asked afterwards: as long as it has not ended, its number was its own.
 int neighbour::read(void* to, std::uint64_t from, std::size_t length) const noexcept {
   const int ret = copy_all(::process_vm_readv, pid_, to, from, length);
-  return has_ended() ? -FI_ECONNRESET : ret;
+  // A process that is ending has lost its memory before it has ended.
+  return has_ended() || ret == -ESRCH ? -FI_ECONNRESET : ret;
 }
 
 // Asked before: numbers go round, and do not come back between two system calls.

@@ -7,13 +7,14 @@
 #include <cassert>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace gaudi::proto {
 
 void address_vector::reserve(std::size_t count) noexcept {
   try {
     entries_.reserve(count);
-    lowest_.reserve(count);
+    chains_.reserve(count);
   } catch (const std::exception&) {
     // Insertion reports what really does not fit.
   }
@@ -29,24 +30,32 @@ fi_addr_t address_vector::take_index() {
   return index;
 }
 
-/// Puts entries_[index] into the chain of its address, which is ascending. An address is rarely
-/// inserted twice, so chains are short.
+/// Puts entries_[index] into the chain of its address. The search is for an index that was freed
+/// between others of the address; a new one goes to the end.
 void address_vector::link(fi_addr_t index) {
-  const auto [head, is_new] = lowest_.try_emplace(entries_[index].address, index);
+  const auto [found, is_new] = chains_.try_emplace(entries_[index].address, chain{index, index});
   if (is_new) return;
-  fi_addr_t* at = &head->second;
-  while (*at < index) at = &entries_[*at].next_same;
-  entries_[index].next_same = *at;
-  *at = index;
+  chain& same = found->second;
+  fi_addr_t next = index > same.highest ? FI_ADDR_NOTAVAIL : same.lowest;
+  while (next < index) next = entries_[next].next_same;
+  const fi_addr_t last = next == FI_ADDR_NOTAVAIL ? same.highest : entries_[next].last_same;
+  entries_[index].next_same = next;
+  entries_[index].last_same = last;
+  (next == FI_ADDR_NOTAVAIL ? same.highest : entries_[next].last_same) = index;
+  (last == FI_ADDR_NOTAVAIL ? same.lowest : entries_[last].next_same) = index;
 }
 
 void address_vector::unlink(fi_addr_t index) noexcept {
-  const auto head = lowest_.find(entries_[index].address);
-  assert(head != lowest_.end());
-  fi_addr_t* at = &head->second;
-  while (*at != index) at = &entries_[*at].next_same;
-  *at = entries_[index].next_same;
-  if (head->second == FI_ADDR_NOTAVAIL) lowest_.erase(head);
+  const auto found = chains_.find(entries_[index].address);
+  assert(found != chains_.end());
+  chain& same = found->second;
+  const auto [next, last] = std::pair(entries_[index].next_same, entries_[index].last_same);
+  if (same.lowest == same.highest) {
+    chains_.erase(found);
+    return;
+  }
+  (next == FI_ADDR_NOTAVAIL ? same.highest : entries_[next].last_same) = last;
+  (last == FI_ADDR_NOTAVAIL ? same.lowest : entries_[last].next_same) = next;
 }
 
 base::result<fi_addr_t> address_vector::add(const net_address& address) noexcept {
@@ -87,8 +96,8 @@ base::result<void> address_vector::remove(fi_addr_t index) noexcept {
 }
 
 fi_addr_t address_vector::index_of(const net_address& address) const noexcept {
-  const auto found = lowest_.find(address);
-  return found == lowest_.end() ? FI_ADDR_NOTAVAIL : found->second;
+  const auto found = chains_.find(address);
+  return found == chains_.end() ? FI_ADDR_NOTAVAIL : found->second.lowest;
 }
 
 void address_vector::subscribe(listener& who) {

@@ -56,6 +56,7 @@ class address_vector {
   struct entry {
     net_address address;                     ///< empty: unused
     fi_addr_t next_same = FI_ADDR_NOTAVAIL;  ///< next higher index with the same address
+    fi_addr_t last_same = FI_ADDR_NOTAVAIL;  ///< next lower one
   };
 
   fi_addr_t take_index();
@@ -64,7 +65,12 @@ class address_vector {
 
   std::vector<entry> entries_;
   std::priority_queue<fi_addr_t, std::vector<fi_addr_t>, std::greater<>> free_;
-  std::unordered_map<net_address, fi_addr_t> lowest_;
+  /// The indices of one address, as a chain in ascending order.
+  struct chain {
+    fi_addr_t lowest;
+    fi_addr_t highest;
+  };
+  std::unordered_map<net_address, chain> chains_;
   std::vector<listener*> listeners_;
 };
 

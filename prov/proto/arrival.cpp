@@ -213,6 +213,7 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   asked.tally_of_memory = (**target).peers_wrote;
   asked.flags = FI_RMA | FI_REMOTE_WRITE;
   asked.report = flags & wire::cq_data;
+  asked.of_peer = true;
   const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, asked,
                             local_memory::inside(**target, fields.address, fields.length));
   consumed_data(c);
@@ -223,11 +224,8 @@ void endpoint::arrived_read(connection& c, buffer& b, std::size_t length) {
   wire::rma_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "RMA read");
   const auto source = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_READ);
-  if (source) {
-    serve_read(c, fields, **source);
-  } else {
-    send_done(c, fields.operation, FI_EACCES);
-  }
+  if (source && serve_read(c, fields, **source)) return;
+  if (!source) send_done(c, fields.operation, FI_EACCES);
   consumed_data(c);
 }
 

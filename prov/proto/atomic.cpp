@@ -99,15 +99,13 @@ void endpoint::arrived_atomic(connection& c, buffer& b, std::size_t length) {
       length != sizeof fields + payload_of(op, group, bytes))
     return malformed(c, "atomic operation (length)");
   const auto target = keys_.find(fields.key, fields.address, bytes, access_for(op, group));
-  if (!target) {
-    send_done(c, fields.operation, FI_EACCES);
-  } else {
-    carry_out(c, fields, **target, b.bytes + sizeof fields);
-  }
+  if (target && carry_out(c, fields, **target, b.bytes + sizeof fields)) return;
+  if (!target) send_done(c, fields.operation, FI_EACCES);
   consumed_data(c);
 }
 
-void endpoint::carry_out(connection& c, const wire::atomic_fields& asked, const reg::region& target,
+// Whether the request's credit waits for the answer.
+bool endpoint::carry_out(connection& c, const wire::atomic_fields& asked, const reg::region& target,
                          const std::byte* payload) {
   const auto type = static_cast<fi_datatype>(asked.type);
   const auto op = static_cast<fi_op>(asked.op);
@@ -118,8 +116,11 @@ void endpoint::carry_out(connection& c, const wire::atomic_fields& asked, const 
     atomic_math::apply(type, op, values, payload, compares ? payload + bytes : nullptr,
                        asked.count);
   };
-  buffer* reply = send_buffers_->acquire();
-  if (!reply) return send_done(c, asked.operation, FI_ENOMEM);
+  buffer* reply = send_buffers_->acquire_beyond_limit();
+  if (!reply) {
+    send_done(c, asked.operation, FI_ENOMEM);
+    return false;
+  }
   reply->on_sent = {};
   reply->awaits = 0;
   std::byte* const before = reply->bytes + sizeof(wire::done_fields);
@@ -141,12 +142,14 @@ void endpoint::carry_out(connection& c, const wire::atomic_fields& asked, const 
   fields.operation = asked.operation;
   if (ret || static_cast<call>(asked.group) == call::plain) {
     abandon(*reply);
-    return send_done(c, asked.operation, -ret);
+    send_done(c, asked.operation, -ret);
+    return false;
   }
   fields.head = {wire::kind::read_reply, 0, 0, 0, c.remote_id};
   std::memcpy(reply->bytes, &fields, sizeof fields);
   reply->length = sizeof fields + bytes;
-  queue_control_buffer(c, *reply);
+  queue_answer(c, *reply);
+  return true;
 }
 
 // Counters of a target (FI_RMA_EVENT): a fetching operation counts as both.

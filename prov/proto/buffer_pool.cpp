@@ -12,8 +12,14 @@ namespace gaudi::proto {
 namespace {
 
 constexpr std::size_t page_size = 4096;
-constexpr std::uint64_t core_access =
-    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+// What others send is in these buffers: nobody else reads them. But the NIC that reaches device
+// memory copies from here to there over a connection with itself (reg::nic_loop), and cannot tell
+// that from a peer's.
+std::uint64_t access_to(const core::inner_domain& core, std::uint64_t peers_may) noexcept {
+  const std::uint64_t own = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+  return own | peers_may | (core.takes_dmabufs() ? FI_REMOTE_READ : 0);
+}
 
 }  // namespace
 
@@ -33,7 +39,8 @@ base::result<std::uint64_t> buffer::device_address(device::device& which) {
 base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domain& core,
                                                                work::kind kind,
                                                                std::size_t buffer_size,
-                                                               std::size_t count) try {
+                                                               std::size_t count,
+                                                               std::uint64_t peers_may) try {
   std::unique_ptr<buffer_slab> self(new buffer_slab);
   self->length_ = (buffer_size * count + page_size - 1) & ~(page_size - 1);
   void* memory =
@@ -43,7 +50,7 @@ base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domai
   // The NIC and the device write to these pages: a forked child must not make them copy-on-write.
   ::madvise(memory, self->length_, MADV_DONTFORK);
 
-  auto mr = core.register_memory(memory, self->length_, core_access);
+  auto mr = core.register_memory(memory, self->length_, access_to(core, peers_may));
   if (!mr) return mr.failure();
   self->mr_ = std::move(*mr);
 
@@ -88,11 +95,10 @@ base::result<std::uint64_t> buffer_slab::device_base(device::device& on) {
   return address;
 }
 
-bool buffer_pool::grow() noexcept try {
-  if (total_ >= limit_) return false;
+bool buffer_pool::add_slab() noexcept try {
   free_.reserve(total_ + per_slab_);
   slabs_.reserve(slabs_.size() + 1);
-  auto slab = buffer_slab::create(core_, kind_, buffer_size_, per_slab_);
+  auto slab = buffer_slab::create(core_, kind_, buffer_size_, per_slab_, peers_may_);
   if (!slab) {
     GAUDI_WARN(EP_DATA, "no memory for %zu more buffers of %zu bytes: %s (see RLIMIT_MEMLOCK)\n",
                per_slab_, buffer_size_, fi_strerror(-slab.code()));

@@ -21,6 +21,12 @@ namespace gaudi::proto {
 struct transfer;
 class buffer_slab;
 class shared_slots;
+class staging_pool;
+
+/// How many buffers of a staging_pool are in use for one peer; the pool's alone.
+struct staging_share {
+  std::uint32_t held = 0;
+};
 
 /// Host memory that messages and staged data pass through: known to the core, and to a device from
 /// the first copy between them on.
@@ -42,10 +48,13 @@ struct buffer : work {
   int failed = 0;            // of those copies: 0 or -FI_E*
   bool ready = false;        // a queued message: its payload is here
   bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
+  bool answers = false;      // a message: the credit of the request goes back when it leaves
   bool flushes = false;      // a message: the `done` of transfer `awaits`, which flushes
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
   bool taken = false;  // a shared slot: in use at this end
   shared_slots* shared = nullptr;  // whose slot it is, that of a peer's process, too
+  staging_pool* pool = nullptr;    // that it is of; null: of another kind of pool
+  staging_share* share = nullptr;  // where it counts there
 
   [[nodiscard]] void* descriptor() const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;
@@ -57,9 +66,11 @@ struct buffer : work {
 /// each device.
 class buffer_slab {
  public:
+  /// `peers_may`: FI_REMOTE_WRITE where peers write, else 0.
   static base::result<std::unique_ptr<buffer_slab>> create(core::inner_domain& core,
                                                            work::kind kind, std::size_t buffer_size,
-                                                           std::size_t count);
+                                                           std::size_t count,
+                                                           std::uint64_t peers_may);
   /// Cuts buffers from memory of somebody else's, which outlives the slab and which the core does
   /// not know.
   static std::unique_ptr<buffer_slab> over(std::span<std::byte> area, work::kind kind,
@@ -91,14 +102,26 @@ class buffer_slab {
 /// domain lock.
 class buffer_pool {
  public:
-  /// buffer_size in bytes, limit and per_slab in buffers.
+  /// buffer_size in bytes, limit and per_slab in buffers; peers_may as buffer_slab::create.
   buffer_pool(core::inner_domain& core, work::kind kind, std::size_t buffer_size,
-              std::size_t per_slab, std::size_t limit) noexcept
-      : core_(core), kind_(kind), buffer_size_(buffer_size), per_slab_(per_slab), limit_(limit) {}
+              std::size_t per_slab, std::size_t limit, std::uint64_t peers_may = 0) noexcept
+      : core_(core),
+        kind_(kind),
+        buffer_size_(buffer_size),
+        per_slab_(per_slab),
+        limit_(limit),
+        peers_may_(peers_may) {}
 
   /// nullptr when the limit is reached or memory is short.
   [[nodiscard]] buffer* acquire() noexcept {
     if (free_.empty() && !grow()) return nullptr;
+    buffer* b = free_.back();
+    free_.pop_back();
+    return b;
+  }
+  /// The same beyond the limit, for a use that has one of its own.
+  [[nodiscard]] buffer* acquire_beyond_limit() noexcept {
+    if (free_.empty() && !add_slab()) return nullptr;
     buffer* b = free_.back();
     free_.pop_back();
     return b;
@@ -108,15 +131,18 @@ class buffer_pool {
 
   [[nodiscard]] std::size_t buffer_size() const noexcept { return buffer_size_; }
   [[nodiscard]] std::size_t total() const noexcept { return total_; }
+  [[nodiscard]] std::size_t in_use() const noexcept { return total_ - free_.size(); }
 
  private:
-  bool grow() noexcept;
+  bool grow() noexcept { return total_ < limit_ && add_slab(); }
+  bool add_slab() noexcept;
 
   core::inner_domain& core_;
   const work::kind kind_;
   const std::size_t buffer_size_;
   const std::size_t per_slab_;
   const std::size_t limit_;
+  const std::uint64_t peers_may_;
   std::size_t total_ = 0;
   std::vector<std::unique_ptr<buffer_slab>> slabs_;
   std::vector<buffer*> free_;

@@ -13,10 +13,12 @@
 #include "base/slot_table.hpp"
 #include "core/fid.hpp"
 #include "ipc/link.hpp"
+#include "proto/buffer_pool.hpp"
 #include "proto/credits.hpp"
 #include "proto/net_address.hpp"
 #include "proto/shared_slots.hpp"
 #include "proto/transfer.hpp"
+#include "proto/unexpected_budget.hpp"
 #include "proto/wire.hpp"
 #include "proto/work.hpp"
 
@@ -34,6 +36,10 @@ struct peer {
       nullptr;         // for new operations; replies go back on the connection of their request
   int last_error = 0;  // of the last connection attempt, told to the next operation
   fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
+  unexpected_budget::share unexpected;
+  staging_share chunks;
+  staging_share slots;
+  staging_share injected;
 };
 
 /// One core connection to a peer, in use both ways. Belongs to the connection_manager.
@@ -76,6 +82,8 @@ class connection {
   std::uint64_t remote_instance = 0;
   credit_window data;
   credit_window control;
+  // Credits of messages that are kept beyond the peer's part of the budget: it waits for them.
+  std::uint32_t withheld = 0;
   core::unique_fid<fid_ep> ep;
   // To a peer on this host: packets go this way. The core connection carries what neither process
   // can copy, wakes a peer that sleeps, and tells of its end.
@@ -88,6 +96,8 @@ class connection {
   bool peer_takes_dmabufs = false;
   bool takes_nothing = false;  // of the peer's dma-bufs: our NIC does not read them
   bool doorbell_due = false;   // listed among those whose peer has to be woken
+  bool core_wrote = false;     // by RMA, which no credit tells of
+  bool said_goodbye = false;   // goodbye.cpp
 
   // Posted to the core and not yet completed.
   work_list posted;

@@ -29,11 +29,12 @@ bool precedes(const net_address& a, const net_address& b) noexcept {
 void connection_manager::poll_if_due() {
   idle_polls_ = 0;
   if (being_made_ == 0) {
-    const auto now = clock::now();
+    const auto now = terms_.clock.now();
     if (now - last_poll_ < interval_) return;
     last_poll_ = now;
     // A link's word does not come by the core.
-    if (undecided_.empty()) interval_ = std::min<clock::duration>(2 * interval_, longest_interval);
+    if (undecided_.empty())
+      interval_ = std::min<base::clock::duration>(2 * interval_, longest_interval);
   }
   poll_now();
 }
@@ -195,6 +196,7 @@ void connection_manager::handle_error() {
   }
   const bool wrong_version =
       verdict == wire::reject_reason::wrong_version || why == wire::reject_reason::wrong_version;
+  if (c->usable()) return fail(*c, FI_ECONNRESET);
   fail(*c, wrong_version ? FI_ECONNREFUSED : (error.entry.err ? error.entry.err : FI_ECONNREFUSED));
 }
 

@@ -2,7 +2,6 @@
 #include "proto/connection_manager.hpp"
 
 #include <rdma/fi_errno.h>
-#include <sys/random.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,13 +13,9 @@
 namespace gaudi::proto {
 namespace {
 
-std::uint64_t random_instance() {
+std::uint64_t random_instance(const base::random_source& source) {
   std::uint64_t value = 0;
-  while (value == 0) {
-    if (::getrandom(&value, sizeof value, 0) != sizeof value)
-      value =
-          static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  }
+  while (value == 0) value = source.next();
   return value;
 }
 
@@ -35,7 +30,7 @@ core::unique_info info_for_peer(const fi_info& info) {
 
 connection_manager::connection_manager(core::inner_domain& core, terms t,
                                        connection_observer& observer)
-    : core_(core), terms_(t), observer_(observer), instance_(random_instance()) {}
+    : core_(core), terms_(t), observer_(observer), instance_(random_instance(t.random)) {}
 
 connection_manager::~connection_manager() {
   for (const request& asked : late_) reject(*asked.info, wire::reject_reason::resources);
@@ -222,7 +217,9 @@ void connection_manager::fail(connection& c, int error) {
 std::uint16_t connection_manager::data_window() const noexcept {
   constexpr std::size_t least = 4;
   constexpr std::size_t most = 64;
-  const std::size_t share = terms_.rx_buffers / (2 * (connections_.size() + 1));
+  // What finds no buffer waits in the socket over a stream, so each peer may have a whole window.
+  const std::size_t peers = core_.over_rdma() ? connections_.size() + 1 : 1;
+  const std::size_t share = terms_.rx_buffers / (2 * peers);
   return static_cast<std::uint16_t>(std::clamp(share, least, most));
 }
 

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/clock.hpp"
+#include "base/random_source.hpp"
 #include "base/result.hpp"
 #include "base/scoped_fd.hpp"
 #include "core/inner_domain.hpp"
@@ -51,6 +53,8 @@ class connection_manager {
     bool takes_dmabufs;         // of these
     std::size_t slots = 0;      // that data for devices passes through there, each way
     std::size_t slot_size = 0;  // bytes
+    base::clock clock{};
+    base::random_source random{};
   };
 
   connection_manager(core::inner_domain& core, terms t, connection_observer& observer);
@@ -108,8 +112,6 @@ class connection_manager {
   }
 
  private:
-  using clock = std::chrono::steady_clock;
-
   /// A peer's, that wants a connection.
   struct request {
     core::unique_info info;
@@ -176,8 +178,8 @@ class connection_manager {
   static constexpr unsigned polls_per_clock = 8;
   static constexpr std::chrono::microseconds shortest_interval{200};
   unsigned idle_polls_ = 0;
-  clock::duration interval_ = shortest_interval;
-  clock::time_point last_poll_{};
+  base::clock::duration interval_ = shortest_interval;
+  base::clock::time_point last_poll_{};
 };
 
 }  // namespace gaudi::proto

@@ -29,6 +29,13 @@ void endpoint::queue_control_buffer(connection& c, buffer& b) {
   flush_control(c);
 }
 
+// To a request. The credit of that goes back with the answer, so that a peer has no more requests
+// here than its window, however slowly it takes what it asked for: answers need no other limit.
+void endpoint::queue_answer(connection& c, buffer& b) {
+  b.answers = true;
+  queue_control_buffer(c, b);
+}
+
 bool endpoint::try_control(connection& c, const std::byte* bytes, std::size_t length) {
   if (!c.usable() || !c.control.can_send()) return false;
   const auto what = reinterpret_cast<const wire::header*>(bytes)->what;
@@ -73,19 +80,25 @@ void endpoint::flush_control(connection& c) {
   while (!c.control_buffers.empty() && c.usable() && c.control.can_send()) {
     buffer& b = *c.control_buffers.front();
     if (!b.ready) return;
+    const bool answers = std::exchange(b.answers, false);
     if (b.failed) {
       // The peer waits for this payload: tell it that there is none.
       wire::done_fields failed{};
       std::memcpy(&failed, b.bytes, sizeof failed);
+      failed.status = -b.failed;
       send_buffers_->release(b);
       c.control_buffers.pop_front();
-      failed.status = -b.failed;
+      if (answers) consumed_data(c);
       send_control(c, wire::kind::done, 0, failed, sizeof failed);
       continue;
     }
-    if (post_message(c, b)) return;
+    if (post_message(c, b)) {
+      b.answers = answers;
+      return;
+    }
     c.control.sent();
     c.control_buffers.pop_front();
+    if (answers) consumed_data(c);
   }
 }
 

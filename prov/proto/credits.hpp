@@ -18,6 +18,7 @@ class credit_window {
   /// Both windows as exchanged in the hello: what the peer lets us send, and what we let it send.
   void start(std::uint16_t ours, std::uint16_t peers) noexcept {
     available_ = ours;
+    offered_ = ours;
     granted_ = peers;
     held_ = 0;
     returnable_ = 0;
@@ -58,11 +59,18 @@ class credit_window {
     return returnable_ != 0 && (returnable_ + held_) * 2 >= granted_;
   }
 
+  /// The peer has said of every message of ours that it was consumed. False may also mean that the
+  /// window has shrunk.
+  [[nodiscard]] bool all_returned() const noexcept { return available_ >= offered_; }
+
   [[nodiscard]] std::uint32_t available() const noexcept { return available_; }
   [[nodiscard]] std::uint32_t granted() const noexcept { return granted_; }
+  [[nodiscard]] std::uint32_t held() const noexcept { return held_; }
+  [[nodiscard]] std::uint32_t returnable() const noexcept { return returnable_; }
 
  private:
   std::uint32_t available_ = 0;
+  std::uint32_t offered_ = 0;  // available_ at the start
   std::uint32_t granted_ = 0;
   std::uint32_t held_ = 0;
   std::uint32_t returnable_ = 0;

@@ -92,8 +92,42 @@ int endpoint::start_copy(buffer& b, std::size_t at, device::device& on, std::uin
     }
     if (ticket.code() != -FI_EAGAIN) return ticket.code();
     // The engine is full. Its copies end without our help, so waiting for one cannot block for
-    // long.
-    if (!wait_for_a_copy(**engine)) return -FI_EAGAIN;
+    // long. Those of other endpoints end when these look at them, which may be after this call.
+    if (wait_for_a_copy(**engine)) continue;
+    copies_.push_back({.engine = *engine,
+                       .ticket = {},
+                       .chunk = &b,
+                       .dst = to_device ? address : *host + at,
+                       .src = to_device ? *host + at : address,
+                       .length = length,
+                       .dir = dir});
+    ++b.copies;
+    return 0;
+  }
+}
+
+// Gives it to the engine that had no room for it. 0: it is under way, or has ended in error
+// already; -FI_EAGAIN: there still is none.
+int endpoint::start_waiting(device_copy& c, bool urgently) {
+  const auto ticket = urgently ? c.engine->submit_urgently(c.dst, c.src, c.length, c.dir)
+                               : c.engine->submit(c.dst, c.src, c.length, c.dir);
+  if (!ticket && ticket.code() == -FI_EAGAIN) return -FI_EAGAIN;
+  if (ticket) {
+    c.ticket = *ticket;
+    c.engine->owner()->counted().staged_bytes.add(c.length);
+  } else {
+    c.chunk->failed = ticket.code();
+  }
+  c.length = 0;
+  return 0;
+}
+
+// For who cannot come back later.
+void endpoint::start_now(device_copy& c) {
+  while (c.waits() && start_waiting(c, true) != 0) {
+    if (wait_for_a_copy(*c.engine)) continue;
+    c.chunk->failed = -FI_EAGAIN;
+    c.length = 0;
   }
 }
 
@@ -164,7 +198,7 @@ bool endpoint::copy_by_nic(transfer& t, const buffer& from, std::size_t at) {
 void endpoint::compare_nic(device::device& on, std::size_t length, double nic_ns) {
   if (!nic_limit_.took(length, nic_ns) || !on.generation().copies) return;
   const auto engine = engine_for(on);
-  const bool flushes = how_.flush && how_.flush->reads_back();
+  const bool flushes = how_.flush && how_.flush->reads_back(on);
   if (engine &&
       nic_limit_.judge(length, (*engine)->table()[copy::direction::host_to_device], flushes))
     GAUDI_INFO(EP_DATA, "short messages to %s: by the NIC up to %s, else by the engine\n",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "base/log.hpp"
 
@@ -16,6 +17,11 @@ constexpr std::size_t largest_inline = 256;  // the stack packets in send.cpp an
 constexpr std::size_t buffers_per_slab = 64;
 constexpr std::size_t send_buffer_limit = 4096;
 constexpr std::size_t chunks_per_slab = 4;
+constexpr std::size_t injected_limit = 256;
+// Some cores keep lengths in 32 bits, whatever they say.
+constexpr std::size_t longest_operation = std::size_t{1} << 30;
+// For all peers together, where the core's completion queue does not grow.
+constexpr std::size_t operations_at_core = 4096;
 // Depth of both pools of staging memory together, in transfers at full depth.
 constexpr std::size_t staged_at_once = 8;
 // That of the memory shared with one peer, each way: one transfer begins while another ends.
@@ -38,15 +44,16 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       message_limit_(message_limit(how.eager_size)),
       own_receives_(std::make_unique<receive_context>(how.eager_size)),
       receives_(own_receives_.get()),
+      unexpected_(how.unexpected_limit),
       nic_limit_(how.copies.table) {
   receives_->add(*this);
   const auto limit = staged_at_once * how_.staging_depth;
   send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
                                                 buffers_per_slab, send_buffer_limit);
-  chunks_ = std::make_unique<buffer_pool>(core_, work::kind::chunk, how_.staging_chunk,
-                                          chunks_per_slab, limit);
-  slots_ = std::make_unique<buffer_pool>(core_, work::kind::chunk, how_.staging_chunk,
-                                         chunks_per_slab, limit);
+  chunks_ = std::make_unique<staging_pool>(core_, how_.staging_chunk, chunks_per_slab, limit);
+  slots_ = std::make_unique<staging_pool>(core_, how_.staging_chunk, chunks_per_slab, limit,
+                                          FI_REMOTE_WRITE);
+  injected_ = std::make_unique<staging_pool>(core_, max_inject, buffers_per_slab, injected_limit);
   connections_ = std::make_unique<connection_manager>(
       core_,
       connection_manager::terms{.eager_limit = static_cast<std::uint32_t>(message_limit_),
@@ -54,7 +61,9 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                                 .ipc = how_.ipc,
                                 .takes_dmabufs = how_.ipc && how_.imports,
                                 .slots = shared_at_once * how_.staging_depth,
-                                .slot_size = how_.staging_chunk},
+                                .slot_size = how_.staging_chunk,
+                                .clock = how_.clock,
+                                .random = how_.random},
       static_cast<connection_observer&>(*this));
 }
 
@@ -64,7 +73,7 @@ endpoint::~endpoint() {
 
 void endpoint::shut_down() {
   if (!connections_) return;
-  flush_outgoing();
+  while (must_linger()) progress();
   if (addresses_) addresses_->unsubscribe(*this);
   std::vector<connection*> open;
   connections_->for_each([&](connection& c) { open.push_back(&c); });
@@ -83,24 +92,7 @@ void endpoint::shut_down() {
   send_buffers_.reset();
   chunks_.reset();
   slots_.reset();
-}
-
-// An application may close as soon as its sends have completed: what the completion promised must
-// still leave. A peer that takes nothing any more cannot hold up the close for long.
-void endpoint::flush_outgoing() {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
-  const auto has_outgoing = [](const connection& c) {
-    const bool in_core = std::any_of(c.posted.begin(), c.posted.end(),
-                                     [](const work& w) { return w.what == work::kind::message; });
-    return c.usable() && (in_core || !c.ordered.empty() || !c.control_queue.empty() ||
-                          !c.control_buffers.empty());
-  };
-  for (;;) {
-    bool waiting = false;
-    connections_->for_each([&](connection& c) { waiting = waiting || has_outgoing(c); });
-    if (!waiting || std::chrono::steady_clock::now() > give_up) return;
-    progress();
-  }
+  injected_.reset();
 }
 
 // The pools free memory, not objects.
@@ -120,6 +112,7 @@ void endpoint::share_receives(receive_context& with) {
 void endpoint::let_go_of(const reg::region& r) {
   // Answers to reads are loaded by the device without a transfer; it ends by itself, soon.
   for (device_copy& c : copies_) {
+    if (c.waits_for(r.address, r.length) && c.engine->owner().get() == r.owner) start_now(c);
     if (!c.ticket.id || c.engine->owner().get() != r.owner) continue;
     if (const int ret = c.engine->wait(c.ticket, -1)) c.chunk->failed = ret;
     c.ticket = {};
@@ -130,7 +123,7 @@ void endpoint::let_go_of(const reg::region& r) {
     }
     return false;
   };
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  const auto give_up = how_.clock.now() + std::chrono::seconds(1);
   for (;;) {
     transfer* user = nullptr;
     transfers_.for_each([&](transfer& t) {
@@ -139,7 +132,7 @@ void endpoint::let_go_of(const reg::region& r) {
     if (!user) return;
     if (!user->ending) {
       finish(*user, FI_ECANCELED);
-    } else if (user->on && std::chrono::steady_clock::now() > give_up) {
+    } else if (user->on && how_.clock.now() > give_up) {
       connections_->fail(*user->on, FI_ECONNABORTED);
     } else {
       progress();
@@ -169,7 +162,12 @@ base::result<void> endpoint::open_core(opening how) {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
   attr.wait_obj = how.waitable ? FI_WAIT_FD : FI_WAIT_NONE;
-  attr.size = 4 * how_.rx_buffers;
+  // Each receive that is posted, and each operation that we have the core do, takes one entry.
+  const std::size_t for_receives = std::max(how_.rx_buffers, core_.info().rx_attr->size);
+  attr.size = for_receives + operations_at_core;
+  core_operations_ = how_.core_operations ? how_.core_operations
+                     : core_.over_rdma()  ? operations_at_core
+                                          : SIZE_MAX;
   fid_cq* queue = nullptr;
   if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
   core_queue_.reset(queue);
@@ -177,6 +175,7 @@ base::result<void> endpoint::open_core(opening how) {
   receive_buffers_ = std::make_unique<receive_buffers>(core_, message_limit_, how_.rx_buffers);
   if (const auto posted = receive_buffers_->open(); !posted) return posted;
   inline_limit_ = core_.info().tx_attr->inject_size;
+  core_length_ = std::min(core_.info().ep_attr->max_msg_size, longest_operation);
   core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
 
   const auto listens =

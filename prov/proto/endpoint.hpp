@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/object_pool.hpp"
@@ -111,8 +113,14 @@ class endpoint final : private connection_observer, private address_vector::list
   /// application's own operations are its own affair (fi_mr(3)).
   void let_go_of(const reg::region& r);
 
-  /// Closes all connections and drops what is outstanding. Nothing else but the destructor may
-  /// follow.
+  /// Whether the peers have still to take what completed here, before shut_down(): what is on its
+  /// way would be lost with the connection. Starts settings::linger at the first call, after which
+  /// the answer is no. Progress and ask again; the domain lock may be left in between. The
+  /// application starts nothing any more.
+  [[nodiscard]] bool must_linger();
+
+  /// Lingers, closes all connections and drops what is outstanding. Nothing else but the destructor
+  /// may follow.
   void shut_down();
 
   /// Handles what has happened since the last call. Never blocks.
@@ -127,6 +135,7 @@ class endpoint final : private connection_observer, private address_vector::list
 
  private:
   friend class receive_context;
+  friend struct endpoint_audit;  // tests/sim
 
   // send.cpp
   int send_eager(connection& c, const local_memory& memory, const outgoing& message);
@@ -203,6 +212,7 @@ class endpoint final : private connection_observer, private address_vector::list
   }
   void queue_control(connection& c, const std::byte* bytes, std::size_t length);
   void queue_control_buffer(connection& c, buffer& b);
+  void queue_answer(connection& c, buffer& b);
   void flush_control(connection& c);
   bool try_control(connection& c, const std::byte* bytes, std::size_t length);
   int post_credit(connection& c);
@@ -230,13 +240,15 @@ class endpoint final : private connection_observer, private address_vector::list
   void consumed_data(connection& c);
 
   // receive.cpp
-  [[nodiscard]] std::uint32_t source_of(const incoming& wanted);
+  base::result<std::uint32_t> source_of(const incoming& wanted);
   bool keep_unexpected(connection& c, buffer& b, const message_info& m, const std::byte* payload);
   void discard_message(unexpected& m);
   void deliver_kept(unexpected& m, const request& asked, const local_memory& memory);
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
                const request& asked, const local_memory& memory);
   void forget(unexpected& m);
+  void withhold_credit(connection& c);
+  void return_withheld();
   [[nodiscard]] request reported_here(request asked) const noexcept;
   std::uint32_t number_of(const net_address& name) override { return receives_->number_of(name); }
 
@@ -269,8 +281,9 @@ class endpoint final : private connection_observer, private address_vector::list
   // mover.cpp
   enum class issue_result {
     issued,
-    waiting,  // for something that is under way
-    no_room,  // in the core, in the engine or in the pool of chunks
+    waiting,   // for something that is under way
+    no_room,   // in the core or in the engine
+    no_chunk,  // of the peer's quota
   };
   void move(transfer& t);
   [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,
@@ -300,6 +313,8 @@ class endpoint final : private connection_observer, private address_vector::list
                    std::size_t length, bool to_device);
   int start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
                  std::size_t length, copy::direction dir);
+  static int start_waiting(device_copy& c, bool urgently);
+  void start_now(device_copy& c);
   bool wait_for_a_copy(copy::dma_engine& engine);
   void end_lost();
   void end_by_loss(transfer& t);
@@ -324,28 +339,36 @@ class endpoint final : private connection_observer, private address_vector::list
   void keep_order(transfer& t) noexcept;
   int access_directly(connection& c, const local_memory& memory, const rma_access& access,
                       transfer::motion way);
+  [[nodiscard]] buffer* acquire_chunk(const connection& c) noexcept;
   int inject_write(connection& c, const local_memory& memory, const rma_access& access);
-  void serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source);
+  bool serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source);
   int write_by_message(connection& c, const local_memory& memory, const rma_access& access);
   int read_by_message(connection& c, const local_memory& memory, const rma_access& access);
 
   // atomic.cpp
   int request_atomic(connection& c, const atomic_access& access);
   void arrived_atomic(connection& c, buffer& b, std::size_t length);
-  void carry_out(connection& c, const wire::atomic_fields& asked, const reg::region& target,
+  bool carry_out(connection& c, const wire::atomic_fields& asked, const reg::region& target,
                  const std::byte* payload);
   void count_atomic(const reg::region& target, atomic_math::call group, fi_op op, int ret) noexcept;
+
+  // goodbye.cpp
+  bool has_left(connection& c);
+  [[nodiscard]] bool owes_goodbye(const connection& c) const noexcept;
+  int say_goodbye(connection& c);
 
   // progress.cpp
   bool poll_links_first();
   void handle_completions();
   void handle_core_error();
   base::result<void> open_core(opening how);
-  void flush_outgoing();
   void drop_queued();
   void completed(work& w, std::size_t length, int error);
   void poll_copies();
   void retry_stalled();
+  [[nodiscard]] bool must_retry(const transfer& t) const noexcept;
+  [[nodiscard]] bool must_flush(std::uint32_t id) const noexcept;
+  [[nodiscard]] bool waits_unnoticed() const noexcept;
   void flush_waiting();
   void fail_posted(connection& c, int error);
   void fail_queued(connection& c, int error);
@@ -355,6 +378,7 @@ class endpoint final : private connection_observer, private address_vector::list
   void connections_ending() override;
   void connection_down(connection& c, int error) override;
   void list_posted(connection& c, work& w) noexcept;
+  [[nodiscard]] bool core_has_room() const noexcept { return at_core_ < core_operations_; }
   void added(fi_addr_t index, const net_address& address) override;
   void removed(fi_addr_t index, const net_address& address) override;
 
@@ -366,6 +390,7 @@ class endpoint final : private connection_observer, private address_vector::list
   const settings how_;
   const std::size_t message_limit_;  // bytes of the largest message, header included
   std::size_t core_inject_ = 0;
+  std::size_t core_length_ = 0;   // bytes that one operation of the core may have
   std::size_t inline_limit_ = 0;  // up to here the core reads what it sends with the CPU
 
   address_vector* addresses_ = nullptr;
@@ -377,21 +402,26 @@ class endpoint final : private connection_observer, private address_vector::list
   std::vector<peer*> peers_by_address_;
 
   core::unique_fid<fid_cq> core_queue_;
+  // A NIC's queue does not grow, and what it has no room for is lost.
+  std::size_t core_operations_ = 0;
+  std::size_t at_core_ = 0;  // of them, without receives
   std::vector<int> wait_fds_;
 
   // Memory that the core or a device may still use outlives the connections, which are declared
   // below.
   std::unique_ptr<receive_buffers> receive_buffers_;
   std::unique_ptr<buffer_pool> send_buffers_;
-  std::unique_ptr<buffer_pool>
-      chunks_;  // for our side of a transfer: always come back by themselves
-  std::unique_ptr<buffer_pool> slots_;  // given to peers: come back when they are done
+  // For our side of a transfer, given to peers until they are done, and for injected writes.
+  std::unique_ptr<staging_pool> chunks_;
+  std::unique_ptr<staging_pool> slots_;
+  std::unique_ptr<staging_pool> injected_;
   base::object_pool<transfer> transfer_pool_;
   base::object_pool<direct_piece> piece_pool_;
   std::unique_ptr<receive_context> own_receives_;  // null where they are shared
   receive_context* receives_;
   base::slot_table<transfer> transfers_;
-  std::size_t unexpected_bytes_ = 0;
+  unexpected_budget unexpected_;
+  std::vector<std::uint32_t> withholding_;  // connections by id, with connection::withheld
   std::size_t held_buffers_ = 0;
 
   std::vector<device_copy> copies_;
@@ -411,6 +441,7 @@ class endpoint final : private connection_observer, private address_vector::list
   std::vector<local_copy> local_copies_;  // made, and not told yet
   std::vector<helping> helping_;          // copies of peers, the oldest first
   given_dmabufs given_;
+  std::optional<base::clock::time_point> linger_until_;
 
   std::unique_ptr<connection_manager> connections_;
 };

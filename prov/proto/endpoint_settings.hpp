@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstddef>
 
+#include "base/clock.hpp"
 #include "base/params.hpp"
+#include "base/random_source.hpp"
 #include "copy/dma_engine.hpp"
 #include "reg/import_cache.hpp"
 #include "reg/nic_loop.hpp"
@@ -24,6 +26,10 @@ struct endpoint_settings {
   std::size_t staging_depth = 0;
   std::size_t rx_buffers = 0;
   std::size_t unexpected_limit = 0;
+  // Operations at the core at a time; 0: as many as its completion queue has room for.
+  std::size_t core_operations = 0;
+  // How long a close waits for peers to take what was sent to them.
+  std::chrono::milliseconds linger{0};
   copy::engine_terms copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   reg::nic_loop* loop =
@@ -34,6 +40,9 @@ struct endpoint_settings {
   // may.
   bool passes_dmabufs = false;
   reg::import_cache* imports = nullptr;  // of the domain; null: we take none of theirs
+  // What waits are measured by, and what makes names that nobody guesses.
+  base::clock clock{};
+  base::random_source random{};
 };
 
 /// How its core objects are opened.

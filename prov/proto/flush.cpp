@@ -29,11 +29,12 @@ int endpoint::flush_local(const transfer& t) {
 // left: one way of the wire less than a read first and the message then. Not where that could make
 // a receive wait for more than the NICs: credits come back from a peer that progresses.
 bool endpoint::can_flush_by_done(const transfer& t) const noexcept {
-  if (!t.tell_peer || t.status != 0 || !how_.flush || !how_.flush->reads_back()) return false;
+  if (!t.tell_peer || t.status != 0 || !how_.flush) return false;
   const connection& c = *t.on;
   if (!c.usable() || c.link || !c.control.can_send()) return false;
   if (!c.control_queue.empty() || !c.control_buffers.empty()) return false;
   if (t.memory.count() != 1 || !t.memory[0].on || !t.memory[0].core_descriptor()) return false;
+  if (!how_.flush->reads_back(*t.memory[0].on)) return false;
   return sizeof(wire::done_fields) >= inline_limit_ && core_.info().tx_attr->iov_limit > 1;
 }
 

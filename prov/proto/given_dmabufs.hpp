@@ -3,23 +3,27 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "device/device.hpp"
 #include "device/free_watchers.hpp"
+#include "device/loss_watchers.hpp"
 
 namespace gaudi::proto {
 
 /// The allocations whose dma-bufs peers got from us: they want to know when one is freed, as their
-/// NIC keeps it mapped until then. The caller holds the domain lock; frees come from any thread.
+/// NIC keeps it mapped until then, and with it the device open: so one of a device that is lost
+/// counts as freed. The caller holds the domain lock; frees and losses come from any thread.
 class given_dmabufs final : private device::free_watcher {
  public:
   struct gift {
     std::uint64_t allocation;  ///< device::location::generation
     std::uint32_t connection;  ///< that it went by
     bool freed = false;
+    const device::device* owner = nullptr;
   };
 
   given_dmabufs() = default;
@@ -40,9 +44,21 @@ class given_dmabufs final : private device::free_watcher {
   std::vector<gift> take_freed();
 
  private:
-  void leaving(std::uint64_t generation) noexcept override;
+  /// A device of which something was given away.
+  struct watched_device final : device::loss_watcher {
+    watched_device(given_dmabufs& gifts, device::device& on)
+        : all(gifts), owner(on.shared_from_this()) {}
+    void device_lost() noexcept override { all.end_all_of(*owner); }
 
-  std::vector<std::shared_ptr<device::device>> watched_;
+    given_dmabufs& all;
+    const std::shared_ptr<device::device> owner;
+  };
+
+  void leaving(std::uint64_t generation) noexcept override;
+  void end_all_of(const device::device& lost) noexcept;
+  void watch(device::device& on);
+
+  std::list<watched_device> watched_;
   mutable std::mutex mutex_;
   std::vector<gift> gifts_;
   std::atomic<bool> any_freed_{false};

@@ -14,7 +14,7 @@ namespace {
 
 // Without a descriptor only the address tells. Null after a warning.
 device::device* device_that_has(std::uint64_t address, std::size_t length) noexcept {
-  const auto held = device::table::instance().find_holder(address);
+  const auto held = device::table::instance().find_or_attach(address);
   if (held.on && held.on->find(address, length)) return held.on;
   if (held.several) {
     GAUDI_WARN(EP_DATA,

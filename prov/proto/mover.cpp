@@ -34,7 +34,7 @@ void endpoint::move(transfer& t) {
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
-    if (!t.slots) limit = std::min(limit, t.remote_at(t.issued).length);
+    if (!t.slots) limit = std::min({limit, t.remote_at(t.issued).length, core_length_});
     if (t.by_engine) limit = std::min(limit, pace_of(t).chunk);
     const bool staged = t.slots || (!place.segment->is_host() && !core_takes(t, place, limit));
     const issue_result did = t.by_engine ? issue_by_engine(t, place, limit)
@@ -46,9 +46,10 @@ void endpoint::move(transfer& t) {
       continue;
     }
     // Something in flight will come back here; without that, try again later.
-    if (did == issue_result::no_room && t.in_flight == 0 &&
-        std::find(stalled_.begin(), stalled_.end(), &t) == stalled_.end())
-      stalled_.push_back(&t);
+    if (did != issue_result::waiting && t.in_flight == 0) {
+      t.starved = did == issue_result::no_chunk;
+      if (std::find(stalled_.begin(), stalled_.end(), &t) == stalled_.end()) stalled_.push_back(&t);
+    }
     if (transfers_.find(id) == &t) note_remainder(t);
     return;
   }
@@ -122,18 +123,22 @@ void endpoint::count_piece(transfer& t, const local_memory::place& place, bool l
   if (t.moves == transfer::motion::pull) t.nic_wrote = true;
 }
 
+buffer* endpoint::acquire_chunk(const connection& c) noexcept {
+  return chunks_->acquire(c.remote->chunks, connections_->count());
+}
+
 // A chunk stands for the copy, with none of the bytes.
 endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
                                                  std::size_t length) {
   if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
   const auto engine = engine_for(*place.segment->on);
-  buffer* const b = engine ? chunks_->acquire() : nullptr;
-  if (engine && !b) return issue_result::no_room;
+  buffer* const b = engine ? acquire_chunk(*t.on) : nullptr;
+  if (engine && !b) return issue_result::no_chunk;
   const auto ticket = engine ? (*engine)->submit(place.address(), t.remote_at(t.issued).address,
                                                  length, copy::direction::device_to_device)
                              : base::result<copy::ticket>(engine.failure());
   if (!ticket) {
-    if (b) chunks_->release(*b);
+    if (b) release_staging(*b);
     if (ticket.code() == -FI_EAGAIN) return issue_result::no_room;
     finish(t, -ticket.code());
     return issue_result::waiting;
@@ -153,9 +158,9 @@ endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory
 endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
-  buffer* b =
-      t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address) : chunks_->acquire();
-  if (!b) return issue_result::no_room;
+  buffer* b = t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address)
+                       : acquire_chunk(*t.on);
+  if (!b) return t.shared ? issue_result::no_room : issue_result::no_chunk;
   b->owner = &t;
   b->offset = t.issued;
   b->length = std::min(limit, t.pace.chunk);
@@ -172,7 +177,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
     ret = post_rma(t, *b, b->bytes, b->length, b->descriptor(), b->offset, 0);
   }
   if (ret) {
-    release_staging(*b, *chunks_);
+    release_staging(*b);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
     finish(t, -ret);
     return issue_result::waiting;
@@ -194,7 +199,10 @@ int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, vo
   if (t.by_nic) return read_by_nic(t, w, bytes, descriptor, length, target);
   if (reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
     return copy_by_link(t, w, bytes, length, target.address);
+  if (!core_has_room()) [[unlikely]]
+    return -FI_EAGAIN;
   t.by_core = true;
+  t.on->core_wrote = t.on->core_wrote || t.moves == transfer::motion::push;
   iovec local{bytes, length};
   fi_rma_iov remote{target.address, length, target.key};
   fi_msg_rma message{};
@@ -228,7 +236,7 @@ void endpoint::chunk_completed(buffer& b, int error) {
     error = -ret;
   }
   const std::size_t length = b.length;
-  chunks_->release(b);
+  release_staging(b);
   if (t) piece_finished(*t, length, error);
 }
 
@@ -253,7 +261,7 @@ void endpoint::chunk_copied(buffer& b) {
       return slot_emptied(*t, b, error);
     case transfer::motion::pull: {
       const std::size_t length = b.length;
-      chunks_->release(b);
+      release_staging(b);
       return piece_finished(*t, length, error);
     }
     case transfer::motion::push:
@@ -281,7 +289,7 @@ void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
     }
   }
   const std::size_t length = b.length;
-  release_staging(b, *chunks_);
+  release_staging(b);
   piece_finished(t, length, -ret);
 }
 
@@ -303,7 +311,7 @@ bool endpoint::drain(transfer& t, buffer* holder, const std::byte* payload) {
   std::size_t at = 0;
   if (t.memory.on_device() && !b) {
     // An unexpected message that was copied out of its buffer: the engine needs pinned memory.
-    b = send_buffers_->acquire();
+    b = send_buffers_->acquire_beyond_limit();
     if (!b) {
       piece_finished(t, 0, FI_ENOMEM);
       return true;

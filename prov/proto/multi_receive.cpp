@@ -20,6 +20,8 @@ bool multi_receive::message_ended(completion& entry) noexcept {
 // none of them.
 int receive_context::receive_many(const local_memory& memory, const incoming& wanted) {
   if (memory.count() != 1) return -FI_EINVAL;
+  const auto source = source_of(wanted);
+  if (!source) return source.code();
   posted_receive* r = receive_pool_.create();
   if (!r) return -FI_ENOMEM;
   r->many = multi_receive_pool_.create(multi_receive_pool_, min_multi_recv_);
@@ -27,7 +29,7 @@ int receive_context::receive_many(const local_memory& memory, const incoming& wa
     receive_pool_.destroy(r);
     return -FI_ENOMEM;
   }
-  r->source = source_of(wanted);
+  r->source = *source;
   r->asked = wanted.asked;
   r->asked.many = r->many;
   r->memory = memory;

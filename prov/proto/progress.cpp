@@ -47,10 +47,39 @@ bool endpoint::poll_links_first() {
 }
 
 bool endpoint::needs_polling() const noexcept {
-  return !copies_.empty() || !stalled_.empty() || !unwritten_.empty() ||
-         receive_buffers_->short_of_posted() || !control_waiting_.empty() ||
-         !ordered_waiting_.empty() || !local_copies_.empty() || !helping_.empty() ||
-         !doorbells_.empty();
+  return !copies_.empty() || receive_buffers_->short_of_posted() || !local_copies_.empty() ||
+         !helping_.empty() || !doorbells_.empty() || waits_unnoticed();
+}
+
+// Whether something waits for what nobody tells of. A peer that is stopped keeps things waiting for
+// as long as it likes, and no thread is to be busy meanwhile: where the core has work for that
+// peer, the end of it, which is told, comes before any room; and credits come by message.
+bool endpoint::waits_unnoticed() const noexcept {
+  const auto must = [this](std::uint32_t id) { return must_flush(id); };
+  return std::any_of(unwritten_.begin(), unwritten_.end(),
+                     [](const buffer* b) { return b->owner->on->posted.empty(); }) ||
+         std::any_of(stalled_.begin(), stalled_.end(),
+                     [this](const transfer* t) { return must_retry(*t); }) ||
+         std::any_of(control_waiting_.begin(), control_waiting_.end(), must) ||
+         std::any_of(ordered_waiting_.begin(), ordered_waiting_.end(), must);
+}
+
+bool endpoint::must_retry(const transfer& t) const noexcept {
+  if (t.starved) return chunks_->is_worth_another_try();
+  // The engine may be full of what others have it do.
+  const bool by_core = t.moves == transfer::motion::pull ? !t.by_engine : !t.memory.on_device();
+  return !by_core || t.on->posted.empty();
+}
+
+// Nobody tells of room in shared memory either.
+bool endpoint::must_flush(std::uint32_t id) const noexcept {
+  const connection* const c = connections_->find(id);
+  if (!c) return true;
+  if (!c->usable()) return false;
+  const bool has_control = !c->control_queue.empty() || !c->control_buffers.empty();
+  const bool has_something =
+      !c->ordered.empty() || (has_control && c->control.can_send()) || c->returns_due();
+  return has_something && (c->link || c->posted.empty());
 }
 
 int endpoint::try_wait() {
@@ -98,6 +127,7 @@ void endpoint::completed(work& w, std::size_t length, int error) {
     receive_buffers_->completed();
     return error ? receive_buffers_->give_back(b) : arrived(b, length);
   }
+  --at_core_;
   connection* c = w.on;
   if (c) {
     c->posted.erase(c->posted.iterator_to(w));
@@ -119,6 +149,7 @@ void endpoint::completed(work& w, std::size_t length, int error) {
 }
 
 void endpoint::list_posted(connection& c, work& w) noexcept {
+  ++at_core_;
   w.on = &c;
   c.posted.push_back(w);
 }
@@ -127,7 +158,13 @@ void endpoint::list_posted(connection& c, work& w) noexcept {
 // done, the younger ones can wait, and the wire cannot.
 void endpoint::poll_copies() {
   constexpr std::size_t busy_enough = 2;
-  for (std::size_t i = 0; i < std::min(copies_.size(), busy_enough);) {
+  std::size_t waiting = 0;
+  for (std::size_t i = 0; i < std::min(copies_.size(), busy_enough + waiting);) {
+    if (copies_[i].waits() && start_waiting(copies_[i], false) == -FI_EAGAIN) {
+      ++waiting;
+      ++i;
+      continue;
+    }
     const device_copy c = copies_[i];
     const int ret = c.ticket.id == 0 ? 0 : c.engine->poll(c.ticket);
     if (ret == -FI_EAGAIN) {
@@ -142,6 +179,7 @@ void endpoint::poll_copies() {
 }
 
 void endpoint::retry_stalled() {
+  chunks_->forget_returns();
   std::vector<buffer*> buffers;
   buffers.swap(unwritten_);
   for (buffer* b : buffers) chunk_loaded(*b->owner, *b, 0);
@@ -188,15 +226,18 @@ void endpoint::connection_down(connection& c, int error) {
   forget_rendezvous_of(c);
 }
 
-// The core endpoint is closed, so the application's memory is its own again; the works themselves
-// come back later, as errors that nobody waits for.
+// The core endpoint is closed, so the application's memory is its own again, and no registration of
+// ours on it stays; the works themselves come back later, as errors that nobody waits for, or not
+// at all where the queue closes first.
 void endpoint::fail_posted(connection& c, int error) {
   while (!c.posted.empty()) {
     work& w = c.posted.front();
     c.posted.pop_front();
     w.on = nullptr;
     if (w.what == work::kind::piece) {
-      static_cast<direct_piece&>(w).owner = nullptr;
+      auto& piece = static_cast<direct_piece&>(w);
+      piece.owner = nullptr;
+      piece.local = {};
     } else {
       auto& b = static_cast<buffer&>(w);
       b.owner = nullptr;
@@ -235,11 +276,11 @@ void endpoint::fail_transfers(connection& c, int error) {
       continue;
     }
     b.owner = nullptr;
-    if (kind != transfer::motion::fill) release_staging(b, *chunks_);
+    if (kind != transfer::motion::fill) release_staging(b);
   }
   std::erase_if(unwritten_, [&](buffer* b) {
     if (b->owner->on != &c) return false;
-    chunks_->release(*b);
+    release_staging(*b);
     return true;
   });
   while (!c.transfers.empty()) {

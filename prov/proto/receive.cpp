@@ -8,11 +8,20 @@
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
+namespace {
 
-std::uint32_t endpoint::source_of(const incoming& wanted) {
+// Bytes that a message takes while it waits.
+std::size_t footprint(const message_info& m) noexcept {
+  return sizeof(unexpected) + (m.rendezvous ? 0 : m.length);
+}
+
+}  // namespace
+
+base::result<std::uint32_t> endpoint::source_of(const incoming& wanted) {
   if (!how_.directed_receive || wanted.from == FI_ADDR_UNSPEC) return any_source;
   const peer* p = peer_at(wanted.from);
-  return p ? p->number : any_source;
+  if (!p) return base::error{-FI_EINVAL};
+  return p->number;
 }
 
 request endpoint::reported_here(request asked) const noexcept {
@@ -24,7 +33,7 @@ request endpoint::reported_here(request asked) const noexcept {
 }
 
 // Keeps a message in the receive buffer it came in, while there are enough of those; else in a
-// copy. Beyond the limit the sender does not get its credit back until the message is taken, and so
+// copy. Beyond the budget the sender does not get its credit back until messages are taken, and so
 // comes to a halt.
 bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
                                const std::byte* payload) {
@@ -61,9 +70,12 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
     std::memcpy(kept->copy.get(), payload, bytes);
     kept->payload = kept->copy.get();
   }
-  unexpected_bytes_ += bytes + sizeof(unexpected);
-  kept->credit_held = unexpected_bytes_ > how_.unexpected_limit;
-  if (!kept->credit_held) consumed_data(c);
+  unexpected_.keep(c.remote->unexpected, footprint(m));
+  if (unexpected_.is_exceeded(c.remote->unexpected, connections_->count())) {
+    withhold_credit(c);
+  } else {
+    consumed_data(c);
+  }
   receives_->queue_for(m.flags & wire::tagged).add_arrival(*kept);
   return free;
 }
@@ -85,9 +97,33 @@ void endpoint::forget(unexpected& m) {
     --held_buffers_;
     receive_buffers_->give_back(*m.holder);
   }
-  unexpected_bytes_ -= (m.info.rendezvous ? 0 : m.info.length) + sizeof(unexpected);
-  if (m.credit_held && m.on) consumed_data(*m.on);
+  unexpected_.drop(m.info.from->unexpected, footprint(m.info));
+  // One message for another: what is kept does not grow.
+  if (m.on && m.on->withheld != 0) {
+    --m.on->withheld;
+    consumed_data(*m.on);
+  }
   receives_->unexpected_pool_.destroy(&m);
+  if (!withholding_.empty()) return_withheld();
+}
+
+void endpoint::withhold_credit(connection& c) {
+  if (c.withheld++ == 0) withholding_.push_back(c.id);
+}
+
+// There is room again, for this peer or for all: the credits of messages that stay are returned,
+// too. The receiver may be waiting for one that its peer has not sent yet.
+void endpoint::return_withheld() {
+  std::erase_if(withholding_, [this](std::uint32_t id) {
+    connection* const c = connections_->find(id);
+    if (!c) return true;
+    while (c->withheld != 0 &&
+           !unexpected_.is_exceeded(c->remote->unexpected, connections_->count())) {
+      --c->withheld;
+      consumed_data(*c);
+    }
+    return c->withheld == 0;
+  });
 }
 
 completion describe(const message_info& m) noexcept {

@@ -47,7 +47,6 @@ struct unexpected : arrived_hook {
   const std::byte* payload = nullptr;
   buffer* holder = nullptr;           // the receive buffer that holds the payload, or
   std::unique_ptr<std::byte[]> copy;  // a copy of it; a short one is inside
-  bool credit_held = false;           // the sender gets its credit when the message is taken
   // A short payload, so that it is found where the message is, or the rendezvous.
   union {
     wire::rts_fields rts;

@@ -21,8 +21,9 @@ receive_buffers::receive_buffers(core::inner_domain& core, std::size_t size,
                                  std::size_t most) noexcept
     : core_(core),
       pool_(core, work::kind::receive, size, buffers_per_slab, SIZE_MAX),
+      capacity_(core.info().rx_attr->size ? core.info().rx_attr->size : SIZE_MAX),
       most_(most),
-      wanted_(core.over_rdma() ? most : std::min(most, posted_to_streams)) {}
+      wanted_(std::min(core.over_rdma() ? most : std::min(most, posted_to_streams), capacity_)) {}
 
 base::result<void> receive_buffers::open() {
   fid_ep* context = nullptr;
@@ -50,9 +51,10 @@ void receive_buffers::give_back(buffer& b) {
   pool_.release(b);
 }
 
-// Few peers share what there is; each one beyond those brings its own.
+// Few peers share what there is; each one beyond those brings its own, while the core has room. To
+// want more than that would be to try for ever, and nobody could sleep.
 void receive_buffers::serve(std::size_t peers) {
-  const std::size_t needed = per_peer * peers;
+  const std::size_t needed = std::min(per_peer * peers, capacity_);
   most_ = std::max(most_, needed);
   wanted_ = std::max(wanted_, needed);
   post_more();

@@ -42,11 +42,14 @@ class receive_buffers {
   void post_more();
 
  private:
+  friend struct endpoint_audit;  // tests/sim
+
   bool post(buffer& b);
 
   core::inner_domain& core_;
   buffer_pool pool_;
   core::unique_fid<fid_ep> context_;
+  const std::size_t capacity_;  // of the core's receive context
   std::size_t most_;
   std::size_t wanted_;      // posted at a time
   std::size_t posted_ = 0;  // at present

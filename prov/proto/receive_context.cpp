@@ -38,8 +38,9 @@ std::uint32_t receive_context::number_of(const net_address& name) {
   return numbers_.try_emplace(name, static_cast<std::uint32_t>(numbers_.size())).first->second;
 }
 
-std::uint32_t receive_context::source_of(const incoming& wanted) const {
-  return members_.empty() ? any_source : members_.front()->source_of(wanted);
+base::result<std::uint32_t> receive_context::source_of(const incoming& wanted) const {
+  if (members_.empty()) return any_source;
+  return members_.front()->source_of(wanted);
 }
 
 // What concerns no message has no endpoint of its own to report to.
@@ -48,9 +49,10 @@ request receive_context::reported_somewhere(const request& asked) const {
 }
 
 int receive_context::receive(const local_memory& memory, const incoming& wanted) {
-  const std::uint32_t source = source_of(wanted);
+  const auto source = source_of(wanted);
+  if (!source) return source.code();
   match_queue& queue = queue_for(wanted.tagged);
-  if (arrived_hook* found = queue.find_arrival(source, wanted.tag, wanted.ignore)) {
+  if (arrived_hook* found = queue.find_arrival(*source, wanted.tag, wanted.ignore)) {
     auto& message = static_cast<unexpected&>(*found);
     queue.remove(message);
     endpoint& owner = *message.owner;
@@ -61,7 +63,7 @@ int receive_context::receive(const local_memory& memory, const incoming& wanted)
   if (!r) return -FI_ENOMEM;
   r->tag = wanted.tag;
   r->ignore = wanted.ignore;
-  r->source = source;
+  r->source = *source;
   r->asked = wanted.asked;
   r->memory = memory;
   queue.post(*r);
@@ -70,8 +72,10 @@ int receive_context::receive(const local_memory& memory, const incoming& wanted)
 
 int receive_context::peek(const incoming& wanted, bool claim, bool discard) {
   if (claim && claimed_.contains(wanted.asked.context)) return -FI_EINVAL;
+  const auto source = source_of(wanted);
+  if (!source) return source.code();
   match_queue& queue = queue_for(wanted.tagged);
-  arrived_hook* found = queue.find_arrival(source_of(wanted), wanted.tag, wanted.ignore);
+  arrived_hook* found = queue.find_arrival(*source, wanted.tag, wanted.ignore);
   request told = reported_somewhere(wanted.asked);
   told.report = true;
   told.tally = nullptr;  // nothing has been received

@@ -38,8 +38,7 @@ class receive_context {
   receive_context(const receive_context&) = delete;
   receive_context& operator=(const receive_context&) = delete;
 
-  // As those of the endpoint. -FI_EOPBADSTATE: a source is named before any endpoint is there that
-  // knows it.
+  // As those of the endpoint. -FI_EINVAL: the address vector has nothing at the source's address.
   int receive(const local_memory& memory, const incoming& wanted);
   int receive_many(const local_memory& memory, const incoming& wanted);
   int peek(const incoming& wanted, bool claim, bool discard);
@@ -62,7 +61,7 @@ class receive_context {
   friend class endpoint;
 
   match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
-  [[nodiscard]] std::uint32_t source_of(const incoming& wanted) const;
+  base::result<std::uint32_t> source_of(const incoming& wanted) const;
   /// What is known by this name to match by; the same for all endpoints.
   std::uint32_t number_of(const net_address& name);
   [[nodiscard]] request reported_somewhere(const request& asked) const;

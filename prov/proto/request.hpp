@@ -18,6 +18,7 @@ struct request {
   void* context = nullptr;
   std::uint64_t flags = 0;  // for the completion entry: FI_SEND | FI_TAGGED ...
   bool report = false;      // success is reported; an error always is
+  bool of_peer = false;     // nobody here posted it, so its failure is the peer's to hear of
   bool shared = false;  // a receive of several endpoints: reported where the message's one reports
   multi_receive* many = nullptr;  // the buffer that the message shares with others
 
@@ -27,7 +28,7 @@ struct request {
     if (tally) tally->count(entry.error);
     if (tally_of_memory) tally_of_memory->count(entry.error);
     const bool releases = many && many->message_ended(entry);
-    if (!queue || (!report && !releases && entry.error == 0)) return;
+    if (!queue || (entry.error ? of_peer : !report && !releases)) return;
     entry.context = context;
     entry.flags |= flags;
     queue->push(entry);

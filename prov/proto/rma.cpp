@@ -45,6 +45,7 @@ void endpoint::keep_order(transfer& t) noexcept {
 
 int endpoint::access_directly(connection& c, const local_memory& memory, const rma_access& access,
                               transfer::motion way) {
+  if (!core_has_room()) return -FI_EAGAIN;
   if (access.inject) return inject_write(c, memory, access);
   transfer* t = new_transfer(&c, memory, access.asked);
   if (!t) return -FI_EAGAIN;
@@ -61,12 +62,12 @@ int endpoint::access_directly(connection& c, const local_memory& memory, const r
   return 0;
 }
 
-// The buffer is the caller's again on return, so the data leaves from a chunk of ours.
+// The buffer is the caller's again on return, so the data leaves from one of ours.
 int endpoint::inject_write(connection& c, const local_memory& memory, const rma_access& access) {
-  buffer* b = chunks_->acquire();
+  buffer* b = injected_->acquire(c.remote->injected, connections_->count());
   transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
   if (!t) {
-    if (b) chunks_->release(*b);
+    if (b) release_staging(*b);
     return -FI_EAGAIN;
   }
   t->moves = transfer::motion::push;
@@ -74,7 +75,7 @@ int endpoint::inject_write(connection& c, const local_memory& memory, const rma_
   t->has_event = access.has_data;
   t->event_data = access.data;
   if (t->length == 0) {
-    chunks_->release(*b);
+    release_staging(*b);
     finish(*t, 0);
     return 0;
   }
@@ -87,7 +88,7 @@ int endpoint::inject_write(connection& c, const local_memory& memory, const rma_
   if (ret == 0 && b->copies) ret = wait_for_copies(*b);
   if (ret == 0) ret = post_rma(*t, *b, b->bytes, b->length, b->descriptor(), 0, 0);
   if (ret) {
-    chunks_->release(*b);
+    release_staging(*b);
     end_transfer(*t);
     return ret;
   }
@@ -176,10 +177,15 @@ int endpoint::read_by_message(connection& c, const local_memory& memory, const r
 }
 
 // At the target: the answer goes out in one message, or as a rendezvous of which we are the source.
-void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source) {
+// Whether the request's credit waits for that.
+bool endpoint::serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source) {
+  const auto refuse = [&](int error) {
+    send_done(c, asked.operation, error);
+    return false;
+  };
   const auto memory = local_memory::inside(source, asked.address, asked.length);
-  buffer* b = send_buffers_->acquire();
-  if (!b) return send_done(c, asked.operation, FI_ENOMEM);
+  buffer* b = send_buffers_->acquire_beyond_limit();
+  if (!b) return refuse(FI_ENOMEM);
   wire::done_fields fields{};
   fields.operation = asked.operation;
   request served;
@@ -195,9 +201,10 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
     b->length = whole;
     if (const int ret = load_payload(*b, sizeof fields, memory, 0, memory.length())) {
       abandon(*b);
-      return send_done(c, asked.operation, -ret);
+      return refuse(-ret);
     }
-    return queue_control_buffer(c, *b);
+    queue_answer(c, *b);
+    return true;
   }
   b->on_sent = {};
   transfer* t = new_transfer(&c, memory, served);
@@ -207,7 +214,7 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
   if (ret) {
     if (t) end_transfer(*t);
     abandon(*b);
-    return send_done(c, asked.operation, -ret);
+    return refuse(-ret);
   }
   t->is = transfer::role::source;
   t->for_peer = true;
@@ -217,7 +224,8 @@ void endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
   const std::size_t size = rts_size(rts);
   std::memcpy(b->bytes + sizeof fields, &rts, size);
   b->length = sizeof fields + size;
-  queue_control_buffer(c, *b);
+  queue_answer(c, *b);
+  return true;
 }
 
 }  // namespace gaudi::proto

@@ -187,6 +187,7 @@ int endpoint::wait_for_copies(buffer& b) {
       ++it;
       continue;
     }
+    start_now(*it);
     const int ret = it->engine->wait(it->ticket, -1);
     --b.copies;
     it = copies_.erase(it);
@@ -234,6 +235,8 @@ void endpoint::flush_ordered(connection& c) {
 int endpoint::post_message(connection& c, buffer& b) {
   auto& head = *reinterpret_cast<wire::header*>(b.bytes);
   if (c.link && !(head.flags & wire::by_core)) return post_by_link(c, b);
+  if (!core_has_room()) [[unlikely]]
+    return -FI_EAGAIN;
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
   fill_header(c, head, head.what, head.flags);
@@ -279,6 +282,7 @@ void endpoint::abandon(buffer& b) {
   b.owner = nullptr;
   b.transmit = false;
   b.flushes = false;
+  b.answers = false;
   b.gathered.truncate(0);
   send_buffers_->release(b);
 }

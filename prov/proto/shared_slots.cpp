@@ -26,8 +26,8 @@ buffer* shared_slots::take(std::uint64_t number) noexcept {
   return all[number].get();
 }
 
-void release_staging(buffer& b, buffer_pool& pool) noexcept {
-  b.shared ? b.shared->release(b) : pool.release(b);
+void release_staging(buffer& b) noexcept {
+  b.shared ? b.shared->release(b) : b.pool->release(b);
 }
 
 }  // namespace gaudi::proto

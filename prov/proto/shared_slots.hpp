@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "proto/buffer_pool.hpp"
+#include "proto/staging_pool.hpp"
 
 namespace gaudi::proto {
 
@@ -34,8 +35,8 @@ class shared_slots {
   std::unique_ptr<buffer_slab> slab_;
 };
 
-/// A chunk, to `pool`, or a slot, to those that it is of. Neither the core nor a device may still
-/// use it.
-void release_staging(buffer& b, buffer_pool& pool) noexcept;
+/// A buffer of a staging_pool or a shared slot goes back to where it is from. Neither the core nor
+/// a device may still use it.
+void release_staging(buffer& b) noexcept;
 
 }  // namespace gaudi::proto

@@ -29,14 +29,13 @@ void endpoint::grant_slots(transfer& t) {
 }
 
 void endpoint::hand_out_slots(const shared_slots* of) {
+  // What is not left for one peer may be for another, which has fewer.
   for (std::size_t i = 0; i < waiting_grants_.size();) {
     transfer& t = *waiting_grants_[i];
-    if (t.on->slots_to_us() != of) {
-      ++i;
-    } else if (grant_more(t)) {
+    if (t.on->slots_to_us() == of && grant_more(t)) {
       waiting_grants_.erase(waiting_grants_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
-      return;  // nothing is left for those behind it
+      ++i;
     }
   }
 }
@@ -50,7 +49,8 @@ bool endpoint::grant_more(transfer& t) {
   };
   wire::grant_fields g{};
   while (wants()) {
-    buffer* const slot = t.shared ? t.on->slots_to_us()->acquire() : slots_->acquire();
+    buffer* const slot = t.shared ? t.on->slots_to_us()->acquire()
+                                  : slots_->acquire(t.on->remote->slots, connections_->count());
     if (!slot) break;
     slot->owner = &t;
     slot->copies = 0;
@@ -84,7 +84,7 @@ void endpoint::reuse_slot(transfer& t, buffer& slot) {
   if (!t.own_slots.wants_another()) {
     const shared_slots* const of = slot.shared;
     t.own_slots.take_back(slot.slot);
-    release_staging(slot, *slots_);
+    release_staging(slot);
     return hand_out_slots(of);
   }
   t.own_slots.give_again();
@@ -99,7 +99,7 @@ void endpoint::take_slots_back(transfer& t) {
   const shared_slots* of = nullptr;
   for (buffer* const slot : t.own_slots.take_all()) {
     of = slot->shared;
-    release_staging(*slot, *slots_);
+    release_staging(*slot);
   }
   hand_out_slots(of);
 }

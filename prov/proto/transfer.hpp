@@ -81,6 +81,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool for_peer = false;   // an RMA operation of the peer on a region of ours
   bool has_rest = false;  // direct RMA that the core had no room for yet, counted by the connection
   bool holds_back = false;  // RMA that later operations must not overtake, counted in the same way
+  bool starved = false;     // stalled for want of a chunk, and for nothing else
   bool by_core = false;  // the core moves bytes of it, so what follows them must not go by the link
   bool ending = false;   // all that is left is for `posted` and `copies` to come back
   bool peer_ended = false;   // the peer has said that it is done with it

@@ -31,7 +31,8 @@ dmabuf_refusal explain_refusal(int code) noexcept {
       return {refusal_cause::small_bar,
               "the NIC's driver refused the range, as it does when the Gaudi's BAR does not show "
               "all of its HBM",
-              "enable a BAR of full size (above 4G decoding, resizable BAR) in the firmware", true};
+              "enable a BAR of full size (above 4G decoding, resizable BAR) in the firmware",
+              false};
     case EMFILE:
     case ENFILE:
       return {refusal_cause::descriptors, "no file descriptor was left", "raise RLIMIT_NOFILE",

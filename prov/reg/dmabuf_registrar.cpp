@@ -62,7 +62,10 @@ dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
 }
 
 dmabuf_registrar::~dmabuf_registrar() {
-  for (const known_device& d : devices_) d.on->unwatch(*this);
+  for (known_device& d : devices_) {
+    d.on->unwatch(static_cast<device::loss_watcher&>(d));
+    d.on->unwatch(static_cast<device::free_watcher&>(*this));
+  }
 }
 
 base::result<registration> dmabuf_registrar::obtain(device::device& on,
@@ -103,7 +106,11 @@ base::result<registration> dmabuf_registrar::make(known_device& owner,
   device::device& on = *owner.on;
   auto tried = try_with_room([&] { return try_to_register(core_, on, part, wanted.access); }, &on);
   if (tried.code != 0) return refused(owner, tried.code, tried.why);
-  return cache_.add(wanted, part.len, std::move(tried.mr), &owner.cached);
+  owner.refused_ranges = 0;
+  auto made = cache_.add(wanted, part.len, std::move(tried.mr), &owner.cached);
+  // A loss that came meanwhile has not seen it.
+  if (on.lost() != 0) owner.device_lost();
+  return made;
 }
 
 base::result<registration> dmabuf_registrar::obtain(const core::dmabuf_range& part,
@@ -132,15 +139,26 @@ dmabuf_registrar::known_device& dmabuf_registrar::find_or_keep(device::device& o
   const auto found = std::find_if(devices_.begin(), devices_.end(),
                                   [&](const known_device& d) { return d.on.get() == &on; });
   if (found != devices_.end()) return *(last_known_ = &*found);
-  known_device& added = devices_.emplace_back();
+  known_device& added = devices_.emplace_back(cache_);
   added.on = on.shared_from_this();
   try {
-    on.watch(*this);
+    watch(added);
   } catch (...) {
     devices_.pop_back();
     throw;
   }
   return *(last_known_ = &added);
+}
+
+void dmabuf_registrar::watch(known_device& added) {
+  auto& frees = static_cast<device::free_watcher&>(*this);
+  added.on->watch(frees);
+  try {
+    added.on->watch(static_cast<device::loss_watcher&>(added));
+  } catch (...) {
+    added.on->unwatch(frees);
+    throw;
+  }
 }
 
 // What is kept for later must not be what makes the present fail. The NIC keeps a dma-buf, not its
@@ -173,7 +191,12 @@ base::error dmabuf_registrar::refused(const core::dmabuf_range& given, int code,
 
 base::result<registration> dmabuf_registrar::refused(known_device& by, int code,
                                                      const dmabuf_refusal& why) {
-  if (why.final) by.refused = code;
+  // One range may be refused for what it is, but not the first ones of a device, all of them.
+  constexpr unsigned max_refused_ranges = 3;
+  const bool is_range = why.cause == refusal_cause::small_bar;
+  if (is_range) ++by.refused_ranges;
+  if (is_range ? by.cached.made == 0 && by.refused_ranges >= max_refused_ranges : why.final)
+    by.refused = code;
   static std::atomic_flag warned;
   if (!warned.test_and_set()) {
     GAUDI_WARN(

@@ -11,6 +11,7 @@
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
 #include "device/free_watchers.hpp"
+#include "device/loss_watchers.hpp"
 #include "reg/dmabuf_numbers.hpp"
 #include "reg/dmabuf_refusal.hpp"
 #include "reg/registration_cache.hpp"
@@ -104,13 +105,19 @@ class dmabuf_registrar final : private device::free_watcher {
   [[nodiscard]] cache_counters cached() const noexcept { return cache_.counters(); }
 
  private:
-  // A device whose memory was wanted.
-  struct known_device {
+  // A device whose memory was wanted. Registrations keep it open for the driver, so they end when
+  // it is lost.
+  struct known_device final : device::loss_watcher {
+    explicit known_device(registration_cache& all) noexcept : cache(all) {}
+    void device_lost() noexcept override { cache.retire(cached); }
+
+    registration_cache& cache;
     std::shared_ptr<device::device> on;
     int refused = 0;  // for good, with this code
     std::uint64_t refusals = 0;
     int last_refusal = 0;
-    cache_counters cached;  // the cache's to write
+    unsigned refused_ranges = 0;  // by the NIC, in a row
+    cache_counters cached;        // the cache's to write
   };
 
   void leaving(std::uint64_t generation) noexcept override { cache_.forget(generation); }
@@ -118,6 +125,7 @@ class dmabuf_registrar final : private device::free_watcher {
     return last_known_ && last_known_->on.get() == &on ? *last_known_ : find_or_keep(on);
   }
   known_device& find_or_keep(device::device& on);
+  void watch(known_device& added);
   registration find(known_device& owner, const registration_name& wanted, const window& part,
                     const device::location& where, std::uint64_t length) noexcept;
   base::result<registration> make(known_device& owner, const registration_name& wanted,

@@ -30,8 +30,10 @@ base::result<import_cache::user> import_cache::add(const import_name& name,
   user memory = std::make_shared<const imported>(
       imported{.mr = *std::move(mr), .first = sent.base_addr + sent.offset, .length = sent.length});
   if (limits_.count == 0 || memory->length > limits_.bytes) return memory;
-  by_use_.push_back({name, file, memory});
-  by_name_.emplace(name, std::prev(by_use_.end()));
+  entries added;
+  added.push_back({name, file, memory});
+  by_name_.emplace(name, added.begin());
+  by_use_.splice(by_use_.end(), added);
   bytes_ += memory->length;
   while (over_limits() && evict_oldest()) {
   }

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "base/random_source.hpp"
+
 namespace gaudi::reg {
 namespace {
 
@@ -15,16 +17,29 @@ constexpr unsigned first_bits = 6;
 void key_table::add_chosen_here(region& r, bool software) {
   make_room();
   const core::inner_mr* known = r.virtual_address && !software ? r.core_for_peers() : nullptr;
-  r.key = known ? known->key() : software_bit | next_++;
+  r.key = known ? known->key() : software_key();
   link(r);
   ++count_;
 }
 
+// A key is all that a peer needs: nobody may guess one that another peer was given.
+std::uint64_t key_table::software_key() noexcept {
+  for (;;) {
+    const std::uint64_t key = software_bit | base::random_source{}.next();
+    if (!has(key)) return key;
+  }
+}
+
+bool key_table::has(std::uint64_t key) noexcept {
+  for (const region* at = chain(key); at; at = at->next_of_key) {
+    if (at->key == key) return true;
+  }
+  return false;
+}
+
 base::result<void> key_table::add_requested(region& r, std::uint64_t key) {
   make_room();
-  for (const region* same = chain(key); same; same = same->next_of_key) {
-    if (same->key == key) return base::error{-FI_ENOKEY};
-  }
+  if (has(key)) return base::error{-FI_ENOKEY};
   r.key = key;
   link(r);
   ++count_;
@@ -49,8 +64,11 @@ void key_table::remove(region& r) noexcept {
 
 void key_table::make_room() {
   if (count_ < chains_.size()) return;
-  bits_ = chains_.empty() ? first_bits : bits_ + 1;
-  auto before = std::exchange(chains_, std::vector<region*>(std::size_t{1} << bits_));
+  const unsigned bits = chains_.empty() ? first_bits : bits_ + 1;
+  // Nothing has changed yet where this throws.
+  std::vector<region*> larger(std::size_t{1} << bits);
+  bits_ = bits;
+  const auto before = std::exchange(chains_, std::move(larger));
   for (region* at : before) {
     while (at) link(*std::exchange(at, at->next_of_key));
   }

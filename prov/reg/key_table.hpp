@@ -21,7 +21,7 @@ namespace gaudi::reg {
 class key_table {
  public:
   /// Set in every provider-chosen key that the core does not know. verbs keys have 32 bits and
-  /// tcp counts up from 1: the core's own never have it.
+  /// over tcp core::inner_domain draws 63: the core's own never have it.
   static constexpr std::uint64_t software_bit = std::uint64_t{1} << 63;
 
   /// Makes the region known under a key of the provider's choice, and writes it to region.key.
@@ -40,19 +40,20 @@ class key_table {
                                            std::size_t length, std::uint64_t access) const noexcept;
 
  private:
-  // Keys count up, or have their numbers in their upper bits.
+  // Keys that applications choose count up, or have their numbers in their upper bits.
   [[nodiscard]] std::size_t place_of(std::uint64_t key) const noexcept {
     return static_cast<std::size_t>(key * 0x9e3779b97f4a7c15 >> (64 - bits_));
   }
   region*& chain(std::uint64_t key) noexcept { return chains_[place_of(key)]; }
   void link(region& r) noexcept;
   void make_room();
+  [[nodiscard]] std::uint64_t software_key() noexcept;
+  [[nodiscard]] bool has(std::uint64_t key) noexcept;
 
   // Regions in one allocation of a device may share the core's registration, and so its key.
   std::vector<region*> chains_;
   unsigned bits_ = 0;  // of their number
   std::size_t count_ = 0;
-  std::uint64_t next_ = 1;
 };
 
 }  // namespace gaudi::reg

@@ -14,49 +14,52 @@
 
 namespace gaudi::reg {
 
-/// The NIC of a domain as a copy engine within this process, connected at first use. Not thread
-/// safe: the caller holds the domain lock.
+/// The NIC of a domain as a copy engine within this process, connected at first use. A connection
+/// that fails, as it does when a device is lost under a read, is made anew at the next one. Not
+/// thread safe: the caller holds the domain lock.
 class nic_loop {
  public:
   explicit nic_loop(core::inner_domain& core) noexcept : core_(core) {}
 
-  /// Whether there is such a connection; the first call makes it (core::loopback::open). After an
-  /// error each further call of either function fails with the same.
+  /// Whether there is such a connection; where there is none, one is tried (core::loopback::open).
+  /// After max_failures of these in a row each call fails with the last one's error.
   base::result<void> connect() {
-    if (failure_ == 0 && !connected_) open();
-    if (failure_ != 0) return base::error{failure_};
+    if (!connected_ && may_connect()) open();
+    if (!connected_) return base::error{failure_};
     return {};
   }
+  /// False: it has failed so often that it is not tried again.
+  [[nodiscard]] bool may_connect() const noexcept { return failures_ < max_failures; }
 
   /// As core::loopback::read.
   base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
                           std::uint64_t key) {
     if (const auto there = connect(); !there) return there;
     const auto done = connected_->read(to, descriptor, length, address, key);
-    if (!done) {
-      failure_ = done.code();
-      // What is still under way must not arrive when others write there.
-      connected_.reset();
-    }
+    // What is still under way must not arrive when others write there.
+    if (!done) connected_.reset();
     return done;
   }
 
   [[nodiscard]] core::inner_domain& core() const noexcept { return core_; }
 
  private:
+  // Each may take a second, under the lock.
+  static constexpr unsigned max_failures = 3;
+
   void open() {
     auto opened = core::loopback::open(core_);
-    if (opened)
-      connected_ = *std::move(opened);
-    else
-      failure_ = opened.code();
+    failure_ = opened.code();
+    failures_ = opened ? 0 : failures_ + 1;
+    if (opened) connected_ = *std::move(opened);
     GAUDI_INFO(EP_CTRL, "NIC %s connects with itself: %s\n", core_.info().domain_attr->name,
                fi_strerror(-failure_));
   }
 
   core::inner_domain& core_;
   std::unique_ptr<core::loopback> connected_;
-  int failure_ = 0;
+  unsigned failures_ = 0;  // to connect, in a row
+  int failure_ = 0;        // the last one
 };
 
 }  // namespace gaudi::reg

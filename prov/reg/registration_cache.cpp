@@ -152,8 +152,9 @@ void registration_cache::note_use(entry& e) noexcept {
 
 void registration_cache::give_back(entry& e) noexcept {
   note_use(e);
-  const bool kept = e.kept == keeping::for_the_next;
   const std::uint64_t left = e.uses.leave();
+  // After that: retire() changes it first, and looks for users then.
+  const bool kept = e.kept.load(std::memory_order_seq_cst) == keeping::for_the_next;
   if (use_word::is_used(left) || (kept && !crowded_.load(std::memory_order_seq_cst))) return;
   const std::lock_guard lock(mutex_);
   // It may be in use again meanwhile, or no registration any more, or another one.
@@ -274,6 +275,23 @@ void registration_cache::forget(std::uint64_t generation) noexcept {
 void registration_cache::forget_idle() noexcept {
   const std::lock_guard lock(mutex_);
   for (auto at = all_.begin(); at != all_.end();) end(*(at++)->of);
+}
+
+void registration_cache::keep_no_longer(entry& e) noexcept {
+  if (e.kept.exchange(keeping::while_used, std::memory_order_seq_cst) == keeping::while_used)
+    return;
+  --kept_;
+  kept_bytes_ -= e.rest->bytes;
+}
+
+void registration_cache::retire(const cache_counters& part) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto at = all_.begin(); at != all_.end();) {
+    const record& r = *at++;
+    if (r.part != &part) continue;
+    keep_no_longer(*r.of);
+    if (r.of->uses.is_idle()) end(*r.of);
+  }
 }
 
 void registration_cache::count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept {

@@ -87,6 +87,8 @@ class registration_cache {
   void forget(std::uint64_t generation) noexcept;
   /// Ends all that have no users.
   void forget_idle() noexcept;
+  /// Ends all that count for `part`: those that have users, with the last of them.
+  void retire(const cache_counters& part) noexcept;
 
   /// These look at all there are.
   [[nodiscard]] cache_counters counters() const noexcept { return sum(counters_, nullptr); }
@@ -155,7 +157,7 @@ class registration_cache {
     std::atomic<std::uint64_t> hits{0};
     core::inner_mr mr;
     record* rest = nullptr;
-    keeping kept = keeping::for_the_next;
+    std::atomic<keeping> kept{keeping::for_the_next};
   };
   static_assert(sizeof(entry) == 64);
 
@@ -199,6 +201,7 @@ class registration_cache {
   void note_window(const registration_name& name);
   void forget(const registration_name& name) noexcept;
   void fell_idle(entry& e) noexcept;
+  void keep_no_longer(entry& e) noexcept;
   void become_crowded() noexcept;
   void become_roomy() noexcept;
   void make_idle(entry& e) noexcept;

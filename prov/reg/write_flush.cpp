@@ -3,104 +3,117 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <atomic>
-#include <utility>
 
 #include "base/log.hpp"
-#include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::reg {
 namespace {
 
-constexpr std::uint64_t page_size = 4096;
+/// Whether the library, the driver or the device has no such flush, and so never will.
+bool has_no_flush(int code) noexcept {
+  return code == -FI_ENOSYS || code == -FI_EOPNOTSUPP;
+}
 
 }  // namespace
 
-write_flush::~write_flush() {
-  for (auto& [on, p] : pages_) give_back(p);
-}
-
-void write_flush::give_back(page& p) noexcept {
-  p.mr = {};  // before the memory
-  static_cast<void>(p.on->free(p.address));
-}
-
 void write_flush::forget_lost() noexcept {
-  for (auto at = pages_.begin(); at != pages_.end();) {
-    const auto known = at++;
-    if (known->first->lost() == 0) continue;
-    give_back(known->second);
-    pages_.erase(known);
-  }
+  devices_.remove_if([](const known_device& one) { return one.page.device().lost() != 0; });
+}
+
+write_flush::known_device& write_flush::known(device::device& on) {
+  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const known_device& one) {
+    return &one.page.device() == &on;
+  });
+  return found != devices_.end() ? *found : devices_.emplace_back(on);
+}
+
+bool write_flush::reads_back(const device::device& on) const noexcept {
+  if (choice_ != base::flush_choice::automatic) return choice_ == base::flush_choice::read;
+  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const known_device& one) {
+    return &one.page.device() == &on;
+  });
+  return found == devices_.end() || found->way == method::undecided || found->way == method::read;
 }
 
 base::result<void> write_flush::flush(device::device& on) {
   if (!active()) return {};
   if (const int gone = on.lost(); gone != 0) return base::error{gone};
-  const auto done = by_choice(on);
-  if (done && active()) ++count_;
+  known_device& at = known(on);
+  if (at.way == method::none) return {};
+  const auto done = by_choice(at);
+  // What failed because of a loss is told as one.
+  if (!done && on.lost() != 0) return base::error{on.lost()};
+  if (done && at.way != method::none) ++count_;
   return done;
 }
 
-base::result<void> write_flush::by_choice(device::device& on) {
-  if (choice_ == base::flush_choice::read) return read_back(on);
-  if (choice_ == base::flush_choice::driver) return on.thunk().flush_pci_writes(on.fd());
-  return by_whatever_works(on);
+base::result<void> write_flush::by_choice(known_device& at) {
+  if (choice_ == base::flush_choice::read) return read_back(at);
+  if (choice_ == base::flush_choice::driver || at.way == method::driver) return ask_driver(at);
+  return by_whatever_works(at);
 }
 
-base::result<void> write_flush::by_whatever_works(device::device& on) {
-  const auto read = read_back(on);
-  if (read) return {};
-  const auto asked = on.thunk().flush_pci_writes(on.fd());
-  if (!asked) {
-    give_up(read.code(), asked.code());
+base::result<void> write_flush::by_whatever_works(known_device& at) {
+  const auto read = read_back(at);
+  if (read) {
+    at.way = method::read;
+    at.failed_reads = 0;
     return {};
   }
-  // Once and for all: what failed is not tried again for each message.
-  choice_ = base::flush_choice::driver;
-  GAUDI_INFO(MR, "the NIC cannot read back from the Gaudi (%s): its driver flushes from now on\n",
-             fi_strerror(-read.code()));
+  if (const int gone = at.page.device().lost(); gone != 0) return base::error{gone};
+  const auto asked = ask_driver(at);
+  if (!nic_cannot(at)) return asked ? asked : read;
+  if (asked) {
+    at.way = method::driver;
+    GAUDI_INFO(MR, "the NIC cannot read back from %s (%s): its driver flushes from now on\n",
+               at.page.device().attributes().bus_id.c_str(), fi_strerror(-read.code()));
+    return {};
+  }
+  if (!has_no_flush(asked.code())) return asked;
+  at.way = method::none;
+  warn_unflushed(at, read.code(), asked.code());
   return {};
 }
 
-base::result<void> write_flush::read_back(device::device& on) {
-  const auto found = page_on(on);
-  if (!found) return found.failure();
-  if (!landing_mr_) {
-    auto landing = loop_.core().register_memory(landing_.data(), landing_.size(), FI_READ);
-    if (!landing) return landing.failure();
-    landing_mr_ = *std::move(landing);
-  }
-  return loop_.read(landing_.data(), landing_mr_.descriptor(), 1, (*found)->address,
-                    (*found)->mr.key());
+// What failed now may work at the next call: only what lasts decides.
+bool write_flush::nic_cannot(known_device& at) const noexcept {
+  constexpr unsigned max_failed_reads = 3;
+  return ++at.failed_reads >= max_failed_reads || at.page.failed_for_good() || !loop_.may_connect();
 }
 
-base::result<write_flush::page*> write_flush::page_on(device::device& on) {
-  if (const auto known = pages_.find(&on); known != pages_.end()) return &known->second;
-  const auto address = on.allocate(page_size);
-  if (!address) return address.failure();
-  const auto where = on.find(*address, page_size);
-  auto tried = where ? try_to_register(loop_.core(), on, *where, FI_REMOTE_READ)
-                     : dmabuf_attempt{{}, where.code()};
-  if (tried.code != 0) {
-    static_cast<void>(on.free(*address));
-    return base::error{tried.code};
-  }
-  page& added = pages_[&on];
-  added = {on.shared_from_this(), *address, std::move(tried.mr)};
-  return &added;
+base::result<void> write_flush::ask_driver(const known_device& at) {
+  device::device& on = at.page.device();
+  const auto done = on.thunk().flush_pci_writes(on.fd());
+  return done ? done : base::error{on.cause_of(done.code())};
 }
 
-void write_flush::give_up(int by_reading, int by_driver) noexcept {
-  choice_ = base::flush_choice::off;
+base::result<void> write_flush::read_back(known_device& at) {
+  if (const auto ready = at.page.prepare(loop_.core()); !ready) return ready;
+  if (const auto ready = prepare_landing(); !ready) return ready;
+  return at.page.read(loop_, landing_.data(), landing_mr_.descriptor());
+}
+
+base::result<void> write_flush::prepare_landing() {
+  if (landing_mr_) return {};
+  auto landing = loop_.core().register_memory(landing_.data(), landing_.size(), FI_READ);
+  if (!landing) return landing.failure();
+  landing_mr_ = *std::move(landing);
+  return {};
+}
+
+void write_flush::warn_unflushed(const known_device& at, int by_reading,
+                                 int by_driver) const noexcept {
   static std::atomic_flag warned;
   if (warned.test_and_set()) return;
   GAUDI_WARN(
       MR,
-      "what NIC %s writes to a Gaudi is reported without a flush: neither can the NIC read it back "
-      "(%s) nor the driver flush it (%s). The Gaudi's engines may see old data for a moment. Set "
-      "FI_GAUDI_FLUSH=off to accept that, or FI_GAUDI_DMABUF=off to avoid it.\n",
-      loop_.core().info().domain_attr->name, fi_strerror(-by_reading), fi_strerror(-by_driver));
+      "what NIC %s writes to Gaudi %s is reported without a flush: neither can the NIC read it "
+      "back (%s) nor the driver flush it (%s). The Gaudi's engines may see old data for a moment. "
+      "Set FI_GAUDI_FLUSH=off to accept that, or FI_GAUDI_DMABUF=off to avoid it.\n",
+      loop_.core().info().domain_attr->name, at.page.device().attributes().bus_id.c_str(),
+      fi_strerror(-by_reading), fi_strerror(-by_driver));
 }
 
 }  // namespace gaudi::reg

@@ -4,13 +4,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
+#include <list>
 
 #include "base/params.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
+#include "reg/flush_page.hpp"
 #include "reg/nic_loop.hpp"
 
 namespace gaudi::reg {
@@ -18,27 +18,27 @@ namespace gaudi::reg {
 /// A NIC's completion promises that data has left for the device, not that the device's engines see
 /// it (device API reference 3). This makes sure of it, as FI_GAUDI_FLUSH says: by a read of the NIC
 /// itself, which follows its writes on the whole way, or by the driver, which reads a register of
-/// the device. Not thread safe: the caller holds the domain lock.
+/// the device. Each device is flushed in the way that works for it. Not thread safe: the caller
+/// holds the domain lock.
 class write_flush {
  public:
   write_flush(nic_loop& loop, base::flush_choice choice) noexcept : loop_(loop), choice_(choice) {}
-  ~write_flush();
   write_flush(const write_flush&) = delete;
   write_flush& operator=(const write_flush&) = delete;
 
-  /// Whether flush() does anything.
+  /// Whether flush() does anything, as far as the user is concerned.
   [[nodiscard]] bool active() const noexcept { return choice_ != base::flush_choice::off; }
 
-  /// Whether the NIC reads back, as far as is known: a caller that has it read the device for
-  /// another reason, behind what is to be flushed, says so with count_read() and needs no flush().
-  [[nodiscard]] bool reads_back() const noexcept {
-    return choice_ == base::flush_choice::automatic || choice_ == base::flush_choice::read;
-  }
+  /// Whether the NIC reads back from this device, as far as is known: a caller that has it read the
+  /// device for another reason, behind what is to be flushed, says so with count_read() and needs
+  /// no flush().
+  [[nodiscard]] bool reads_back(const device::device& on) const noexcept;
   void count_read() noexcept { ++count_; }
 
   /// Returns when all that this domain's NIC has completed writing to `on` can be seen there. Takes
-  /// microseconds, the first call some milliseconds. An error (-FI_E*) only where the user demanded
-  /// a way that there is not; otherwise the other way is taken, or, after one warning, none.
+  /// microseconds, the first call some milliseconds. Where neither way exists for that device, one
+  /// warning says so and nothing is done. An error (-FI_E*): device::lost(); the way that the user
+  /// demanded does not exist; or what exists failed this time, and is tried again at the next call.
   base::result<void> flush(device::device& on);
 
   /// Lets go of devices that are lost.
@@ -48,23 +48,27 @@ class write_flush {
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
 
  private:
-  // What the NIC reads: some device memory of our own, known to the NIC.
-  struct page {
-    std::shared_ptr<device::device> on;
-    std::uint64_t address = 0;
-    core::inner_mr mr;
+  enum class method : std::uint8_t { undecided, read, driver, none };
+
+  struct known_device {
+    explicit known_device(device::device& on) : page(on) {}
+    flush_page page;
+    method way = method::undecided;
+    unsigned failed_reads = 0;  // in a row
   };
 
-  base::result<void> by_choice(device::device& on);
-  base::result<void> by_whatever_works(device::device& on);
-  base::result<void> read_back(device::device& on);
-  base::result<page*> page_on(device::device& on);
-  static void give_back(page& p) noexcept;
-  void give_up(int by_reading, int by_driver) noexcept;
+  known_device& known(device::device& on);
+  base::result<void> by_choice(known_device& at);
+  base::result<void> by_whatever_works(known_device& at);
+  [[nodiscard]] bool nic_cannot(known_device& at) const noexcept;
+  base::result<void> read_back(known_device& at);
+  base::result<void> ask_driver(const known_device& at);
+  base::result<void> prepare_landing();
+  void warn_unflushed(const known_device& at, int by_reading, int by_driver) const noexcept;
 
   nic_loop& loop_;
-  base::flush_choice choice_;
-  std::map<const device::device*, page> pages_;
+  const base::flush_choice choice_;
+  std::list<known_device> devices_;
   alignas(8) std::array<std::byte, 8> landing_{};
   core::inner_mr landing_mr_;
   std::uint64_t count_ = 0;

@@ -13,9 +13,12 @@ namespace gaudi::topo {
 std::vector<std::string> class_devices(std::string_view name,
                                        const std::filesystem::path& root = "/sys/class");
 
-/// RDMA devices ("mlx5_0", "irdma0", ...).
-inline std::vector<std::string> rdma_devices(const std::filesystem::path& root = "/sys/class") {
-  return class_devices("infiniband", root);
-}
+/// Whether an RDMA device is a Gaudi's own network ports ("hbl_0", "hlib_0"): these are wired to
+/// other Gaudis, serve Habana's collectives alone, and are no NICs of the host. Told by the name
+/// that the driver gives, and by the PCI function that it belongs to.
+bool is_gaudi_port(const std::string& name, const std::filesystem::path& root = "/sys/class");
+
+/// RDMA devices of the host ("mlx5_0", "irdma0", ...), without Gaudis' own ports.
+std::vector<std::string> rdma_devices(const std::filesystem::path& root = "/sys/class");
 
 }  // namespace gaudi::topo

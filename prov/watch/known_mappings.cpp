@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 namespace gaudi::watch {
 
@@ -21,9 +22,15 @@ void known_mappings::allocated(context_id on, std::uint64_t handle, std::uint64_
   }
 }
 
-void known_mappings::freed(context_id on, std::uint64_t handle) noexcept {
+known_mappings::taken_allocation known_mappings::freeing(context_id on,
+                                                         std::uint64_t handle) noexcept {
   const std::lock_guard lock(mutex_);
-  sizes_.erase({on, handle});
+  return sizes_.extract({on, handle});
+}
+
+void known_mappings::put_back(taken_allocation kept) noexcept {
+  const std::lock_guard lock(mutex_);
+  sizes_.insert(std::move(kept));
 }
 
 void known_mappings::mapped(context_id on, int fd, std::uint64_t handle,
@@ -39,11 +46,12 @@ void known_mappings::mapped(context_id on, int fd, std::uint64_t handle,
   tell_mapped(fd, va, size->second);
 }
 
-bool known_mappings::unmapping(context_id on, int fd, std::uint64_t va) noexcept {
+known_mappings::taken_mapping known_mappings::unmapping(context_id on, int fd,
+                                                        std::uint64_t va) noexcept {
   const std::lock_guard lock(mutex_);
-  if (ranges_.count({on, va}) == 0) return false;
-  tell_unmapping(fd, va);
-  return true;
+  auto taken = ranges_.extract({on, va});
+  if (!taken.empty()) tell_unmapping(fd, va);
+  return taken;
 }
 
 // By number: one of them may go meanwhile.
@@ -53,12 +61,11 @@ void known_mappings::tell_unmapping(int fd, std::uint64_t va) noexcept {
   }
 }
 
-void known_mappings::unmapped(context_id on, int fd, std::uint64_t va, bool went) noexcept {
+void known_mappings::put_back(taken_mapping kept) noexcept {
   const std::lock_guard lock(mutex_);
-  const auto at = ranges_.find({on, va});
-  if (at == ranges_.end()) return;
-  if (!went) return tell_mapped(fd, va, at->second.len);
-  ranges_.erase(at);
+  const auto at = ranges_.insert(std::move(kept));
+  if (at.inserted)
+    tell_mapped(at.position->second.fd, at.position->first.second, at.position->second.len);
 }
 
 void known_mappings::closed(context_id on) noexcept {

@@ -29,6 +29,12 @@ struct context_id {
 /// order; out of a call they may unsubscribe. Where memory runs out something stays unknown; the
 /// application's own calls do not fail for it.
 class known_mappings {
+  using name = std::pair<context_id, std::uint64_t>;
+  struct range {
+    int fd;
+    std::uint64_t len;
+  };
+
  public:
   struct subscriber {
     void* context;
@@ -40,12 +46,23 @@ class known_mappings {
   static known_mappings& instance() noexcept;
 
   void allocated(context_id on, std::uint64_t handle, std::uint64_t size) noexcept;
-  void freed(context_id on, std::uint64_t handle) noexcept;
   void mapped(context_id on, int fd, std::uint64_t handle, std::uint64_t va) noexcept;
-  /// Tells that it goes. False: it is not device memory that was seen being mapped.
-  bool unmapping(context_id on, int fd, std::uint64_t va) noexcept;
-  /// Whether it went; if not, it is told as mapped again.
-  void unmapped(context_id on, int fd, std::uint64_t va, bool went) noexcept;
+
+  // What is about to go is taken off the books before the driver lets it go: from then on another
+  // thread may be given the same handle or address, which is another one's then.
+
+  using taken_allocation = std::map<name, std::uint64_t>::node_type;
+  /// Empty: its allocation was not seen.
+  taken_allocation freeing(context_id on, std::uint64_t handle) noexcept;
+  /// The driver did not free it.
+  void put_back(taken_allocation kept) noexcept;
+
+  using taken_mapping = std::map<name, range>::node_type;
+  /// Tells that it goes. Empty: it is not device memory that was seen being mapped.
+  taken_mapping unmapping(context_id on, int fd, std::uint64_t va) noexcept;
+  /// The driver did not unmap it: it is told as mapped again.
+  void put_back(taken_mapping kept) noexcept;
+
   /// Tells that all that is mapped there goes: it does with the context.
   void closed(context_id on) noexcept;
 
@@ -53,12 +70,6 @@ class known_mappings {
   void unsubscribe(void* context) noexcept;
 
  private:
-  using name = std::pair<context_id, std::uint64_t>;
-  struct range {
-    int fd;
-    std::uint64_t len;
-  };
-
   // The caller holds the lock.
   void tell_mapped(int fd, std::uint64_t va, std::uint64_t len) noexcept;
   void tell_unmapping(int fd, std::uint64_t va) noexcept;

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 #include "hl/mapping_watch.hpp"
 #include "watch/known_mappings.hpp"
@@ -55,8 +56,10 @@ GAUDI_EXPORT std::uint64_t hlthunk_device_memory_alloc(int fd, std::uint64_t siz
 GAUDI_EXPORT int hlthunk_device_memory_free(int fd, std::uint64_t handle) {
   static const auto call = next<int(int, std::uint64_t)>(__func__);
   if (!call) return not_there();
+  auto& all = known_mappings::instance();
+  auto taken = all.freeing(context_of(fd), handle);
   const int ret = call(fd, handle);
-  if (ret == 0) known_mappings::instance().freed(context_of(fd), handle);
+  if (ret != 0 && !taken.empty()) all.put_back(std::move(taken));
   return ret;
 }
 
@@ -73,10 +76,10 @@ GAUDI_EXPORT std::uint64_t hlthunk_device_memory_map(int fd, std::uint64_t handl
 GAUDI_EXPORT int hlthunk_memory_unmap(int fd, std::uint64_t va) {
   static const auto call = next<int(int, std::uint64_t)>(__func__);
   if (!call) return not_there();
-  const auto context = context_of(fd);
-  const bool known = known_mappings::instance().unmapping(context, fd, va);
+  auto& all = known_mappings::instance();
+  auto taken = all.unmapping(context_of(fd), fd, va);
   const int ret = call(fd, va);
-  if (known) known_mappings::instance().unmapped(context, fd, va, ret == 0);
+  if (ret != 0 && !taken.empty()) all.put_back(std::move(taken));
   return ret;
 }
 

@@ -207,9 +207,40 @@ TEST_F(device, host_and_device_addresses_are_not_taken_for_each_other) {
     bytes host(8192);
     fid_ptr<fid_mr> mr;
     EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), host.data(), 8192, FI_HMEM_SYNAPSEAI, 1, mr));
-    EXPECT_EQ(-FI_EINVAL, register_range(n.domain(), reinterpret_cast<void*>(address), 8192,
-                                         FI_HMEM_SYSTEM, 2, mr));
     EXPECT_EQ(0, n.ops().free(n.domain(), address));
+  });
+}
+
+// NIXL's memory types are the host's and other accelerators'.
+TEST_F(device, registered_as_the_hosts_is_recognised_by_its_address) {
+  run({.ranks = 1}, [](rank& r) {
+    constexpr std::size_t size = 300'000;
+    node n(with_device);
+    n.meet(r);
+    memory from(n, size, true);
+    memory to(n, size, false);
+    from.put(0, bytes_of(4, size));
+    fid_ptr<fid_mr> mr;
+    ASSERT_EQ(0, register_range(n.domain(), from.at(0), size, FI_HMEM_SYSTEM, 0, mr));
+    for (const std::size_t length : {std::size_t{100}, size}) {
+      n.post([&] {
+        return fi_trecv(n.ep(), to.at(0), length, to.desc(), FI_ADDR_UNSPEC, 1, 0, ctx(1));
+      });
+      n.post([&] {
+        return fi_tsend(n.ep(), from.at(0), length, fi_mr_desc(mr.get()), n.peer(0), 1, ctx(2));
+      });
+      EXPECT_EQ(0, n.wait(ctx(1)).err);
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+      bytes expected = bytes_of(4, size);
+      expected.resize(length);
+      expect_same(expected, to.get(0, length), "message");
+    }
+    n.post([&] {
+      return fi_read(n.ep(), to.at(0), size, to.desc(), n.peer(0), from.remote(0),
+                     fi_mr_key(mr.get()), ctx(3));
+    });
+    EXPECT_EQ(0, n.wait(ctx(3)).err);
+    expect_same(bytes_of(4, size), to.get(0, size), "read");
   });
 }
 

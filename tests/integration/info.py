@@ -70,6 +70,7 @@ expect([h["pid"] for h in facts["devices"][1]["holders"]] == [holder.pid], "by w
 expect(f"process {holder.pid} ({facts['devices'][1]['holders'][0]['command']})\n" in text.stdout, "by whom, as text")
 
 doctor = [("a bad parameter", 30, {"FI_GAUDI_RNDV": "x"}),
+          ("a device that is not there", 30, {"FI_GAUDI_DEVICE": "0,5"}),
           ("a provider that is hidden", 31, {"FI_PROVIDER": "^gaudi"}),
           ("a library that is missing", 10, {"FI_GAUDI_HLTHUNK": "/no/such/library.so"})]
 if not os.path.isdir("/sys/class/infiniband") or not os.listdir("/sys/class/infiniband"):
@@ -80,8 +81,10 @@ for what, status, variables in doctor:
     expect(facts["verdict"]["finding"] and facts["verdict"]["remedy"], f"{what}: finding and remedy")
     text = run("--doctor", **variables)
     expect(text.returncode == status and "To change that: " in text.stdout, f"{what}, as text")
-    expect(all(len(line) <= 80 for line in text.stdout.split("Verdict")[0].splitlines()
-               if "FI_GAUDI_HLTHUNK" not in line), f"{what}: 80 columns")
+    expect(text.stdout.startswith("Verdict\n"), f"{what}: the verdict comes first")
+    expect(facts["verdict"]["commands"] and facts["verdict"]["commands"][0] in text.stdout, f"{what}: what to type")
+    expect(all(len(line) <= 80 for line in text.stdout.splitlines() if "FI_GAUDI_HLTHUNK" not in line),
+           f"{what}: 80 columns")
 
 def copies(**variables):
     rows = document("--doctor", **variables)[1]["copies"]
@@ -103,6 +106,12 @@ expect(rows[0, "h2d"]["pin"] is None, "fixed beside what is measured")
 text = run("--doctor").stdout
 expect("Copies (" in text and all(len(line) <= 80 for line in text.split("Copies (")[1].splitlines()[:8]), "as text")
 
-expect(run("--no-such-option").returncode == 2, "a bad option")
+_, facts = document("--doctor", FI_GAUDI_EAGERSIZE="1")
+expect(["unset FI_GAUDI_EAGERSIZE"] in [f["commands"] for f in facts["findings"]], "a misspelt variable")
+expect("FI_GAUDI_RNDV" not in run().stdout and "FI_GAUDI_RNDV" in run("--all").stdout, "parameters at their defaults")
+expect(all(len(line) <= 80 for line in run("--help").stdout.splitlines()), "--help in 80 columns")
+
+bad = run("--no-such-option")
+expect(bad.returncode == 2 and len(bad.stderr.splitlines()) == 2, "a bad option, in one line and a hint")
 expect(run("--sysfs", "/no/such/folder").returncode == 2, "a folder that is missing")
 print("gaudi_info: all as expected")

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "scal.hpp"
 #include "synapse.hpp"
 
 namespace gaudi::test {
@@ -47,6 +48,27 @@ class synapse_user {
     copy(address, size, reinterpret_cast<std::uint64_t>(bytes.data()), DRAM_TO_HOST);
     return bytes;
   }
+  /// SCAL's description of the pool that all is allocated from.
+  scal_memory_pool_infoV2 pool() {
+    scal_handle_t scal = nullptr;
+    scal_pool_handle_t handle = nullptr;
+    scal_memory_pool_infoV2 all{};
+    if (of<decltype(scal_get_handle_from_fd)>("scal_get_handle_from_fd")(descriptor(), &scal) !=
+            0 ||
+        of<decltype(scal_get_pool_handle_by_name)>("scal_get_pool_handle_by_name")(
+            scal, "global_hbm", &handle) != 0 ||
+        of<decltype(scal_pool_get_infoV2)>("scal_pool_get_infoV2")(handle, &all) != 0)
+      throw std::runtime_error("SCAL tells nothing of its pool");
+    return all;
+  }
+  /// A function of libSynapse, or of the libraries that it is linked with. By dlsym: a program that
+  /// is linked with libSynapse would always have it loaded.
+  template <class Function>
+  Function* of(const char* name) {
+    const auto function = reinterpret_cast<Function*>(dlsym(library_, name));
+    if (function == nullptr) throw std::runtime_error(name);
+    return function;
+  }
   /// Of the device, Synapse's own.
   int descriptor() { return info().fd; }
   /// Where the driver's mapping of HBM begins.
@@ -68,13 +90,6 @@ class synapse_user {
     const void* at_;
   };
 
-  /// By dlsym: a program that is linked with libSynapse would always have it loaded.
-  template <class Function>
-  Function* of(const char* name) {
-    const auto function = reinterpret_cast<Function*>(dlsym(library_, name));
-    if (function == nullptr) throw std::runtime_error(name);
-    return function;
-  }
   synDeviceInfoV2 info() {
     synDeviceInfoV2 all{};
     must(of<decltype(synDeviceGetInfoV2)>("synDeviceGetInfoV2")(id_, &all), "synDeviceGetInfoV2");

@@ -23,14 +23,8 @@ check_format() {
 
 # Tests are left out: they take most of the time, and their names follow GoogleTest's habits.
 check_tidy() {
-  need run-clang-tidy-14
   need clang-tidy-14
-  local status=0
-  run-clang-tidy-14 -p "$build_dir" -quiet -j "$(nproc)" -header-filter "^$source_dir/(prov|include|util)/" \
-    -extra-arg=-Wno-unknown-warning-option "^$source_dir/(prov|util)/" >"$build_dir/clang-tidy.log" 2>&1 || status=1
-  # Without the command lines and the count of what was found in other people's headers.
-  grep -vE '^clang-tidy-14 |warnings? generated|^Suppressed ' "$build_dir/clang-tidy.log" || true
-  return $status
+  "$source_dir/tests/tools/tidy.py" "$source_dir" "$build_dir/tidy"
 }
 
 check_shell() {

@@ -35,6 +35,7 @@ inline constexpr uint64_t HL_NOTIFIER_EVENT_USER_ENGINE_ERR = 1 << 5;
 inline constexpr uint64_t HL_NOTIFIER_EVENT_GENERAL_HW_ERR = 1 << 6;
 inline constexpr uint64_t HL_NOTIFIER_EVENT_PAGE_FAULT = 1 << 8;
 
+inline constexpr uint32_t HL_CS_FLAGS_FORCE_RESTORE = 0x1;
 inline constexpr uint32_t HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES = 0x8000;
 inline constexpr uint32_t HL_CS_CHUNK_FLAGS_USER_ALLOC_CB = 0x1;
 inline constexpr uint32_t HL_MEM_FORCE_HINT = 0x8;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,8 +44,8 @@ int take_user_buffer(const context& c, const hl_cs_chunk& chunk, command_buffer&
   const state_lock lock(c.state());
   const bool reached =
       find_address(c.state(), chunk.cb_handle) != nullptr ||
-      (physical && (c.device().sram.holds(chunk.cb_handle, chunk.cb_size) ||
-                    c.device().physical_range(hbm_bytes(c.state())).holds(chunk.cb_handle, 1)));
+      c.device().sram.holds(chunk.cb_handle, chunk.cb_size) ||
+      (physical && c.device().physical_range(hbm_bytes(c.state())).holds(chunk.cb_handle, 1));
   if (!reached) return -EFAULT;
   out = {chunk.queue_index, chunk.cb_handle, chunk.cb_size};
   return 0;
@@ -89,21 +90,39 @@ int flush(const context& c) {
   return c.device().flushes ? 0 : -EOPNOTSUPP;
 }
 
-int submit(int fd, context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
-  out = {};
-  if ((in.flags & HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES) != 0) return flush(c);
-  if (!in.chunks_execute || in.num_chunks_execute == 0 || in.num_chunks_execute > most_chunks)
-    return -EINVAL;
+/// Gives the chunks to the queues.
+int start(int fd, context& c, const void* chunks, uint32_t count, uint64_t& seq) {
+  if (!chunks || count > most_chunks) return -EINVAL;
   std::vector<command_buffer> buffers;
-  for (const hl_cs_chunk& chunk :
-       std::span(static_cast<const hl_cs_chunk*>(in.chunks_execute), in.num_chunks_execute))
+  for (const hl_cs_chunk& chunk : std::span(static_cast<const hl_cs_chunk*>(chunks), count))
     if (const int rc = take_buffer(fd, c, chunk, buffers.emplace_back()); rc != 0) return rc;
   // Gaudi1's inner queues do not tell the driver of their end.
   const auto tells = [&](const command_buffer& b) { return takes_kernel_buffer(c, b.queue); };
   if (c.device().kernel_cb_queues != 0 && std::none_of(buffers.begin(), buffers.end(), tells))
     return -EINVAL;
-  out.seq = c.submit(buffers);
-  return out.seq != 0 ? 0 : failed_meanwhile;
+  seq = c.submit(buffers);
+  return seq != 0 ? 0 : failed_meanwhile;
+}
+
+/// The driver carries these out, and awaits them, before it begins the others; only when it is told
+/// to, as it knows no switch of contexts on a Gaudi.
+int restore(int fd, context& c, const hlthunk_cs_in& in) {
+  if ((in.flags & HL_CS_FLAGS_FORCE_RESTORE) == 0 || in.num_chunks_restore == 0) return 0;
+  uint64_t seq = 0;
+  if (const int rc = start(fd, c, in.chunks_restore, in.num_chunks_restore, seq); rc != 0)
+    return rc;
+  uint32_t status = HL_WAIT_CS_STATUS_BUSY;
+  c.lend_cpu(seq, true);
+  const int rc = c.wait(seq, UINT64_MAX, status);
+  return rc == 0 && status == HL_WAIT_CS_STATUS_COMPLETED ? 0 : -ENOEXEC;
+}
+
+int submit(int fd, context& c, const hlthunk_cs_in& in, hlthunk_cs_out& out) {
+  out = {};
+  if ((in.flags & HL_CS_FLAGS_FLUSH_PCI_HBW_WRITES) != 0) return flush(c);
+  if (!in.chunks_execute || in.num_chunks_execute == 0) return -EINVAL;
+  if (const int rc = restore(fd, c, in); rc != 0) return rc;
+  return start(fd, c, in.chunks_execute, in.num_chunks_execute, out.seq);
 }
 
 }  // namespace
@@ -171,7 +190,10 @@ int hlthunk_request_command_buffer(int fd, uint32_t size, uint64_t* handle) {
                                     [](const kernel_cb& cb) { return cb.handle == 0; });
     if (slot == std::end(c.state().cbs)) return -ENOMEM;
     const uint64_t end = c.state().cb_end + (size + page - 1) / page * page;
-    if (::ftruncate(fd, static_cast<off_t>(end)) != 0) return -errno;
+    // Memory is taken now: the user's mapping of what there is none for would end in SIGBUS.
+    const auto begin = static_cast<off_t>(c.state().cb_end);
+    if (const int rc = ::posix_fallocate(fd, begin, static_cast<off_t>(end) - begin); rc != 0)
+      return rc == ENOSPC ? -ENOMEM : -rc;
     *slot = {std::exchange(c.state().cb_end, end), size};
     *handle = slot->handle;
     return 0;

@@ -30,6 +30,7 @@ int fill_hw_ip(context& c, hlthunk_hw_ip_info& info) {
       m.mmu_page != 0 ? m.mmu_page : s.default_page;
   info.device_id = m.pci_device_id;
   info.module_id = s.index;
+  info.edma_enabled_mask = m.edma_mask;
   info.server_type = m.server_type;
   std::snprintf(info.card_name, sizeof info.card_name, "%s", m.card_name);
   std::snprintf(info.cpucp_version, sizeof info.cpucp_version, "%s", m.description);

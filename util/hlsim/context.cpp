@@ -82,10 +82,12 @@ class registry {
     }
     // A file description of our own: a mapping of the user's would keep its lock after close(2).
     const scoped_fd own(::open(id->name, O_RDWR | O_CLOEXEC));
+    if (!own) return nullptr;
     state_mapping state(own.get());
     if (!state) return nullptr;
     const bool control = id->is_control != 0;
     hbm_store hbm = hbm_store::attach(*state);
+    if (!control && !hbm) return nullptr;
     return std::make_shared<context>(std::move(state), control, std::move(hbm));
   }
 

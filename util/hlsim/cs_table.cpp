@@ -101,7 +101,7 @@ void finish_cs(device_state& state, uint64_t seq, cs_progress result) {
     const state_lock lock(state);
     if (is_running(state, seq)) set_progress(slot_of(state, seq), result);
   }
-  ::pthread_cond_broadcast(&state.cs_changed);  // outside, so that the woken find the lock free
+  tell_cs_changed(state);  // outside, so that the woken find the lock free
 }
 
 int wait_cs(device_state& state, uint64_t seq, uint64_t timeout_us, uint32_t& status) {

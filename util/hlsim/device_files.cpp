@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -42,7 +43,12 @@ void fill_identity(device_state& state, uint32_t index, bool control) {
 int create(const std::string& path, uint32_t index, bool control) {
   const std::string draft = path + ".new";
   const scoped_fd fd(::open(draft.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(state_bytes)) != 0) return -errno;
+  if (!fd) return -errno;
+  // Memory is taken now: a mapping of what the machine has none for ends in SIGBUS.
+  if (const int rc = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(state_bytes)); rc != 0) {
+    ::unlink(draft.c_str());
+    return -rc;
+  }
   const state_mapping state(fd.get());
   if (!state) return -errno;
   fill_identity(*state, index, control);
@@ -81,6 +87,7 @@ folder_lock::folder_lock() {
   std::error_code ignored;  // a missing folder shows when its files are opened
   std::filesystem::create_directories(folder, ignored);
   fd_.reset(::open((folder + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd_) failure_ = -errno;
   while (fd_ && ::flock(fd_.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
 }
@@ -92,9 +99,10 @@ std::string control_path(uint32_t index) {
   return path_of("control", index);
 }
 
+// A file that cannot be opened, as no descriptor is left, may be somebody's.
 bool is_locked(const std::string& path) {
   const scoped_fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  return fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0;
+  return fd ? ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 : errno != ENOENT;
 }
 
 int ensure_device_files(uint32_t index) {

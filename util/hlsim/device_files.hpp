@@ -40,14 +40,19 @@ class folder_lock {
  public:
   folder_lock();
 
+  /// 0, or -errno: the lock could not be had, as no descriptor is left.
+  [[nodiscard]] int failure() const noexcept { return failure_; }
+
  private:
   scoped_fd fd_;
+  int failure_ = 0;
 };
 
 std::string device_path(uint32_t index);
 std::string control_path(uint32_t index);
 
-/// Whether somebody holds the lock of that file: has the compute node open.
+/// Whether somebody holds the lock of that file: has the compute node open. True also where that
+/// cannot be told.
 bool is_locked(const std::string& path);
 
 /// Creates the files of device `index` where they are missing, or of another build or kind.

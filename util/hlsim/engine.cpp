@@ -276,10 +276,11 @@ std::optional<cs_progress> engine::carry_out(job& j) {
 }
 
 cs_progress engine::fail(const job& j) {
-  std::fprintf(stderr,
-               "hlsim: %s: submission %llu on queue %u touches an address that is "
-               "not mapped or holds an unknown packet; the device resets\n",
-               model_.description, static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
+  std::fprintf(
+      stderr,
+      "hlsim: %s: submission %llu on queue %u touches an address that is not mapped, holds "
+      "a packet that is not simulated, or found no memory; the device resets\n",
+      model_.description, static_cast<unsigned long long>(j.owner->seq), j.buffer.queue);
   reset(HL_NOTIFIER_EVENT_PAGE_FAULT | HL_NOTIFIER_EVENT_USER_ENGINE_ERR);
   return cs_progress::aborted;
 }

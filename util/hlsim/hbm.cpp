@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 
 namespace hlsim {
@@ -44,6 +45,7 @@ bool hbm_store::read(uint64_t offset, void* host, uint64_t size) const noexcept 
   auto* at = static_cast<char*>(host);
   while (size > 0) {
     const ssize_t n = ::pread(fd_.get(), at, size, static_cast<off_t>(offset));
+    if (n == 0) errno = EIO;
     if (n <= 0) return false;
     at += n, offset += static_cast<uint64_t>(n), size -= static_cast<uint64_t>(n);
   }

@@ -46,6 +46,7 @@ struct model {
   uint32_t max_in_flight;               ///< command submissions
   std::array<uint32_t, 10> dma_queues;  ///< first stream of each DMA queue manager
   uint32_t streams_per_queue;
+  uint32_t edma_mask;  ///< of the EDMA engines, one bit each
   /// Queues below this one take command buffers of the driver's, which it checks and copies.
   uint32_t kernel_cb_queues;
   bool flushes;  ///< has the register behind hlthunk_cs_flush_pci_hbw_writes
@@ -94,6 +95,7 @@ inline constexpr model gaudi1 = {
     .max_in_flight = 16384,
     .dma_queues = {0, 4, 9, 13, 17, 21, 25, 29, 29, 29},  // eight of them
     .streams_per_queue = 4,
+    .edma_mask = 0,
     .kernel_cb_queues = 8,
     .flushes = true,
 };
@@ -124,6 +126,7 @@ inline constexpr model gaudi2 = {
     .max_in_flight = 64,
     .dma_queues = {0, 4, 8, 12, 48, 52, 84, 88, 120, 124},
     .streams_per_queue = 4,
+    .edma_mask = 0xff,
     .kernel_cb_queues = 0,
     .flushes = true,
 };
@@ -172,6 +175,7 @@ inline constexpr model gaudi3 = {
     .max_in_flight = 64,
     .dma_queues = {},
     .streams_per_queue = 0,
+    .edma_mask = 0,
     .kernel_cb_queues = 0,
     .flushes = false,
 };

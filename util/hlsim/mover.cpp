@@ -33,6 +33,8 @@ void warn_once(const model& m, const char* what) {
                  std::strerror(errno));
 }
 
+constexpr const char* unmapped = "DMA touched host memory that its process has unmapped";
+
 using process_copy = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
                                  unsigned long);
 
@@ -82,7 +84,7 @@ bool mover::copy(uint64_t source, uint64_t destination, uint64_t size) const {
     const piece to = translate(destination, size);
     const uint64_t n = std::min(from.size, to.size);
     if (n == 0) return false;
-    move(from, to, n);
+    if (!move(from, to, n)) return false;
     source += n, destination += n, size -= n;
   }
   return true;
@@ -95,7 +97,7 @@ bool mover::fill(uint64_t destination, uint64_t size, uint32_t pattern) const {
   for (uint64_t done = 0; size > 0;) {
     const piece to = translate(destination, std::min(size, bounce_bytes - sizeof pattern));
     if (to.size == 0) return false;
-    store(to, 0, buffer + done % sizeof pattern, to.size);
+    if (!store(to, 0, buffer + done % sizeof pattern, to.size)) return false;
     destination += to.size, size -= to.size, done += to.size;
   }
   return true;
@@ -106,7 +108,7 @@ bool mover::fetch(uint64_t source, void* out, uint64_t size) const {
   while (size > 0) {
     const piece from = translate(source, size);
     if (from.size == 0) return false;
-    load(from, 0, at, from.size);
+    if (!load(from, 0, at, from.size)) return false;
     at += from.size, source += from.size, size -= from.size;
   }
   return true;
@@ -114,7 +116,7 @@ bool mover::fetch(uint64_t source, void* out, uint64_t size) const {
 
 /// Between this process and HBM the kernel copies once, straight from the user's pages; it answers
 /// EFAULT where a memcpy would die.
-void mover::move(const piece& from, const piece& to, uint64_t size) const {
+bool mover::move(const piece& from, const piece& to, uint64_t size) const {
   const int self = ::getpid();
   void* const to_host = reinterpret_cast<void*>(to.at);
   void* const from_host = reinterpret_cast<void*>(from.at);
@@ -122,27 +124,37 @@ void mover::move(const piece& from, const piece& to, uint64_t size) const {
   if (from.host && from.pid == self && !to.host) return store(to, 0, from_host, size);
   for (uint64_t done = 0; done < size;) {
     const uint64_t n = std::min(size - done, bounce_bytes);
-    load(from, done, bounce(), n);
-    store(to, done, bounce(), n);
+    if (!load(from, done, bounce(), n) || !store(to, done, bounce(), n)) return false;
     done += n;
   }
+  return true;
 }
 
-void mover::load(const piece& from, uint64_t skip, void* out, uint64_t size) const {
+// HBM is read and written by the user's own pages, too, which may be gone: that is the only failure
+// of these calls that a device does not have.
+bool mover::load(const piece& from, uint64_t skip, void* out, uint64_t size) const {
   const bool ok = from.host ? copy_process(::process_vm_readv, from.pid, from.at + skip, out, size)
                             : hbm_.read(from.at + skip, out, size);
-  if (ok) return;
-  warn_once(model_, "DMA touched host memory that its process has unmapped");
+  if (ok) return true;
+  if (!from.host && errno != EFAULT) return lost_hbm();
+  warn_once(model_, unmapped);
   if (from.host) std::memset(out, poison, size);
+  return true;
 }
 
-void mover::store(const piece& to, uint64_t skip, const void* in, uint64_t size) const {
+bool mover::store(const piece& to, uint64_t skip, const void* in, uint64_t size) const {
   void* const source = const_cast<void*>(in);  // an iovec has no const form
   const bool ok = to.host ? copy_process(::process_vm_writev, to.pid, to.at + skip, source, size)
                           : hbm_.write(to.at + skip, in, size);
-  if (!ok)
-    warn_once(model_, errno == ENOSPC ? "the machine has no memory left for simulated HBM"
-                                      : "DMA touched host memory that its process has unmapped");
+  if (ok) return true;
+  if (!to.host && errno != EFAULT) return lost_hbm();
+  warn_once(model_, unmapped);
+  return true;
+}
+
+bool mover::lost_hbm() const {
+  warn_once(model_, "the machine has no memory left for simulated HBM");
+  return false;
 }
 
 }  // namespace hlsim

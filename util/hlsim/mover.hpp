@@ -39,9 +39,11 @@ class mover {
   };
   /// The piece at the start of [va, va + size); size 0 when `va` is not mapped.
   [[nodiscard]] piece translate(uint64_t va, uint64_t size) const;
-  void move(const piece& from, const piece& to, uint64_t size) const;
-  void load(const piece& from, uint64_t skip, void* out, uint64_t size) const;
-  void store(const piece& to, uint64_t skip, const void* in, uint64_t size) const;
+  // False: HBM could not be read or written, as the machine has no memory or descriptor left.
+  bool move(const piece& from, const piece& to, uint64_t size) const;
+  bool load(const piece& from, uint64_t skip, void* out, uint64_t size) const;
+  bool store(const piece& to, uint64_t skip, const void* in, uint64_t size) const;
+  [[nodiscard]] bool lost_hbm() const;
 
   device_state& state_;
   const model& model_;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "context.hpp"
@@ -65,6 +66,17 @@ int begin_context(int fd, device_state& state, const model& m) {
   return 0;
 }
 
+/// 0, or -errno: an open takes as many at a time, and without one of them would take what it looks
+/// at for something else.
+int want_of_descriptors() {
+  std::array<scoped_fd, 4> some;
+  for (scoped_fd& one : some) {
+    one.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (!one) return -errno;
+  }
+  return 0;
+}
+
 /// The context keeps the store open: a memfd lives only as long as somebody does.
 int begin_storage(int fd, device_state& state, const model& m) {
   const hbm_store store = hbm_store::create(state, m.sram.end - m.sram.first);
@@ -105,11 +117,14 @@ void end_context(const context_ref& c) {
 
 int open_device(uint32_t index) {
   const folder_lock serialised;
+  if (serialised.failure() != 0) return serialised.failure();
+  if (const int rc = want_of_descriptors(); rc != 0) return rc;
   if (const int rc = refusal(index); rc != 0) return rc;
   if (const int rc = ensure_device_files(index); rc != 0) return rc;
   scoped_fd fd(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return -errno;
   const scoped_fd own(::open(device_path(index).c_str(), O_RDWR | O_CLOEXEC));
+  if (!own) return -errno;
   const state_mapping state(own.get());
   if (!state) return -errno;
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -123,6 +138,7 @@ int open_device(uint32_t index) {
 
 int open_control_node(uint32_t index) {
   const folder_lock serialised;
+  if (serialised.failure() != 0) return serialised.failure();
   fault_set& faults = fault_set::instance();
   faults.refresh();
   if (faults.strikes(fault::removal, index)) return -ENODEV;

@@ -8,6 +8,10 @@ namespace hlsim {
 namespace {
 
 constexpr uint32_t linear_bit = 1U << 3;  // Gaudi1's lin_dma: not a tensor
+// What changes the data on its way: of Gaudi1 transposing and compression, of Gaudi2 swaps of
+// bytes, conversion of numbers and offsets.
+constexpr uint32_t gaudi1_changes = 1U << 1 | 1U << 5 | 1U << 6;
+constexpr uint32_t gaudi2_changes = 3U << 1 | 1U << 6 | 1U << 7 | 1U << 9;
 constexpr uint32_t engine_barrier_bit = 1U << 29;
 constexpr uint32_t register_barrier_bit = 1U << 30;                // Gaudi1: always set
 constexpr uint64_t gaudi1_address_bits = (uint64_t{1} << 56) - 1;  // a context id lies above
@@ -23,7 +27,7 @@ opcode opcode_of(uint32_t control) noexcept {
   return static_cast<opcode>(control >> 24 & 0x1f);
 }
 
-/// 0: carried out by no simulated queue manager.
+/// 0: not known.
 uint32_t length_of(opcode op) noexcept {
   switch (op) {
     case opcode::lin_dma:
@@ -61,6 +65,14 @@ int allowed_length(opcode op) noexcept {
   return known != 0 ? known : -EINVAL;
 }
 
+/// What the simulation does as the device would. A message writes a register or a sync object, of
+/// which it has none.
+bool is_carried_out(opcode op, uint32_t control, uint32_t generation) noexcept {
+  if (op == opcode::msg_long || op == opcode::msg_short) return false;
+  return op != opcode::lin_dma ||
+         (control & (generation == 1 ? gaudi1_changes : gaudi2_changes)) == 0;
+}
+
 }  // namespace
 
 std::optional<packet> decode(std::span<const char> buffer, uint32_t generation) noexcept {
@@ -69,6 +81,7 @@ std::optional<packet> decode(std::span<const char> buffer, uint32_t generation) 
   const opcode op = opcode_of(control);
   const uint32_t bytes = length_of(op);
   if (bytes == 0 || bytes > buffer.size()) return std::nullopt;
+  if (!is_carried_out(op, control, generation)) return std::nullopt;
   packet p{op, bytes, field<uint32_t>(buffer, 0),         (control >> 4 & 1) != 0,
            0,  0,     (control & engine_barrier_bit) != 0};
   if (bytes >= 16) p.source = field<uint64_t>(buffer, 8);

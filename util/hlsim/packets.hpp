@@ -35,7 +35,7 @@ struct packet {
 };
 
 /// The packet at the start of `buffer`, as a queue manager of that generation takes it; nothing
-/// when it is cut short, or not one that the simulated ones carry out or pass over.
+/// when it is cut short, or not one that the simulated ones carry out.
 std::optional<packet> decode(std::span<const char> buffer, uint32_t generation) noexcept;
 
 /// What Gaudi1's driver says to a command buffer for one of its DMA queues, section 5.2: 0; EPERM,

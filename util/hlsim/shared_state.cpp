@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "shared_state.hpp"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <ctime>
 
@@ -17,19 +22,36 @@ uint64_t now_ns() noexcept {
 }
 
 state_lock::state_lock(device_state& state) noexcept : state_(state) {
-  if (::pthread_mutex_lock(&state_.mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&state_.mutex);
+  lock();
 }
 
 state_lock::~state_lock() {
+  unlock();
+}
+
+void state_lock::lock() noexcept {
+  if (::pthread_mutex_lock(&state_.mutex) == EOWNERDEAD) ::pthread_mutex_consistent(&state_.mutex);
+}
+
+void state_lock::unlock() noexcept {
   ::pthread_mutex_unlock(&state_.mutex);
 }
 
 bool state_lock::wait_until(uint64_t deadline_ns) noexcept {
   const timespec t{static_cast<time_t>(deadline_ns / 1'000'000'000),
                    static_cast<long>(deadline_ns % 1'000'000'000)};
-  const int rc = ::pthread_cond_timedwait(&state_.cs_changed, &state_.mutex, &t);
-  if (rc == EOWNERDEAD) ::pthread_mutex_consistent(&state_.mutex);
-  return rc != ETIMEDOUT;
+  const uint32_t seen = std::atomic_ref(state_.cs_changes).load(std::memory_order_acquire);
+  unlock();
+  const long rc = ::syscall(SYS_futex, &state_.cs_changes, FUTEX_WAIT_BITSET, seen, &t, nullptr,
+                            FUTEX_BITSET_MATCH_ANY);
+  const bool is_late = rc != 0 && errno == ETIMEDOUT;
+  lock();
+  return !is_late;
+}
+
+void tell_cs_changed(device_state& state) noexcept {
+  std::atomic_ref(state.cs_changes).fetch_add(1, std::memory_order_release);
+  ::syscall(SYS_futex, &state.cs_changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void initialise_sync(device_state& state) noexcept {
@@ -39,12 +61,6 @@ void initialise_sync(device_state& state) noexcept {
   ::pthread_mutexattr_setrobust(&m, PTHREAD_MUTEX_ROBUST);
   ::pthread_mutex_init(&state.mutex, &m);
   ::pthread_mutexattr_destroy(&m);
-  pthread_condattr_t c;
-  ::pthread_condattr_init(&c);
-  ::pthread_condattr_setpshared(&c, PTHREAD_PROCESS_SHARED);
-  ::pthread_condattr_setclock(&c, CLOCK_MONOTONIC);
-  ::pthread_cond_init(&state.cs_changed, &c);
-  ::pthread_condattr_destroy(&c);
 }
 
 void reset_context(device_state& state) noexcept {
@@ -74,7 +90,7 @@ void begin_reset(device_state& state, uint64_t events) noexcept {
   state.recovering = 1;
   ++state.hard_resets;
   raise_events(state, events | HL_NOTIFIER_EVENT_DEVICE_RESET);
-  ::pthread_cond_broadcast(&state.cs_changed);
+  tell_cs_changed(state);
 }
 
 bool is_in_reset(device_state& state) noexcept {

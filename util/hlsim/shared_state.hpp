@@ -74,7 +74,7 @@ struct device_state {
   char hbm_path[256];
 
   pthread_mutex_t mutex;
-  pthread_cond_t cs_changed;
+  uint32_t cs_changes;  ///< counts what tell_cs_changed() told; also read without the mutex
   uint64_t generation;  ///< counts contexts; also read without the mutex
   uint64_t open_count;
   uint64_t opened_ns, closed_ns;  ///< CLOCK_MONOTONIC
@@ -116,15 +116,23 @@ class state_lock {
   state_lock(const state_lock&) = delete;
   state_lock& operator=(const state_lock&) = delete;
 
-  /// Waits for cs_changed until `deadline_ns` (CLOCK_MONOTONIC); false when it passed.
+  /// Waits for tell_cs_changed() until `deadline_ns` (CLOCK_MONOTONIC); false when it passed.
   bool wait_until(uint64_t deadline_ns) noexcept;
 
  private:
+  void lock() noexcept;
+  void unlock() noexcept;
+
   device_state& state_;
 };
 
-/// Makes mutex and condition of a new file. Nobody else may have it mapped.
+/// Makes the mutex of a new file. Nobody else may have it mapped.
 void initialise_sync(device_state& state) noexcept;
+
+/// Wakes who waits in any process for a submission to end, with or without the state_lock. By a
+/// counter and a futex: a condition variable of the C library's hangs those who signal it once a
+/// process was killed that waited for it.
+void tell_cs_changed(device_state& state) noexcept;
 
 /// Begins a new context: no allocations, mappings or submissions. The caller holds the state_lock.
 void reset_context(device_state& state) noexcept;

@@ -17,11 +17,15 @@ std::vector<device_fact> collect_devices(const hl::thunk& thunk, const std::file
 
 /// The RDMA devices below `sysfs`, in the order of their names.
 std::vector<nic_fact> collect_nics(const std::filesystem::path& sysfs);
+/// Names of Gaudis' own network ports among them, which are not in that list.
+std::vector<std::string> collect_gaudi_ports(const std::filesystem::path& sysfs);
 
 /// `thunk` may be null.
-software_fact collect_software(const hl::thunk* thunk);
+software_fact collect_software(const hl::thunk* thunk, const std::filesystem::path& sysfs);
 
 std::vector<parameter_fact> collect_parameters();
+/// Takes FI_GAUDI_DEVICE for invalid where it names a device that is not there.
+void check_named_devices(const hl::thunk& thunk, std::vector<parameter_fact>& parameters);
 
 /// Registers memory of each device with each NIC that libfabric offers, and measures the device's
 /// copies, as the provider would.

@@ -53,10 +53,16 @@ json devices(const report& r) {
 json nics(const report& r) {
   json list = json::array();
   for (const auto& n : r.nics) {
-    json nic{{"name", n.name},           {"driver", n.driver},
-             {"link", n.link},           {"rate", n.rate},
-             {"link_layer", n.layer},    {"pci", n.place.bus_id()},
-             {"pci_path", n.place.path}, {"numa_node", n.place.numa_node}};
+    json nic{{"name", n.name},
+             {"driver", n.driver},
+             {"link", n.link},
+             {"rate", n.rate},
+             {"link_layer", n.layer},
+             {"interface", n.interface},
+             {"mtu", n.mtu},
+             {"pci", n.place.bus_id()},
+             {"pci_path", n.place.path},
+             {"numa_node", n.place.numa_node}};
     if (r.probed) nic["offered"] = n.offered;
     list.push_back(std::move(nic));
   }
@@ -123,11 +129,22 @@ json software(const software_fact& s) {
              {"core", s.core},
              {"libhl_thunk", s.thunk},
              {"kernel", s.kernel},
+             {"habanalabs", s.gaudi_driver},
              {"open_files", s.open_files},
              {"locked_memory", s.locked_memory}};
   facts["kernel_has_dmabuf_rdma"] =
       s.kernel_has_dmabuf_rdma ? json(*s.kernel_has_dmabuf_rdma) : json(nullptr);
   return facts;
+}
+
+json obstacles(const std::vector<finding>& findings) {
+  json list = json::array();
+  for (const auto& f : findings)
+    list.push_back({{"weight", text_of(f.weight)},
+                    {"subject", f.subject},
+                    {"finding", f.text},
+                    {"commands", f.commands}});
+  return list;
 }
 
 json parameters(const report& r) {
@@ -140,18 +157,22 @@ json parameters(const report& r) {
 
 }  // namespace
 
-void print_json(const report& r, const verdict* v) {
+void print_json(const report& r, const verdict* v, const std::vector<finding>& findings) {
   json document{{"tool", "gaudi_info"},
                 {"version", GAUDI_INFO_VERSION},
                 {"devices", devices(r)},
                 {"nics", nics(r)},
+                {"gaudi_ports", r.gaudi_ports},
                 {"ways", ways(r)},
                 {"software", software(r.software)},
                 {"parameters", parameters(r)}};
   if (r.probed) document["copies"] = copies(r);
   if (v)
-    document["verdict"] = {
-        {"code", static_cast<int>(v->what)}, {"finding", v->finding}, {"remedy", v->remedy}};
+    document["verdict"] = {{"code", static_cast<int>(v->what)},
+                           {"finding", v->finding},
+                           {"remedy", v->remedy},
+                           {"commands", v->commands}};
+  if (v) document["findings"] = obstacles(findings);
   fmt::print("{}\n", document.dump(2));
 }
 

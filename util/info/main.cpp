@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +11,10 @@
 
 #include "base/params.hpp"
 #include "collect.hpp"
+#include "findings.hpp"
+#include "machine.hpp"
 #include "print.hpp"
+#include "verdict.hpp"
 
 namespace gaudi::info {
 namespace {
@@ -19,6 +24,7 @@ constexpr int bad_option = 2;
 struct options {
   bool doctor = false;
   bool json = false;
+  bool all = false;
   std::string sysfs = "/sys";
 };
 
@@ -30,20 +36,31 @@ report collect(const options& chosen) {
   const auto loaded = hl::thunk::load(base::params::get().hlthunk);
   const std::shared_ptr<const hl::thunk> thunk = loaded ? *loaded : nullptr;
   if (thunk) r.devices = collect_devices(*thunk, chosen.sysfs, "/proc");
+  if (thunk) check_named_devices(*thunk, r.parameters);
+  r.unknown_variables = base::unknown_variables(environ);
   r.nics = collect_nics(chosen.sysfs);
-  r.software = collect_software(thunk.get());
+  r.gaudi_ports = collect_gaudi_ports(chosen.sysfs);
+  r.software = collect_software(thunk.get(), chosen.sysfs);
   if (chosen.doctor) probe(thunk, r);
   return r;
 }
 
+std::vector<finding> examine(const options& chosen, const report& r) {
+  machine_roots roots;
+  roots.sysfs = chosen.sysfs;
+  roots.in_kubernetes = std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
+  return find_obstacles(collect_machine(roots, r), r);
+}
+
 int run(const options& chosen) {
   const report r = collect(chosen);
-  const verdict v = chosen.doctor ? judge(r) : verdict{};
+  const auto findings = chosen.doctor ? examine(chosen, r) : std::vector<finding>{};
+  const verdict v = chosen.doctor ? judge(r, findings) : verdict{};
   if (chosen.json) {
-    print_json(r, chosen.doctor ? &v : nullptr);
+    print_json(r, chosen.doctor ? &v : nullptr, findings);
   } else {
-    print_text(r);
-    if (chosen.doctor) print_verdict(v);
+    if (chosen.doctor) print_verdict(v, findings);
+    print_text(r, chosen.all);
   }
   return static_cast<int>(v.what);
 }
@@ -52,15 +69,16 @@ int run(const options& chosen) {
 /// bad.
 std::optional<int> parse(int argc, char** argv, options& chosen) {
   CLI::App app(
-      "Shows the Gaudis and RDMA NICs of this machine, how near they are to each other, and which "
-      "way the provider gaudi would take between them.",
+      "Shows the Gaudis and RDMA NICs of this machine, how near they are to each other,\n"
+      "and which way the provider gaudi would take between them.",
       "gaudi_info");
-  app.set_version_flag("--version", GAUDI_INFO_VERSION);
+  app.set_version_flag("--version", "gaudi_info " GAUDI_INFO_VERSION);
   app.add_flag("--doctor", chosen.doctor,
-               "Try to register memory of each free Gaudi with each NIC, and say what stands in "
-               "the way of zero copy; the exit status names the cause, see gaudi_info(1)");
+               "Try each free Gaudi with each NIC, and say what is\n"
+               "in the way of zero copy; the exit status names it,\nsee gaudi_info(1)");
+  app.add_flag("--all", chosen.all, "List all parameters, not only those given");
   app.add_flag("--json", chosen.json, "One JSON document instead of text");
-  app.add_option("--sysfs", chosen.sysfs, "Where sysfs is mounted, or a copy of another machine's")
+  app.add_option("--sysfs", chosen.sysfs, "Where sysfs is mounted, or another machine's copy")
       ->check(CLI::ExistingDirectory);
   try {
     app.parse(argc, argv);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/unknown_variables.hpp"
 #include "copy/copy_table.hpp"
 #include "reg/dmabuf_refusal.hpp"
 #include "topo/pci_place.hpp"
@@ -50,7 +51,9 @@ struct nic_fact {
   std::string rate;   ///< "100 Gb/sec (4X EDR)"
   std::string layer;  ///< "InfiniBand" or "Ethernet"
   topo::pci_place place;
-  bool offered = false;  ///< libfabric has a FI_EP_MSG endpoint on it
+  std::string interface {};  ///< network interface of the first port, where it has one
+  unsigned mtu = 0;          ///< of that, bytes; 0: not known
+  bool offered = false;      ///< libfabric has a FI_EP_MSG endpoint on it
 };
 
 /// What trying to register a device's memory with a NIC came to.
@@ -88,6 +91,7 @@ struct software_fact {
   bool provider_found = false;
   std::string thunk;  ///< the stand-in's name, "installed", or empty: none
   std::string kernel;
+  std::string gaudi_driver{};                  ///< release of habanalabs, empty: not told
   std::optional<bool> kernel_has_dmabuf_rdma;  ///< nothing: /proc/kallsyms cannot be read
   std::uint64_t open_files = 0;                ///< RLIMIT_NOFILE
   std::uint64_t locked_memory = 0;             ///< RLIMIT_MEMLOCK, bytes
@@ -97,8 +101,10 @@ struct software_fact {
 struct report {
   std::vector<device_fact> devices;
   std::vector<nic_fact> nics;
+  std::vector<std::string> gaudi_ports{};  ///< RDMA devices that are Gaudis' own, no NICs
   software_fact software;
   std::vector<parameter_fact> parameters;
+  std::vector<base::unknown_variable> unknown_variables{};
   bool probed = false;
   std::vector<probe_fact> probes;
   std::vector<unprobed_fact> unprobed;

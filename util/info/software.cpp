@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <fmt/format.h>
 #include <rdma/fabric.h>
+#include <rdma/fi_errno.h>
 #include <rdma/providers/fi_prov.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -14,10 +15,15 @@
 #include "base/params.hpp"
 #include "collect.hpp"
 #include "core/get_info.hpp"
+#include "device/device.hpp"
+#include "device/selection.hpp"
+#include "file_line.hpp"
 #include "topo/kernel_class.hpp"
 
 namespace gaudi::info {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string kernel_release() {
   utsname names{};
@@ -39,6 +45,17 @@ std::optional<bool> kernel_has_dmabuf_rdma() {
 std::uint64_t limit_of(decltype(RLIMIT_NOFILE) which) {
   rlimit limit{};
   return ::getrlimit(which, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+/// The release of habanalabs; empty where it is not loaded, or does not tell.
+std::string gaudi_driver(const fs::path& sysfs) {
+  for (const char* kind : {"accel", "habanalabs"}) {
+    for (const auto& name : topo::class_devices(kind, sysfs / "class"))
+      for (const char* file : {"device/driver_ver", "driver_ver"})
+        if (auto told = first_line(sysfs / "class" / kind / name / file); !told.empty())
+          return told;
+  }
+  return first_line(sysfs / "module/habanalabs/version");
 }
 
 /// Whether libfabric finds libgaudi-fi.so and it offers something.
@@ -73,13 +90,14 @@ bool is_valid(const char* name, const char* text) {
 
 }  // namespace
 
-software_fact collect_software(const hl::thunk* thunk) {
+software_fact collect_software(const hl::thunk* thunk, const fs::path& sysfs) {
   const std::uint32_t version = fi_version();
   return {.libfabric = fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version)),
           .core = core_in_use(),
           .provider_found = provider_found(),
           .thunk = library_text(thunk),
           .kernel = kernel_release(),
+          .gaudi_driver = gaudi_driver(sysfs),
           .kernel_has_dmabuf_rdma = kernel_has_dmabuf_rdma(),
           .open_files = limit_of(RLIMIT_NOFILE),
           .locked_memory = limit_of(RLIMIT_MEMLOCK)};
@@ -96,6 +114,17 @@ std::vector<parameter_fact> collect_parameters() {
                      .valid = !given || is_valid(spec.name, text)});
   }
   return facts;
+}
+
+void check_named_devices(const hl::thunk& thunk, std::vector<parameter_fact>& parameters) {
+  for (parameter_fact& one : parameters) {
+    if (one.variable != "FI_GAUDI_DEVICE" || !one.given) continue;
+    const auto chosen = device::selection::parse(one.value);
+    one.valid = static_cast<bool>(chosen);
+    if (!chosen) continue;
+    for (const auto& which : chosen->listed)
+      if (device::device::index_named(thunk, which).code() == -FI_ENODEV) one.valid = false;
+  }
 }
 
 }  // namespace gaudi::info

@@ -96,10 +96,19 @@ std::string link_text(const nic_fact& n) {
   return fmt::format("{} {} Gb/s {}", n.link, rate, n.layer == "Ethernet" ? "RoCE" : "IB");
 }
 
+void print_gaudi_ports(const report& r) {
+  std::string names;
+  for (const auto& name : r.gaudi_ports) names += (names.empty() ? "" : ", ") + name;
+  if (!names.empty())
+    print_wrapped("Not among them, as they are Gaudis' own ports, to other Gaudis: " + names + ".");
+  fmt::print("\n");
+}
+
 void print_nics(const report& r) {
   fmt::print("RDMA devices\n");
   if (r.nics.empty()) {
-    fmt::print("  none: core tcp carries the data, device memory goes through host memory\n\n");
+    fmt::print("  none: core tcp carries the data, device memory goes through host memory\n");
+    print_gaudi_ports(r);
     return;
   }
   fmt::print("  {:<9} {:<16} {:<12} {:>4}  {:<10} {}\n", "name", "driver", "PCI", "NUMA", "dma-buf",
@@ -110,7 +119,7 @@ void print_nics(const report& r) {
                or_dash(n.place.bus_id()), node_text(n.place.numa_node), dmabuf_text(r, i),
                link_text(n));
   }
-  fmt::print("\n");
+  print_gaudi_ports(r);
 }
 
 /// Distance, and behind it how data goes: as far as it was tried.
@@ -205,6 +214,7 @@ void print_software(const software_fact& s) {
   line("core", s.core.empty() ? "none" : s.core);
   line("libhl-thunk", s.thunk.empty() ? "NOT FOUND (see FI_GAUDI_HLTHUNK)" : s.thunk);
   line("kernel", s.kernel);
+  line("habanalabs driver", s.gaudi_driver.empty() ? "none, or it does not tell" : s.gaudi_driver);
   line("RDMA on dma-bufs", !s.kernel_has_dmabuf_rdma   ? "unknown (/proc/kallsyms is not readable)"
                            : *s.kernel_has_dmabuf_rdma ? "yes (ib_umem_dmabuf_get)"
                                                        : "no (no ib_umem_dmabuf_get)");
@@ -213,31 +223,49 @@ void print_software(const software_fact& s) {
   fmt::print("\n");
 }
 
-void print_parameters(const report& r) {
-  fmt::print("Parameters (* given, not the default)\n");
+void print_parameters(const report& r, bool all) {
+  const auto is_shown = [&](const parameter_fact& p) { return all || p.given; };
   std::size_t width = 0;
-  for (const auto& p : r.parameters) width = std::max(width, p.variable.size() + 2);
   for (const auto& p : r.parameters)
-    fmt::print("  {} {:<{}}{}{}\n", p.given ? '*' : ' ', p.variable, width,
-               p.value.empty() ? "(empty)" : p.value, p.valid ? "" : "   NOT VALID");
+    if (is_shown(p)) width = std::max(width, p.variable.size() + 2);
+  fmt::print("Parameters {}\n", all          ? "(* given, not the default)"
+                                : width == 0 ? "all at their defaults; --all lists them"
+                                             : "that were given; --all lists the others, too");
+  for (const auto& p : r.parameters)
+    if (is_shown(p))
+      fmt::print("  {} {:<{}}{}{}\n", p.given ? '*' : ' ', p.variable, width,
+                 p.value.empty() ? "(empty)" : p.value, p.valid ? "" : "   NOT VALID");
+}
+
+void print_commands(const std::vector<std::string>& commands) {
+  for (const auto& line : commands) fmt::print("    {}\n", line);
 }
 
 }  // namespace
 
-void print_text(const report& r) {
+void print_text(const report& r, bool all) {
   print_devices(r);
   print_nics(r);
   print_matrix(r);
   print_legend(r);
   print_copies(r);
   print_software(r.software);
-  print_parameters(r);
+  print_parameters(r, all);
 }
 
-void print_verdict(const verdict& v) {
-  fmt::print("\nVerdict\n");
+void print_verdict(const verdict& v, const std::vector<finding>& findings) {
+  fmt::print("Verdict\n");
   print_wrapped(v.finding);
   if (!v.remedy.empty()) print_wrapped(fmt::format("To change that: {}.", v.remedy));
+  print_commands(v.commands);
+  fmt::print("\n");
+  if (findings.empty()) return;
+  fmt::print("Also found, the worst first (each with a remedy to paste)\n");
+  for (const auto& f : findings) {
+    print_wrapped(fmt::format("{}: {}: {}", text_of(f.weight), f.subject, f.text));
+    print_commands(f.commands);
+  }
+  fmt::print("\n");
 }
 
 }  // namespace gaudi::info

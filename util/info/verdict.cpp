@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "remedies.hpp"
 #include "topo/distance.hpp"
 
 namespace gaudi::info {
@@ -37,12 +38,29 @@ cause cause_of(reg::refusal_cause why) {
   return cause::registration;
 }
 
+const finding* about(const std::vector<finding>& findings, area wanted) {
+  const auto at = std::find_if(findings.begin(), findings.end(),
+                               [&](const finding& f) { return f.about == wanted; });
+  return at == findings.end() ? nullptr : &*at;
+}
+
+verdict access(cause what, const finding& f) {
+  return {what, f.text, "give this user, or this container, the right to it", f.commands};
+}
+
+std::string holders_of(const device_fact& device) {
+  std::string pids;
+  for (const auto& h : device.holders) pids += (pids.empty() ? "" : ",") + std::to_string(h.pid);
+  return pids;
+}
+
 /// What stands in the way before a device and a NIC can be tried together.
-verdict judge_machine(const report& r) {
+verdict judge_machine(const report& r, const std::vector<finding>& findings) {
   for (const auto& p : r.parameters)
     if (!p.valid)
       return {cause::bad_parameter, fmt::format("{}=\"{}\" is not valid.", p.variable, p.value),
-              "correct or unset it; man fi_gaudi lists what is allowed"};
+              "correct or unset it; man fi_gaudi lists what is allowed",
+              commands_for(cause::bad_parameter, p.variable)};
   if (!r.software.provider_found)
     return {cause::provider_not_found, "libfabric does not find the provider gaudi.",
             "set FI_PROVIDER_PATH to the folder of libgaudi-fi.so, and see that FI_PROVIDER names "
@@ -50,13 +68,20 @@ verdict judge_machine(const report& r) {
   if (r.software.thunk.empty())
     return {cause::no_library, "libhl-thunk is not found.",
             "install habanalabs-thunk, or name the library with FI_GAUDI_HLTHUNK"};
-  if (r.devices.empty())
+  if (r.devices.empty()) {
+    if (const finding* f = about(findings, area::gaudi_access))
+      return access(cause::no_right_to_device, *f);
     return {cause::no_device, "The driver shows no Gaudi.",
             "load the habanalabs driver (modprobe habanalabs) and look at hl-smi and dmesg"};
+  }
   if (r.nics.empty())
     return {cause::no_rdma_device, "This machine has no RDMA device.",
             "load the NIC's RDMA driver; ibv_devices and rdma link show what there is"};
-  if (std::none_of(r.nics.begin(), r.nics.end(), [](const nic_fact& n) { return n.offered; }))
+  const bool any_offered =
+      std::any_of(r.nics.begin(), r.nics.end(), [](const nic_fact& n) { return n.offered; });
+  if (const finding* f = about(findings, area::rdma_access); f && !any_offered)
+    return access(cause::no_right_to_nic, *f);
+  if (!any_offered)
     return {cause::nic_not_offered, "libfabric offers no endpoint on any RDMA device.",
             "see that a port is ACTIVE and its interface has an IP address; FI_PROVIDER=verbs "
             "FI_LOG_LEVEL=info fi_info -p verbs tells more"};
@@ -107,11 +132,19 @@ verdict judge_device(const report& r, std::size_t device) {
 
 }  // namespace
 
-verdict judge(const report& r) {
-  if (auto found = judge_machine(r); found.what != cause::none) return found;
-  for (std::size_t device = 0; device < r.devices.size(); ++device)
-    if (auto found = judge_device(r, device); found.what != cause::none) return found;
-  return {cause::none, "A NIC reads and writes the memory of each Gaudi: zero copy.", ""};
+verdict judge(const report& r, const std::vector<finding>& findings) {
+  verdict found = judge_machine(r, findings);
+  for (std::size_t device = 0; found.what == cause::none && device < r.devices.size(); ++device) {
+    found = judge_device(r, device);
+    const auto& name = r.devices[device];
+    if (found.what != cause::none)
+      found.commands = commands_for(
+          found.what, found.what == cause::device_busy ? holders_of(name) : name.bus_id);
+  }
+  if (found.what == cause::none)
+    return {cause::none, "A NIC reads and writes the memory of each Gaudi: zero copy.", ""};
+  if (found.commands.empty()) found.commands = commands_for(found.what, "");
+  return found;
 }
 
 }  // namespace gaudi::info

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "findings.hpp"
 #include "report.hpp"
 
 namespace gaudi::info {
@@ -15,8 +17,10 @@ enum class cause : int {
   device_busy = 12,
   device_in_reset = 13,
   device_fails = 14,
+  no_right_to_device = 15,
   no_rdma_device = 20,
   nic_not_offered = 21,
+  no_right_to_nic = 22,
   bad_parameter = 30,
   provider_not_found = 31,
   old_libfabric = 40,
@@ -33,11 +37,13 @@ enum class cause : int {
 /// The first thing that stands in the way of zero copy, and what to do about it.
 struct verdict {
   cause what = cause::none;
-  std::string finding;  ///< one sentence
-  std::string remedy;   ///< empty where nothing is to be done
+  std::string finding;                  ///< one sentence
+  std::string remedy;                   ///< empty where nothing is to be done
+  std::vector<std::string> commands{};  ///< of the remedy, to be pasted line by line
 };
 
-/// Judges a probed report.
-verdict judge(const report& r);
+/// Judges a probed report. Where nodes of devices are missing or forbidden, which `findings` tell,
+/// that is why nothing was seen behind them.
+verdict judge(const report& r, const std::vector<finding>& findings = {});
 
 }  // namespace gaudi::info

@@ -15,6 +15,12 @@ class failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// What the other side told of its own failure, so it is not told back.
+class peer_failure : public failure {
+ public:
+  using failure::failure;
+};
+
 /// Throws a failure that names the call when `ret` is a negative libfabric error code.
 inline void require(long ret, std::string_view call) {
   if (ret < 0) throw failure(fmt::format("{}: {}", call, fi_strerror(static_cast<int>(-ret))));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "failure.hpp"
@@ -21,17 +22,15 @@ std::size_t capacity_for(const plan& p) {
 oob_channel meet(const options& chosen) {
   if (!chosen.server.empty())
     return oob_channel::connect(chosen.server, chosen.port, chosen.timeout);
-  if (!chosen.json) {
+  if (!chosen.json && !chosen.csv) {
     fmt::print("waiting for a client on port {}\n", chosen.port);
     std::fflush(stdout);
   }
   return oob_channel::accept(chosen.port, chosen.timeout);
 }
 
-void run(options chosen) {
-  if (chosen.device) setenv("FI_GAUDI_DEVICE", chosen.device->c_str(), 1);
+void run_on(oob_channel& oob, options chosen) {
   const bool client = !chosen.server.empty();
-  oob_channel oob = meet(chosen);
   if (client)
     oob.send(chosen.work);
   else
@@ -57,22 +56,35 @@ void run(options chosen) {
   else
     results = oob.receive().get<std::vector<measurement>>();
   oob.barrier();
-  (chosen.json ? print_json : print_table)(chosen.work, client ? own : peer, client ? peer : own,
-                                           results);
+  const auto print = chosen.json ? print_json : chosen.csv ? print_csv : print_table;
+  print(chosen.work, client ? own : peer, client ? peer : own, results);
+}
+
+void run(const options& chosen) {
+  if (chosen.device) setenv("FI_GAUDI_DEVICE", chosen.device->c_str(), 1);
+  oob_channel oob = meet(chosen);
+  try {
+    run_on(oob, chosen);
+  } catch (const peer_failure&) {
+    throw;
+  } catch (const std::exception& error) {
+    oob.tell_failure(error.what());
+    throw;
+  }
 }
 
 }  // namespace
 }  // namespace gaudi::perf
 
 int main(int argc, char** argv) {
-  gaudi::perf::options chosen;
-  if (const auto code = gaudi::perf::parse(argc, argv, chosen)) return *code;
   try {
+    gaudi::perf::options chosen;
+    if (const auto code = gaudi::perf::parse(argc, argv, chosen)) return *code;
     if (chosen.tour) return gaudi::perf::run_tour(chosen);
     gaudi::perf::run(chosen);
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "gaudi_perf: {}\n", error.what());
+    std::fprintf(stderr, "gaudi_perf: %s\n", error.what());
     return EXIT_FAILURE;
   }
 }

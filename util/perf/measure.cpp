@@ -8,6 +8,7 @@ void to_json(nlohmann::json& j, const measurement& m) {
        {"iterations", m.iterations},
        {"latency_us", m.latency},
        {"megabytes_per_second", m.megabytes_per_second},
+       {"gigabits_per_second", m.megabytes_per_second * 8 / 1000},
        {"messages_per_second", m.messages_per_second}};
   if (!m.path.empty()) j["path"] = m.path;
 }

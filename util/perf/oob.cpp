@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -24,6 +26,18 @@ using clock = std::chrono::steady_clock;
 
 // More than any document of ours; a larger length means that something else is speaking.
 constexpr std::uint32_t longest_document = 16U << 20;
+
+// Stands where a document's length does, before the reason for which the sender ends; its first
+// byte where a barrier's token does. No length and no text has it.
+constexpr std::uint32_t failure_mark = 0xfafafafa;
+constexpr std::byte failure_byte{0xfa};
+constexpr std::byte barrier_token{0x62};
+// Whoever fails waits so long for the other to read why.
+constexpr int farewell_ms = 1000;
+
+std::string text_of_peer(const std::string& why) {
+  return "the other side failed: " + why;
+}
 
 struct addrinfo_delete {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -127,6 +141,7 @@ nlohmann::json oob_channel::receive() {
   std::uint32_t length = 0;
   receive_bytes(std::as_writable_bytes(std::span(&length, 1)));
   length = ntohl(length);
+  if (length == failure_mark) receive_failure();
   if (length > longest_document) throw failure("the peer does not speak gaudi_perf's protocol");
   std::string text(length, '\0');
   receive_bytes(std::as_writable_bytes(std::span(text)));
@@ -141,15 +156,62 @@ nlohmann::json oob_channel::exchange(const nlohmann::json& value) {
 }
 
 void oob_channel::barrier() {
-  std::byte token{0x62};
+  std::byte token = barrier_token;
   send_bytes(std::span(&token, 1));
   receive_bytes(std::span(&token, 1));
-  if (token != std::byte{0x62}) throw failure("the two sides are out of step");
+  if (token == failure_byte) {
+    std::array<std::byte, sizeof failure_mark - 1> rest{};
+    receive_bytes(rest);
+    receive_failure();
+  }
+  if (token != barrier_token) throw failure("the two sides are out of step");
 }
 
-bool oob_channel::peer_gone() const {
+bool oob_channel::peer_gone() {
   pollfd entry{socket_.get(), POLLRDHUP, 0};
-  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+  if (::poll(&entry, 1, 0) <= 0 || (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0)
+    return false;
+  look_for_reason();
+  return true;
+}
+
+// It is behind what this side has not read yet, and can be read after a send has failed, too.
+void oob_channel::look_for_reason() {
+  std::string left;
+  std::array<char, 4096> part{};
+  for (ssize_t got = 0; (got = ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT)) > 0;)
+    left.append(part.data(), static_cast<std::size_t>(got));
+  const auto at = left.find(std::string(sizeof failure_mark, '\xfa'));
+  const std::size_t header = sizeof failure_mark + sizeof(std::uint32_t);
+  if (at != std::string::npos && left.size() > at + header)
+    throw peer_failure(text_of_peer(left.substr(at + header)));
+}
+
+void oob_channel::tell_failure(const std::string& why) noexcept {
+  try {
+    const std::array<std::uint32_t, 2> header{failure_mark,
+                                              htonl(static_cast<std::uint32_t>(why.size()))};
+    send_bytes(std::as_bytes(std::span(header)));
+    send_bytes(std::as_bytes(std::span(why)));
+  } catch (const std::exception&) {
+    return;  // the peer has gone already
+  }
+  ::shutdown(socket_.get(), SHUT_WR);
+  // To close with unread bytes here would reset the connection, and the reason with it.
+  std::array<char, 4096> part{};
+  pollfd entry{socket_.get(), POLLIN, 0};
+  while (::poll(&entry, 1, farewell_ms) > 0 &&
+         ::recv(socket_.get(), part.data(), part.size(), MSG_DONTWAIT) > 0) {
+  }
+}
+
+void oob_channel::receive_failure() {
+  std::uint32_t length = 0;
+  receive_bytes(std::as_writable_bytes(std::span(&length, 1)));
+  length = std::min(ntohl(length), longest_document);
+  std::string why(length, '\0');
+  receive_bytes(std::as_writable_bytes(std::span(why)));
+  throw peer_failure(text_of_peer(why));
 }
 
 std::string oob_channel::local_address() const {
@@ -174,6 +236,9 @@ void oob_channel::send_bytes(std::span<const std::byte> bytes) {
     } else if (errno == EAGAIN || errno == EINTR) {
       wait_for(POLLOUT);
     } else {
+      const int error = errno;
+      look_for_reason();
+      errno = error;
       fail("the peer closed the connection");
     }
   }

@@ -49,7 +49,12 @@ class oob_channel {
   /// Returns when both sides have called it.
   void barrier();
 
-  bool peer_gone() const;
+  /// Whether the peer has closed. Where it said why, this ends in a peer_failure with that.
+  bool peer_gone();
+
+  /// Says why this side ends, as the last thing, and waits a moment for the peer to have read it.
+  /// Never fails.
+  void tell_failure(const std::string& why) noexcept;
 
   /// The address of this host on the connection, empty for loopback or a local socket.
   std::string local_address() const;
@@ -58,6 +63,8 @@ class oob_channel {
   void send_bytes(std::span<const std::byte> bytes);
   void receive_bytes(std::span<std::byte> bytes);
   void wait_for(short events);
+  [[noreturn]] void receive_failure();
+  void look_for_reason();
 
   descriptor socket_;
   std::chrono::seconds timeout_;

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 
 #include "common/memory_option.hpp"
@@ -20,6 +21,8 @@ using common::mib;
 constexpr std::size_t default_volume = 512 * mib;
 constexpr std::size_t slot_memory = 128 * mib;
 constexpr std::size_t most_slots = 256;
+
+constexpr int bad_option = 2;
 
 const std::map<std::string, operation> operations{{"send", operation::send},
                                                   {"tagged", operation::tagged},
@@ -53,9 +56,9 @@ std::size_t slots_for(const plan& p, std::size_t size) {
 }
 
 void to_json(nlohmann::json& j, const plan& p) {
-  j = {{"op", name_of(p.op)}, {"sizes", p.sizes},   {"iterations", p.iterations},
-       {"warmup", p.warmup},  {"window", p.window}, {"bidirectional", p.bidirectional},
-       {"check", p.check}};
+  j = {{"op", name_of(p.op)}, {"sizes", p.sizes},      {"iterations", p.iterations},
+       {"warmup", p.warmup},  {"window", p.window},    {"bidirectional", p.bidirectional},
+       {"check", p.check},    {"duration", p.duration}};
 }
 
 void from_json(const nlohmann::json& j, plan& p) {
@@ -66,17 +69,18 @@ void from_json(const nlohmann::json& j, plan& p) {
   j.at("window").get_to(p.window);
   j.at("bidirectional").get_to(p.bidirectional);
   j.at("check").get_to(p.check);
+  p.duration = j.value("duration", 0.0);
   if (p.window == 0 || p.sizes.empty() || std::count(p.sizes.begin(), p.sizes.end(), 0U) != 0)
     throw failure("the peer asks for a run with no size, a size of 0 or no window");
 }
 
 std::optional<int> parse(int argc, char** argv, options& out) {
   CLI::App app{
-      "Measures latency and bandwidth of a libfabric provider between two processes, from host or\n"
-      "Gaudi device memory. Start it without an address on one side (the server), with the\n"
-      "server's address on the other. The client's options decide what runs; each side chooses "
-      "its\n"
-      "own --memory."};
+      "Measures latency and bandwidth of a libfabric provider between two processes,\n"
+      "from host or Gaudi device memory. Start it without an address on one side (the\n"
+      "server), with the server's address on the other. The client's options decide\n"
+      "what runs; each side chooses its own --memory."};
+  app.set_version_flag("--version", "gaudi_perf " GAUDI_PERF_VERSION);
   std::string memory = "host";
   std::size_t size = 0;
   bool all = false;
@@ -86,35 +90,38 @@ std::optional<int> parse(int argc, char** argv, options& out) {
   app.add_option("--op", out.work.op, "send, tagged, write or read (default tagged)")
       ->transform(CLI::CheckedTransformer(operations))
       ->option_text("OP");
-  app.add_option("--memory", memory,
-                 "host, device or device:N, where N is as FI_GAUDI_DEVICE takes it")
+  app.add_option("--memory", memory, "host, device or device:N, N as in FI_GAUDI_DEVICE")
       ->option_text("KIND");
-  auto* one =
-      app.add_option("--size", size, "bytes per operation, with K or M for KiB or MiB (default 64)")
-          ->transform(CLI::AsSizeValue(false))
-          ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
-          ->option_text("N");
+  auto* one = app.add_option("--size", size, "bytes per operation, K and M allowed (default 64)")
+                  ->transform(CLI::AsSizeValue(false))
+                  ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 40))
+                  ->option_text("N");
   app.add_flag("--all", all, "every power of two from 1 B to 64 MiB")->excludes(one);
   app.add_option("--iters", out.work.iterations,
                  "operations per size (default: by size, 8 to 1000)")
       ->option_text("N");
   app.add_option("--warmup", out.work.warmup, "operations before those (default: a tenth)")
       ->option_text("N");
-  app.add_option("--window", out.work.window, "operations in flight when streaming (default 16)")
+  app.add_option("--window", out.work.window, "operations in flight of a stream (default 16)")
       ->check(CLI::Range(1, 4096))
       ->option_text("N");
+  app.add_option("--duration", out.work.duration,
+                 "seconds that each size streams (default: a count)")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->option_text("S");
   app.add_flag("--bidirectional", out.work.bidirectional, "stream in both directions at once");
   app.add_flag("--check", out.work.check, "verify every byte of every operation");
-  app.add_flag("--json", out.json, "print one JSON document in place of the table");
-  app.add_option("--port", out.port, "TCP port on which the two sides meet (default 18515)")
-      ->option_text("P");
+  auto* json = app.add_flag("--json", out.json, "print one JSON document in place of the table");
+  app.add_flag("--csv", out.csv, "print comma-separated values in place of the table")
+      ->excludes(json);
+  app.add_option("--port", out.port, "TCP port to meet on (default 18515)")->option_text("P");
   app.add_option("--provider", out.provider, "libfabric provider (default gaudi)")
       ->option_text("NAME");
-  app.add_option("--timeout", timeout, "seconds without progress before giving up (default 60)")
+  app.add_option("--timeout", timeout, "seconds without progress to give up after\n(default 60)")
       ->check(CLI::Range(1, 86400))
       ->option_text("S");
   app.add_flag("--tour", out.tour,
-               "start both sides here and show all operations and memory pairs");
+               "start both sides here, show all operations and\npairs of memory");
 
   try {
     app.parse(argc, argv);
@@ -122,7 +129,7 @@ std::optional<int> parse(int argc, char** argv, options& out) {
     if (chosen.device) out.memory = memory_kind::device;
     out.device = chosen.gaudi;
   } catch (const CLI::Error& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? EXIT_SUCCESS : bad_option;
   }
   out.timeout = std::chrono::seconds(timeout);
   out.work.sizes = all ? common::all_sizes() : std::vector<std::size_t>{size != 0 ? size : 64};

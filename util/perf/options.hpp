@@ -27,6 +27,7 @@ struct plan {
   std::uint64_t iterations = 0;    ///< per size and measurement; 0: chosen by size
   std::uint64_t warmup = 0;        ///< as iterations
   std::uint64_t window = 16;       ///< operations in flight when streaming
+  double duration = 0;             ///< seconds that each size streams at least; 0: once
   bool bidirectional = false;
   bool check = false;
 };
@@ -50,6 +51,7 @@ struct options {
   std::uint16_t port = 18515;
   std::chrono::seconds timeout{60};
   bool json = false;
+  bool csv = false;
   bool tour = false;
 };
 

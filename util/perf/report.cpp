@@ -16,6 +16,10 @@ std::string memory_text(const side& s) {
   return s.device.empty() ? s.memory : fmt::format("{} ({})", s.memory, s.device);
 }
 
+double gigabits(const measurement& m) {
+  return m.megabytes_per_second * 8 / 1000;
+}
+
 const char* latency_kind(operation op) {
   if (op == operation::write) return "time to delivery";
   return op == operation::read ? "time to completion" : "half round trip";
@@ -59,16 +63,29 @@ void print_table(const plan& p, const side& client, const side& server,
   fmt::print("{} over {} ({}){}{}\n", name_of(p.op), client.provider, client.domain,
              p.bidirectional ? ", bidirectional" : "", p.check ? ", every byte verified" : "");
   fmt::print("client memory: {}\nserver memory: {}\n", memory_text(client), memory_text(server));
-  fmt::print("latency: {}; bandwidth: {} in flight, MB/s = 10^6 bytes/s\n\n", latency_kind(p.op),
+  fmt::print("latency: {}; bandwidth: {} in flight, Gb/s = 10^9 bits/s\n\n", latency_kind(p.op),
              p.window);
   const bool path_shown = std::any_of(results.begin(), results.end(),
                                       [](const measurement& m) { return !m.path.empty(); });
-  fmt::print("{:>9} {:>10} {:>9} {:>9} {:>9} {:>9} {:>8}  {}\n", "size", "iterations", "min us",
-             "median us", "p99 us", "MB/s", "ops/s", path_shown ? "path" : "");
+  fmt::print("{:>7} {:>8} {:>8} {:>9} {:>8} {:>8} {:>7} {:>8} {}\n", "size", "count", "min us",
+             "median us", "p99 us", "MB/s", "Gb/s", "ops/s", path_shown ? "path" : "");
   for (const auto& m : results)
-    fmt::print("{:>9} {:>10} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.1f} {:>8.0f}  {}\n",
+    fmt::print("{:>7} {:>8} {:>8.2f} {:>9.2f} {:>8.2f} {:>8.1f} {:>7.2f} {:>8.0f} {}\n",
                common::size_text(m.size), m.iterations, m.latency.min, m.latency.median,
-               m.latency.p99, m.megabytes_per_second, m.messages_per_second, m.path);
+               m.latency.p99, m.megabytes_per_second, gigabits(m), m.messages_per_second, m.path);
+}
+
+void print_csv(const plan& p, const side& client, const side& server,
+               const std::vector<measurement>& results) {
+  fmt::print(
+      "op,client_memory,server_memory,device,size,count,min_us,median_us,p99_us,MB_per_s,Gb_per_s,"
+      "ops_per_s,path\n");
+  const std::string& device = client.device.empty() ? server.device : client.device;
+  for (const auto& m : results)
+    fmt::print("{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.1f},{}\n", name_of(p.op),
+               client.memory, server.memory, device, m.size, m.iterations, m.latency.min,
+               m.latency.median, m.latency.p99, m.megabytes_per_second, gigabits(m),
+               m.messages_per_second, m.path);
 }
 
 void print_json(const plan& p, const side& client, const side& server,

@@ -26,6 +26,9 @@ side describe(endpoint& ep, memory_kind memory);
 
 void print_table(const plan& p, const side& client, const side& server,
                  const std::vector<measurement>& results);
+/// One line of names, then one for each size.
+void print_csv(const plan& p, const side& client, const side& server,
+               const std::vector<measurement>& results);
 void print_json(const plan& p, const side& client, const side& server,
                 const std::vector<measurement>& results);
 

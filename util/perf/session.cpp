@@ -21,6 +21,7 @@ step step_for(const plan& p, std::size_t size) {
           .warmup = warmup_for(p, size),
           .window = std::min<std::size_t>(p.window, slots),
           .slots = slots,
+          .duration = p.duration,
           .bidirectional = p.bidirectional,
           .check = p.check};
 }
@@ -54,14 +55,29 @@ measurement session::run(const step& s) {
   result.latency =
       common::summarise(rma ? rma_latency(s, s.iterations) : message_latency(s, s.iterations));
   rma ? rma_stream(s, s.warmup) : message_stream(s, s.warmup);
-  const double elapsed = rma ? rma_stream(s, s.iterations) : message_stream(s, s.iterations);
-  const auto messages = static_cast<double>(s.iterations * (s.bidirectional ? 2 : 1));
+  double elapsed = 0;
+  std::uint64_t streamed = 0;
+  do {
+    elapsed += rma ? rma_stream(s, s.iterations) : message_stream(s, s.iterations);
+    streamed += s.iterations;
+  } while (streams_on(s, elapsed));
+  result.iterations = streamed;
+  const auto messages = static_cast<double>(streamed * (s.bidirectional ? 2 : 1));
   result.messages_per_second = messages / elapsed * 1e6;
   result.megabytes_per_second = messages * static_cast<double>(s.size) / elapsed;
   path_bytes moved = count_paths(ep_) - before;
   moved += oob_.exchange(moved).get<path_bytes>();
   result.path = path_of(moved);
   return result;
+}
+
+// The client decides for both, by its own clock.
+bool session::streams_on(const step& s, double elapsed) {
+  if (s.duration <= 0) return false;
+  if (!client_) return oob_.receive().get<bool>();
+  const bool more = elapsed < s.duration * 1e6;
+  oob_.send(more);
+  return more;
 }
 
 common::pattern session::outgoing(const step& s, phase p, std::uint64_t i) const {

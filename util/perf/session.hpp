@@ -20,6 +20,7 @@ struct step {
   std::uint64_t warmup = 1;
   std::size_t window = 1;
   std::size_t slots = 2;
+  double duration = 0;  ///< seconds; the stream is repeated until then
   bool bidirectional = false;
   bool check = false;
 };
@@ -54,6 +55,7 @@ class session {
 
   std::vector<double> message_latency(const step& s, std::uint64_t count);
   std::vector<double> rma_latency(const step& s, std::uint64_t count);
+  bool streams_on(const step& s, double elapsed);
   double message_stream(const step& s, std::uint64_t count);
   double rma_stream(const step& s, std::uint64_t count);
   double message_burst(const step& s, std::uint64_t first, std::uint64_t count);

@@ -104,11 +104,7 @@ void run_pair(session& work, const memory_pair& pair, bool client, std::chrono::
   }
 }
 
-void run_side(const options& chosen, descriptor socket, bool client) {
-  rearm_watchdog(chosen.timeout);
-  setenv("FI_GAUDI_DEVICE", client ? "0" : "1", 1);
-  const bool device = chosen.provider == "gaudi";
-  oob_channel oob(std::move(socket), chosen.timeout);
+void run_on(oob_channel& oob, const options& chosen, bool device, bool client) {
   endpoint ep(
       {.provider = chosen.provider, .device = device, .source = {}, .timeout = chosen.timeout});
   connect(ep, oob);
@@ -121,6 +117,21 @@ void run_side(const options& chosen, descriptor socket, bool client) {
   for (const memory_pair& pair : std::span(pairs).first(count))
     run_pair(work, pair, client, chosen.timeout);
   oob.barrier();
+}
+
+void run_side(const options& chosen, descriptor socket, bool client) {
+  rearm_watchdog(chosen.timeout);
+  setenv("FI_GAUDI_DEVICE", client ? "0" : "1", 1);
+  const bool device = chosen.provider == "gaudi";
+  oob_channel oob(std::move(socket), chosen.timeout);
+  try {
+    run_on(oob, chosen, device, client);
+  } catch (const peer_failure&) {
+    throw;
+  } catch (const std::exception& error) {
+    oob.tell_failure(error.what());
+    throw;
+  }
 }
 
 pid_t start_side(const options& chosen, descriptor& socket, descriptor& other, bool client) {

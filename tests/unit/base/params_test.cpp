@@ -38,6 +38,7 @@ TEST(params, defaults_are_those_of_the_table) {
   EXPECT_EQ(p->mr_cache_max_size, 256ULL << 30);
   EXPECT_FALSE(p->mr_cache_foreign);
   EXPECT_EQ(p->mr_window, 4ULL << 30);
+  EXPECT_FALSE(p->tcp_hmem);
 }
 
 TEST(params, every_entry_of_the_table_is_complete) {

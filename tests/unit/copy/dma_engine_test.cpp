@@ -155,6 +155,16 @@ TEST_F(engine_test, stays_below_the_drivers_limit_and_goes_on_after) {
   EXPECT_EQ(engine->submit(dst, src, 64, direction::host_to_device).code(), -FI_EAGAIN);
 }
 
+// Below what the driver takes, where one more would make the library spin.
+TEST_F(engine_test, has_every_slot_but_those_kept_for_who_waits_at_once) {
+  constexpr std::size_t slots = 48, kept = 8;
+  std::size_t taken = 0;
+  while (engine->submit(dst, src, 64, direction::host_to_device)) ++taken;
+  EXPECT_EQ(taken, slots - kept);
+  while (engine->submit_urgently(dst, src, 64, direction::host_to_device)) ++taken;
+  EXPECT_EQ(taken, slots);
+}
+
 TEST_F(engine_test, polls_with_one_call_and_no_waiting) {
   const auto copy = submit();
   EXPECT_CALL(fake.driver.library, wait_for_cs(_, 1, 0, _)).Times(1);
@@ -332,6 +342,15 @@ TEST(no_engine, a_gaudi3_has_and_nothing_is_asked_of_its_driver) {
                 .code(),
             -FI_EOPNOTSUPP);
   EXPECT_EQ((*opened)->counted().copies.value(), 0U);
+}
+
+// What it is measured with must not keep the device from being opened anew.
+TEST_F(engine_test, that_hangs_while_it_is_measured_leaves_nothing_that_the_user_had_to_free) {
+  static_cast<void>(engine->table());
+  const auto owner = engine->owner();
+  EXPECT_GT(fake.submitted.size(), 0U);
+  owner->lose(-FI_ETIMEDOUT, "of the test");
+  EXPECT_TRUE(owner->is_vacant());
 }
 
 }  // namespace

@@ -167,6 +167,35 @@ TEST_F(synapse_engine, a_copy_that_is_refused_takes_no_slot) {
   EXPECT_EQ(owner->lost(), 0);
 }
 
+TEST_F(synapse_engine, a_copy_without_an_event_keeps_its_slot) {
+  make();
+  int failures = 3;
+  EXPECT_CALL(from.library, event_record(_, _)).WillRepeatedly([&](void* event, void*) {
+    if (failures-- > 0) return 27;
+    status[event] = busy;
+    return 0;
+  });
+  const ticket copy = submit();
+  EXPECT_EQ(started.size(), 1U);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(engine->poll(copy), -FI_EAGAIN) << "it is under way";
+  finish(0);
+  EXPECT_EQ(engine->poll(copy), 0);
+  EXPECT_EQ(owner->lost(), 0);
+}
+
+TEST_F(synapse_engine, a_failure_of_which_nothing_is_told_loses_no_device) {
+  make();
+  constexpr int failed = 26;
+  const ticket copy = submit();
+  finish(failed);
+  EXPECT_EQ(engine->poll(copy), -FI_EAGAIN) << "nobody knows when it ends";
+  EXPECT_CALL(from.library, copy_async(_, _, _, _, _)).WillOnce(Return(failed));
+  EXPECT_EQ(engine->submit(hbm, host_memory, 1, direction::host_to_device).code(), -FI_EOTHER);
+  EXPECT_EQ(owner->lost(), 0);
+  finish(0);
+  EXPECT_EQ(engine->poll(copy), 0);
+}
+
 TEST_F(synapse_engine, a_copy_that_hangs_loses_the_device) {
   make(std::chrono::milliseconds(1));
   const ticket copy = submit();

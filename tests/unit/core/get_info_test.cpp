@@ -8,7 +8,9 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -71,6 +73,22 @@ TEST(get_info, an_unknown_domain_has_no_entry) {
   EXPECT_EQ(get_info(query{.domain_name = "no_such_domain", .core = gaudi::base::core_choice::tcp})
                 .code(),
             -FI_ENODATA);
+}
+
+TEST(get_info, leaves_gaudis_own_ports_out) {
+  const auto entry = [](const char* name) {
+    gaudi::core::unique_info info(fi_allocinfo());
+    info->domain_attr->name = ::strdup(name);
+    return info;
+  };
+  auto list = entry("hbl_0");
+  list->next = entry("mlx5_0").release();
+  list->next->next = entry("hlib_1").release();
+  const auto left = gaudi::core::without_gaudi_ports(std::move(list));
+  ASSERT_TRUE(left);
+  EXPECT_STREQ(left->domain_attr->name, "mlx5_0");
+  EXPECT_EQ(left->next, nullptr);
+  EXPECT_FALSE(gaudi::core::without_gaudi_ports(entry("hbl_1")));
 }
 
 TEST(get_info, is_not_nested_outside) {

@@ -54,6 +54,21 @@ TEST_F(borrowed, exports_the_pool_once_from_its_offset_on) {
   }
 }
 
+// HCL registers its flush region there.
+TEST_F(borrowed, knows_where_an_export_of_the_pool_is_under_addresses_before_it) {
+  const auto one = from.borrow();
+  ASSERT_TRUE(one);
+  const device& d = **one;
+  EXPECT_EQ(*d.pool_alias(from.map_base, 4), from.pool_base);
+  EXPECT_EQ(*d.pool_alias(from.map_base + 5, 4), from.pool_base + 5);
+  const std::uint64_t reserved = from.pool_base - from.map_base;
+  EXPECT_TRUE(d.pool_alias(from.map_base, reserved));
+  EXPECT_EQ(d.pool_alias(from.map_base, reserved + 1).code(), -FI_EINVAL);
+  EXPECT_EQ(d.pool_alias(from.pool_base, 4).code(), -FI_EINVAL);
+  EXPECT_EQ(d.pool_alias(from.map_base - 1, 4).code(), -FI_EINVAL);
+  EXPECT_EQ(d.pool_alias(from.map_base, ~std::uint64_t{0}).code(), -FI_EINVAL);
+}
+
 TEST_F(borrowed, leaves_out_what_is_not_a_whole_page) {
   from.pool_base += 256;
   const auto one = from.borrow();

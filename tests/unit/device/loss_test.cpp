@@ -120,6 +120,19 @@ TEST_F(loss, lets_the_same_device_be_opened_anew) {
   EXPECT_TRUE(anew->allocate(4096));
 }
 
+// Nobody will free it for the device to be opened anew.
+TEST_F(loss, does_not_wait_for_memory_of_the_providers_own) {
+  const auto internal = gaudi->allocate(4096, purpose::internal);
+  const auto users = gaudi->allocate(4096);
+  ASSERT_TRUE(internal && users);
+  gaudi->lose(-FI_EIO, "of the test");
+  EXPECT_FALSE(gaudi->is_vacant());
+  EXPECT_TRUE(gaudi->free(*users));
+  EXPECT_TRUE(gaudi->is_vacant());
+  EXPECT_TRUE(gaudi->free(*internal));
+  EXPECT_TRUE(gaudi->is_vacant());
+}
+
 TEST_F(loss, rings_a_bell) {
   losses::bell bell;
   const auto is_ringing = [&] {

@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -80,6 +82,45 @@ TEST_F(open_files, of_the_stand_in_have_its_names_and_are_asked) {
   EXPECT_CALL(driver.library, get_pci_bus_id_from_fd(testing::_, testing::_, testing::_))
       .WillOnce(testing::SetErrnoAndReturn(ENOTTY, -ENOTTY));
   EXPECT_TRUE(on_stand_in().empty()) << "another's file of such a name";
+}
+
+// A closed duplicate drops them all.
+TEST_F(open_files, of_others_keep_their_posix_locks) {
+  const std::string path = (root / "device1").string();
+  const base::scoped_fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  ASSERT_EQ(fcntl(file.get(), F_SETLK, &whole), 0);
+  has_open(file, path.c_str());
+  ON_CALL(driver.library, get_pci_bus_id_from_fd(testing::_, testing::_, testing::_))
+      .WillByDefault(testing::SetErrnoAndReturn(ENOTTY, -ENOTTY));
+  EXPECT_TRUE(on_real_library().empty());
+  EXPECT_TRUE(on_stand_in().empty());
+  const pid_t other = fork();
+  if (other == 0) {
+    struct flock found {};
+    found.l_type = F_WRLCK;
+    _exit(fcntl(file.get(), F_GETLK, &found) == 0 && found.l_type == F_WRLCK ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0) << "another process could lock the file";
+}
+
+TEST_F(open_files, are_no_control_nodes_under_another_name) {
+  const auto gaudi = open("/dev/zero");
+  has_open(gaudi, "/dev/gaudi0");
+  ASSERT_EQ(on_real_library().size(), 1U);
+  struct stat node {};
+  ASSERT_EQ(fstat(gaudi.get(), &node), 0);
+  const std::string number =
+      std::to_string(major(node.st_rdev)) + ":" + std::to_string(minor(node.st_rdev));
+  const fs::path kernels = root / "class/accel/accel_controlD2";
+  fs::create_directories(kernels.parent_path());
+  fs::rename(root / "dev/char" / number, kernels);
+  fs::create_directory_symlink(kernels, root / "dev/char" / number);
+  EXPECT_TRUE(is_control_node(sysfs(root.string()), gaudi.get()));
+  EXPECT_TRUE(on_real_library().empty());
 }
 
 TEST_F(open_files, that_are_closed_meanwhile_are_left_alone) {

@@ -2,7 +2,13 @@
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "device/device.hpp"
 #include "fake_driver.hpp"
@@ -34,6 +40,29 @@ TEST_F(opening, finds_a_device_by_each_name) {
     EXPECT_TRUE(open(text)) << text;
     EXPECT_EQ(driver.open_descriptors(), 0) << text;
   }
+}
+
+TEST_F(opening, tells_the_index_of_a_device_without_opening_it) {
+  EXPECT_CALL(driver.library, open(_, _)).Times(0);
+  ON_CALL(driver.library, get_device_index_from_pci_bus_id(_)).WillByDefault([](const char* id) {
+    return std::string(id) == "0000:19:00.0" ? 0 : -1;
+  });
+  EXPECT_CALL(driver.library, open_control_by_module_id(5)).WillRepeatedly([&](std::uint32_t) {
+    return driver.library.open_control(0, nullptr);
+  });
+  EXPECT_CALL(driver.library, open_control_by_module_id(6))
+      .WillRepeatedly(SetErrnoAndReturn(EBADF, -1));
+  const auto index = [&](const char* text) {
+    return device::index_named(*driver.thunk(), *selector::parse(text));
+  };
+  for (const char* text : {"0", "module:5", "0000:19:00.0", "19:00.0"}) {
+    ASSERT_TRUE(index(text)) << text;
+    EXPECT_EQ(*index(text), 0) << text;
+  }
+  for (const char* text : {"5", "module:6", "0000:1a:00.0"})
+    EXPECT_EQ(index(text).code(), -FI_ENODEV) << text;
+  EXPECT_EQ(index("").code(), -FI_EINVAL);
+  EXPECT_EQ(driver.open_descriptors(), 0);
 }
 
 TEST_F(opening, finds_a_module_with_a_library_that_cannot_open_by_it) {
@@ -162,6 +191,65 @@ TEST_F(opening, counting_opens_nothing) {
   EXPECT_EQ(*device::count(*driver.thunk()), 1U);
   EXPECT_EQ(*device::indices(*driver.thunk()), std::vector<int>{0});
   EXPECT_EQ(driver.open_descriptors(), 0);
+}
+
+/// No descriptor can be opened while it lives.
+class without_descriptors {
+ public:
+  without_descriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const base::scoped_fd next(dup(0));
+    const rlimit none{static_cast<rlim_t>(next.get()), before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+    // Numbers below that one may be free.
+    for (int fd = dup(0); fd >= 0; fd = dup(0)) fillers_.emplace_back(fd);
+  }
+  ~without_descriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  without_descriptors(const without_descriptors&) = delete;
+  without_descriptors& operator=(const without_descriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<base::scoped_fd> fillers_;
+};
+
+// The library finds no device then, whatever there is, and says so in several ways.
+TEST_F(opening, tells_want_of_descriptors_from_want_of_a_device) {
+  for (const int told : {EINVAL, ENODEV, ENOENT, EBADF, EMFILE, ENFILE}) {
+    EXPECT_CALL(driver.library, open(_, _)).WillRepeatedly(SetErrnoAndReturn(told, -told));
+    base::result<std::shared_ptr<device>> got = base::error{-FI_EOTHER};
+    {
+      const without_descriptors none;
+      got = open("0000:19:00.0");
+    }
+    EXPECT_EQ(got.code(), -EMFILE) << told;
+    if (told != EMFILE && told != ENFILE) {
+      EXPECT_EQ(open("0000:19:00.0").code(), -FI_ENODEV) << told;
+    }
+  }
+}
+
+TEST_F(opening, of_a_device_in_reset_keeps_nobody_from_others) {
+  std::atomic<bool> is_asked{false}, is_ready{false};
+  ON_CALL(driver.library, open(_, _)).WillByDefault([&](hl::device_name, const char* bus_id) {
+    if (std::string(bus_id) == "0000:19:00.0" && !is_ready) {
+      is_asked = true;
+      errno = EAGAIN;
+      return -EAGAIN;
+    }
+    return memfd_create("device", MFD_CLOEXEC);
+  });
+  ON_CALL(driver.library, close(_)).WillByDefault([](int fd) { return ::close(fd); });
+  base::result<std::shared_ptr<device>> waited = base::error{-FI_EOTHER};
+  std::thread waiting([&] { waited = open("0000:19:00.0", milliseconds{60'000}); });
+  while (!is_asked) std::this_thread::yield();
+  driver.bus_id = "0000:1a:00.0";  // what the library calls the one that is opened
+  EXPECT_TRUE(open("0000:1a:00.0"));
+  EXPECT_FALSE(is_ready);
+  driver.bus_id = "0000:19:00.0";
+  is_ready = true;
+  waiting.join();
+  EXPECT_TRUE(waited);
 }
 
 }  // namespace

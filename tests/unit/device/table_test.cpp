@@ -6,10 +6,13 @@
 #include <rdma/fi_errno.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <string>
 #include <thread>
 
 namespace gaudi::device {
@@ -149,6 +152,51 @@ TEST_F(many_devices, one_that_is_taken_leaves_the_others) {
   EXPECT_TRUE(open(2, how));
   std::filesystem::remove(folder() + "/fault");
   EXPECT_TRUE(open(1, how)) << "it may be free later";
+}
+
+/// Whether a thread of this process sleeps.
+bool sleeps(int thread) {
+  std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string number, name, state;
+  stat >> number >> name >> state;
+  return state == "S";
+}
+
+TEST_F(many_devices, one_in_reset_holds_up_no_other) {
+  std::ofstream(folder() + "/fault") << "1:in-reset";
+  auto how = listing("all");
+  how.reset_timeout = std::chrono::minutes(1);
+  ASSERT_TRUE(all_.count(how));
+  std::atomic<int> thread{0};
+  std::atomic<bool> is_over{false};
+  base::result<std::shared_ptr<device>> waited = base::error{-FI_EOTHER};
+  std::thread waiting([&] {
+    thread = gettid();
+    waited = all_.at(1, how);
+    is_over = true;
+  });
+  while (!is_over && (thread == 0 || !sleeps(thread))) std::this_thread::yield();
+  EXPECT_FALSE(is_over);
+  const auto other = open(2, how);
+  ASSERT_TRUE(other);
+  EXPECT_TRUE(other->free(allocate(*other, 4096)));
+  EXPECT_EQ(*all_.count(how), 8U);
+  EXPECT_EQ(all_.opened(1), nullptr);
+  std::filesystem::remove(folder() + "/fault");
+  waiting.join();
+  EXPECT_TRUE(waited);
+  EXPECT_EQ(all_.opened(1), *waited);
+}
+
+TEST_F(many_devices, a_control_node_is_not_adopted) {
+  const auto how = listing("all");
+  const auto library = all_.library(GAUDI_HLSIM);
+  ASSERT_TRUE(library);
+  const auto control = (*library)->open_control(2);
+  ASSERT_TRUE(control);
+  EXPECT_EQ(all_.adopt(how, *control).code(), -FI_EINVAL);
+  (*library)->close(*control);
+  EXPECT_TRUE(open(2, how)->attributes().owned);
 }
 
 TEST_F(many_devices, one_that_the_application_has_open_is_used_beside_the_others) {

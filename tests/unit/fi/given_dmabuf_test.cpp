@@ -144,5 +144,67 @@ TEST_F(given_dmabuf, is_the_core_s_with_connected_endpoints_whatever_its_address
   EXPECT_EQ(reg(*d, FI_SEND).code, -FI_ENOSYS);
 }
 
+/// The same NIC, with memory of the process's own device.
+class own_memory : public with_device {
+ protected:
+  own_memory() : info_(fi_allocinfo()) {
+    gaudi::test::fake_nic::knows_dmabufs = true;
+    nic_.made = [this](const auto& mr) { granted_ = mr.access & remote; };
+    address_ = allocate(1 << 20);
+  }
+  ~own_memory() override {
+    EXPECT_EQ(o_.ops().free(o_.domain.get(), address_), 0);
+    gaudi::test::fake_nic::knows_dmabufs = false;
+  }
+  unique_fid<fid_mr> reg(fid_domain& d, std::uint64_t address, std::uint64_t access) {
+    const iovec range{reinterpret_cast<void*>(address), 4096};
+    fi_mr_attr attr{};
+    attr.mr_iov = &range;
+    attr.iov_count = 1;
+    attr.access = access;
+    attr.iface = FI_HMEM_SYNAPSEAI;
+    fid_mr* mr = nullptr;
+    EXPECT_EQ(fi_mr_regattr(&d, &attr, 0, &mr), 0);
+    return unique_fid<fid_mr>(mr);
+  }
+
+  gaudi::test::fake_nic nic_;
+  std::uint64_t granted_ = ~0ULL;
+  fabric fabric_{FI_VERSION(1, 17), nullptr};
+  core::unique_info info_;
+  std::uint64_t address_ = 0;
+};
+
+// There, a key is good for the whole allocation, and no transfer of ours needs one.
+TEST_F(own_memory, of_connected_endpoints_is_open_to_peers_as_far_as_was_asked_for) {
+  const unique_fid<fid_domain> d(
+      new connected_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr));
+  for (const std::uint64_t access : std::initializer_list<std::uint64_t>{
+           FI_SEND | FI_RECV, FI_READ | FI_WRITE, FI_SEND | FI_REMOTE_READ, remote}) {
+    const std::uint64_t address = allocate(1 << 20);  // what was registered before may be kept
+    reg(*d, address, access).reset();
+    EXPECT_EQ(granted_, access & remote) << access;
+    granted_ = ~0ULL;
+    EXPECT_EQ(o_.ops().free(o_.domain.get(), address), 0);
+  }
+}
+
+TEST_F(own_memory, of_a_pool_of_connected_endpoints_likewise) {
+  const unique_fid<fid_domain> d(
+      new connected_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr));
+  void* found = nullptr;
+  ASSERT_EQ(fi_open_ops(&d->fid, FI_GAUDI_DOMAIN_OPS, 0, &found, nullptr), 0);
+  const auto& ops = *static_cast<fi_gaudi_ops*>(found);
+  std::uint64_t pool = 0, piece = 0;
+  ASSERT_EQ(ops.pool_create(d.get(), 1 << 20, FI_SEND | FI_RECV, &pool), 0);
+  EXPECT_EQ(granted_, 0U);
+  ASSERT_EQ(ops.pool_alloc(d.get(), pool, 4096, &piece), 0);
+  const unsigned asked = nic_.asked();
+  reg(*d, piece, FI_SEND | FI_RECV).reset();
+  EXPECT_EQ(nic_.asked(), asked) << "the pool's registration serves it";
+  EXPECT_EQ(ops.pool_free(d.get(), pool, piece), 0);
+  EXPECT_EQ(ops.pool_destroy(d.get(), pool), 0);
+}
+
 }  // namespace
 }  // namespace gaudi::fi::test

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "core/get_info.hpp"
 #include "fi/info_offer.hpp"
@@ -118,6 +119,29 @@ TEST_F(infos, have_no_unknown_domain_fabric_or_format) {
   EXPECT_EQ(get(hints_.get()), -FI_ENODATA);
 }
 
+TEST_F(infos, name_devices_behind_the_domain_where_device_memory_may_be_used) {
+  with_device();
+  hints_->domain_attr->name = ::strdup("gaudi-lo");
+  hints_->domain_attr->mr_mode = direct | FI_MR_HMEM;
+  ASSERT_EQ(get(hints_.get()), 0);
+  unsigned labelled = 0;
+  for (const fi_info* i = found_.get(); i; i = i->next) {
+    const std::string name = i->domain_attr->name;
+    const bool hmem = (i->caps & FI_HMEM) != 0;
+    EXPECT_EQ(name.starts_with("gaudi-lo@"), hmem) << name;
+    EXPECT_TRUE(hmem || name == "gaudi-lo") << name;
+    labelled += hmem;
+  }
+  ASSERT_GT(labelled, 0U);
+  // In hints such a name has the entries with FI_HMEM only, whatever device it names.
+  std::free(std::exchange(hints_->domain_attr->name, ::strdup("gaudi-lo@gaudi63")));
+  ASSERT_EQ(get(hints_.get()), 0);
+  for (const fi_info* i = found_.get(); i; i = i->next) EXPECT_NE(i->caps & FI_HMEM, 0U);
+  const auto core = gaudi::fi::core_info_for(*found_);
+  ASSERT_TRUE(core);
+  EXPECT_STREQ((*core)->domain_attr->name, "lo");
+}
+
 TEST_F(infos, lead_back_to_the_cores_info) {
   hints_->domain_attr->name = ::strdup("gaudi-lo");
   hints_->addr_format = FI_SOCKADDR_IN6;
@@ -159,7 +183,7 @@ TEST_F(infos, offer_hmem_with_a_device_and_its_mr_mode) {
   ASSERT_EQ(get(hints_.get()), 0);
   for (const fi_info* i = found_.get(); i; i = i->next) {
     EXPECT_TRUE(gaudi::fi::has_hmem(*i));
-    EXPECT_EQ(i->domain_attr->mr_mode, direct | FI_MR_HMEM);
+    EXPECT_EQ(i->domain_attr->mr_mode, direct | FI_MR_HMEM | FI_MR_LOCAL);
   }
   hints_->domain_attr->mr_mode = direct;
   EXPECT_EQ(get(hints_.get()), -FI_ENODATA);

@@ -84,10 +84,10 @@ TEST_F(synapse_test, tells_busy_from_done_and_from_failed) {
 }
 
 TEST_F(synapse_test, gives_libfabrics_codes) {
-  const std::pair<int, int> known[] = {{1, -FI_EINVAL},  {3, -FI_ENOMEM},    {4, -FI_ENOMEM},
-                                       {8, -FI_ENODEV},  {17, -FI_EIO},      {18, -FI_EOPNOTSUPP},
-                                       {23, -FI_ENOMEM}, {26, -FI_EIO},      {28, -FI_ENODEV},
-                                       {34, -FI_EFAULT}, {42, -FI_ETIMEDOUT}};
+  const std::pair<int, int> known[] = {{1, -FI_EINVAL},  {3, -FI_ENOMEM},     {4, -FI_ENOMEM},
+                                       {8, -FI_ENODEV},  {17, -FI_EIO},       {18, -FI_EOPNOTSUPP},
+                                       {23, -FI_ENOMEM}, {26, -FI_EOTHER},    {28, -FI_ENODEV},
+                                       {34, -FI_EFAULT}, {42, -FI_ETIMEDOUT}, {99, -FI_EOTHER}};
   for (const auto& [status, code] : known) {
     EXPECT_CALL(library, host_map(_, 4096, some)).WillOnce(Return(status));
     EXPECT_EQ(syn.map_host(some, 4096).code(), code) << status;

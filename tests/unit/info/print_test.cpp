@@ -51,9 +51,9 @@ report server() {
   return r;
 }
 
-std::string text_of(const report& r) {
+std::string text_of(const report& r, bool all = false) {
   testing::internal::CaptureStdout();
-  print_text(r);
+  print_text(r, all);
   std::fflush(stdout);
   return testing::internal::GetCapturedStdout();
 }
@@ -97,9 +97,14 @@ TEST(text, keeps_names_and_values_of_parameters_apart) {
   r.parameters = {
       {.variable = "FI_GAUDI_SHORT", .value = "1", .given = false, .valid = true},
       {.variable = "FI_GAUDI_" + std::string(30, 'X'), .value = "2", .given = true, .valid = true}};
-  const std::string text = text_of(r);
-  EXPECT_THAT(text, testing::HasSubstr("FI_GAUDI_SHORT  "));
-  EXPECT_THAT(text, testing::HasSubstr("X  2\n"));
+  const std::string all = text_of(r, true);
+  EXPECT_THAT(all, testing::HasSubstr("FI_GAUDI_SHORT  "));
+  EXPECT_THAT(all, testing::HasSubstr("X  2\n"));
+  const std::string given = text_of(r);
+  EXPECT_THAT(given, testing::Not(testing::HasSubstr("FI_GAUDI_SHORT")));
+  EXPECT_THAT(given, testing::HasSubstr("X  2\n"));
+  r.parameters[1].given = false;
+  EXPECT_THAT(text_of(r), testing::HasSubstr("all at their defaults"));
 }
 
 TEST(text, shows_up_to_which_length_a_nic_copies_messages_to_a_device) {
@@ -109,6 +114,23 @@ TEST(text, shows_up_to_which_length_a_nic_copies_messages_to_a_device) {
   EXPECT_THAT(text_of(r), testing::ContainsRegex("gaudi0 +d2h .*auto +-\n"));
   r.copies[0].table.nic = 0;
   EXPECT_THAT(text_of(r), testing::ContainsRegex("gaudi0 +h2d .*auto +off\n"));
+}
+
+TEST(text, tells_a_gaudis_own_ports_from_nics) {
+  report r = server();
+  r.gaudi_ports = {"hbl_0", "hbl_1"};
+  EXPECT_THAT(text_of(r), testing::HasSubstr("own ports, to other Gaudis: hbl_0,"));
+}
+
+TEST(text, begins_with_the_verdict_and_what_to_type) {
+  testing::internal::CaptureStdout();
+  print_verdict({cause::small_bar, "It is so.", "change it", {"sudo change it"}},
+                {{severity::stops, "IOMMU", "It stands in the way.", {"one", "two"}}});
+  std::fflush(stdout);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "Verdict\n  It is so.\n  To change that: change it.\n    sudo change it\n\n"
+            "Also found, the worst first (each with a remedy to paste)\n"
+            "  stops: IOMMU: It stands in the way.\n    one\n    two\n\n");
 }
 
 TEST(text, says_so_where_there_is_nothing) {
@@ -123,7 +145,7 @@ TEST(json, is_a_document_with_all_pairs) {
   r.copies.push_back({.device = 0, .table = {}});
   const verdict v{cause::peer_to_peer, "finding", "remedy"};
   testing::internal::CaptureStdout();
-  print_json(r, &v);
+  print_json(r, &v, {{severity::slows, "MTU", "text", {"command"}}});
   std::fflush(stdout);
   const auto document = nlohmann::json::parse(testing::internal::GetCapturedStdout());
   EXPECT_EQ(document["devices"].size(), 8U);
@@ -138,6 +160,10 @@ TEST(json, is_a_document_with_all_pairs) {
   EXPECT_EQ(document["ways"][8]["path"], "staged");
   EXPECT_FALSE(document["ways"][71].contains("path"));
   EXPECT_EQ(document["verdict"]["code"], 43);
+  EXPECT_EQ(
+      document["findings"],
+      nlohmann::json::parse(
+          R"([{"weight": "slows", "subject": "MTU", "finding": "text", "commands": ["command"]}])"));
   EXPECT_EQ(document["copies"].size(), 3U);
   EXPECT_EQ(document["copies"][0]["nic"], 65536);
   EXPECT_FALSE(document["copies"][1].contains("nic"));

@@ -105,25 +105,33 @@ class slow_visitor {
   }
   void say(invitation what) const {
     const base::scoped_fd memory(::memfd_create("brought", MFD_CLOEXEC));
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> space{};
-    iovec text{&what, sizeof what};
+    bring(&what, sizeof what, std::vector<int>(1, memory.get()));
+  }
+  /// A packet of any kind, with any descriptors.
+  void bring(const void* bytes, std::size_t length, const std::vector<int>& fds) const {
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> space{};
+    iovec text{const_cast<void*>(bytes), length};
     msghdr m{};
     m.msg_iov = &text;
     m.msg_iovlen = 1;
     m.msg_control = space.data();
-    m.msg_controllen = space.size();
+    m.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
     cmsghdr* const c = CMSG_FIRSTHDR(&m);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    const int fd = memory.get();
-    std::memcpy(CMSG_DATA(c), &fd, sizeof fd);
-    EXPECT_EQ(::sendmsg(socket_.get(), &m, 0), static_cast<ssize_t>(sizeof what));
+    c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
+    EXPECT_EQ(::sendmsg(socket_.get(), &m, 0), static_cast<ssize_t>(length));
   }
   void say_nonsense() const { EXPECT_EQ(::send(socket_.get(), "hello", 5, 0), 5); }
   [[nodiscard]] bool is_hung_up_on() const {
     char byte = 0;
     return ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT) == 0;
+  }
+  /// Blocks until it is.
+  [[nodiscard]] bool waits_until_hung_up_on() const {
+    char byte = 0;
+    return ::recv(socket_.get(), &byte, 1, 0) <= 0;
   }
 
  private:
@@ -281,6 +289,50 @@ TEST(meeting_point, forgets_who_says_something_else) {
   visitor.say_nonsense();
   EXPECT_FALSE(point->take(to(instance, 1)).has_value());
   EXPECT_TRUE(visitor.is_hung_up_on());
+}
+
+TEST(meeting_point, keeps_no_descriptor_that_it_did_not_ask_for) {
+  const auto instance = new_instance();
+  auto here = meeting_point::open(instance);
+  ASSERT_TRUE(here);
+  const invitation expected = to(instance);
+  for (const std::size_t length : {sizeof expected, std::size_t{5}, std::size_t{0}}) {
+    for (const std::size_t count : {1U, 2U, 3U, 8U}) {
+      if (length == sizeof expected && count == 1) continue;
+      const slow_visitor visitor(instance);
+      const int before = open_descriptors();
+      visitor.bring(&expected, length, std::vector<int>(count, STDIN_FILENO));
+      EXPECT_FALSE(here->take(expected)) << length << " bytes, " << count << " descriptors";
+      // One that brings nothing but an empty packet may have more to say.
+      EXPECT_LE(open_descriptors(), before + (length == 0 ? 1 : 0))
+          << length << " bytes, " << count << " descriptors";
+    }
+  }
+}
+
+// They are seen by the kernel's word, before anything is read from them.
+TEST(meeting_point, turns_other_users_away_without_being_asked_for_anything) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  const auto instance = new_instance();
+  auto here = meeting_point::open(instance);
+  ASSERT_TRUE(here);
+  std::array<int, 2> ready{};
+  ASSERT_EQ(::pipe(ready.data()), 0);
+  const pid_t other = ::fork();
+  if (other == 0) {
+    if (::setuid(4242) != 0) ::_exit(2);
+    const slow_visitor visitor(instance);
+    if (::write(ready[1], "r", 1) != 1) ::_exit(3);
+    ::_exit(visitor.waits_until_hung_up_on() ? 0 : 1);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  here->let_in();
+  int status = -1;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
 }
 
 TEST(meeting_point, has_a_name_that_only_one_has) {

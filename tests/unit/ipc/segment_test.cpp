@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <vector>
 
 namespace gaudi::ipc {
 namespace {
@@ -96,6 +100,39 @@ TEST(segment, cannot_be_cut_by_who_has_its_descriptor) {
   ASSERT_TRUE(segment::make(rings_of(4096), memory));
   EXPECT_NE(::ftruncate(memory.get(), 0), 0);
   EXPECT_NE(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+}
+
+// All that is wrong with it is that the other process could cut it under this one's reads.
+TEST(segment, that_is_well_formed_is_not_taken_unsealed) {
+  base::scoped_fd memory;
+  ASSERT_TRUE(segment::make(rings_of(4096), memory));
+  struct stat facts {};
+  ASSERT_EQ(::fstat(memory.get(), &facts), 0);
+  std::vector<char> bytes(static_cast<std::size_t>(facts.st_size));
+  ASSERT_EQ(::pread(memory.get(), bytes.data(), bytes.size(), 0), facts.st_size);
+  const base::scoped_fd copy(::memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(::pwrite(copy.get(), bytes.data(), bytes.size(), 0), facts.st_size);
+  EXPECT_EQ(segment::take(copy.get()).code(), -FI_EINVAL);
+  ASSERT_EQ(::fcntl(copy.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  EXPECT_TRUE(segment::take(copy.get()));
+}
+
+// It would keep the memory of a connection that it has no part in.
+TEST(segment, is_not_mapped_in_a_child_of_fork) {
+  base::scoped_fd memory;
+  auto made = segment::make({.capacity = 1024, .slots = 1, .slot_size = 4096}, memory);
+  ASSERT_TRUE(made);
+  auto taken = segment::take(memory.get());
+  ASSERT_TRUE(taken);
+  for (segment* const one : {&*made, &*taken}) {
+    std::byte* const slot = one->slots_to(end::maker).data();
+    ASSERT_EQ(::msync(slot, 4096, MS_ASYNC), 0);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(::msync(slot, 4096, MS_ASYNC) != 0 && errno == ENOMEM ? 0 : 1);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST(segment, is_not_taken_where_it_could_be_cut) {

@@ -121,6 +121,18 @@ TEST(address_vector, holds_an_address_twice_and_resolves_to_the_lowest) {
   EXPECT_EQ(av.index_of(twin), FI_ADDR_NOTAVAIL);
 }
 
+// Where each took a walk along all the others, this would not end.
+TEST(address_vector, holds_an_address_as_often_as_it_is_inserted) {
+  constexpr fi_addr_t count = 500'000;
+  address_vector av;
+  const auto same = v4(9, 9);
+  for (fi_addr_t i = 0; i < count; ++i) ASSERT_EQ(*av.add(same), i);
+  for (fi_addr_t i = count; i-- > 1;) ASSERT_TRUE(av.remove(i));
+  EXPECT_EQ(av.index_of(same), 0U);
+  EXPECT_TRUE(av.remove(0));
+  EXPECT_EQ(av.index_of(same), FI_ADDR_NOTAVAIL);
+}
+
 TEST(address_vector, refuses_to_remove_what_is_not_there) {
   address_vector av;
   EXPECT_EQ(av.remove(0).code(), -FI_EINVAL);

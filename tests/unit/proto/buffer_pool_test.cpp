@@ -2,9 +2,11 @@
 #include "proto/buffer_pool.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <set>
 
+#include "core/loopback.hpp"
 #include "endpoint_node.hpp"
 
 namespace gaudi::proto {
@@ -61,6 +63,22 @@ TEST_F(buffer_pools, are_known_to_the_core_slab_by_slab) {
     keys.insert(b->key());
   }
   EXPECT_EQ(keys.size(), 2U) << "two slabs, one registration each";
+}
+
+// Messages of other peers are in them. Slots are for peers to write to, not to read.
+TEST_F(buffer_pools, are_not_for_peers_to_read) {
+  for (const std::uint64_t peers_may : {std::uint64_t{0}, std::uint64_t{FI_REMOTE_WRITE}}) {
+    buffer_pool pool(*core_, work::kind::receive, 64, 2, 2, peers_may);
+    buffer* b = pool.acquire();
+    ASSERT_NE(b, nullptr);
+    std::memset(b->bytes, 7, 64);
+    auto peer = core::loopback::open(*core_);
+    ASSERT_TRUE(peer);
+    std::array<std::byte, 64> got{};
+    EXPECT_FALSE((*peer)->read(got.data(), nullptr, got.size(),
+                               reinterpret_cast<std::uint64_t>(b->bytes), b->key()));
+    EXPECT_EQ(got, (std::array<std::byte, 64>{}));
+  }
 }
 
 // More than the address space has.

@@ -92,5 +92,17 @@ TEST(connection_manager, ends_a_connection_in_order_before_it_makes_the_next) {
   EXPECT_EQ(b.heard, (std::vector<std::string>{"up", "ending", "down", "up"}));
 }
 
+// What a peer sends waits in its socket, so others take nothing of its window.
+TEST(connection_manager, gives_each_peer_over_a_stream_the_same_window) {
+  side b;
+  const auto alone = b.manager->data_window();
+  std::vector<std::unique_ptr<side>> peers;
+  for (int i = 0; i < 3; ++i) {
+    peers.push_back(std::make_unique<side>());
+    connect(*peers.back(), b);
+    EXPECT_EQ(b.manager->data_window(), alone) << "with " << b.manager->count() << " peers";
+  }
+}
+
 }  // namespace
 }  // namespace gaudi::proto

@@ -126,6 +126,43 @@ TEST(endpoint_connection, a_peer_that_vanishes_ends_what_waits_for_it) {
   pass(a, to_survivor, survivor, 300'000, 4);
 }
 
+TEST(endpoint_connection, receives_from_an_address_that_nobody_inserted_are_refused) {
+  live_node a;
+  live_node b;
+  const auto removed = a.meet(b);
+  ASSERT_TRUE(a.addresses.remove(removed));
+  char byte = 0;
+  for (const fi_addr_t from : {removed, fi_addr_t{3}}) {
+    incoming wanted{.from = from, .tag = 1, .tagged = true, .asked = a.asked(&byte)};
+    EXPECT_EQ(a.ep->receive(memory_of(&byte, 1), wanted), -FI_EINVAL);
+    EXPECT_EQ(a.ep->peek(wanted, false, false), -FI_EINVAL);
+    wanted.tagged = false;
+    EXPECT_EQ(a.ep->receive_many(memory_of(&byte, 1), wanted), -FI_EINVAL);
+  }
+  EXPECT_TRUE(a.queue.empty());
+}
+
+// FI_ECANCELED would say that the application had cancelled it.
+TEST(endpoint_connection, a_peer_that_vanishes_resets_what_is_received_from_it) {
+  auto how = test::small_settings();
+  how.ipc = false;
+  live_node b(how);
+  auto victim = std::make_unique<live_node>(how);
+  const auto to = victim->meet(b);
+  auto bytes = counting(3'000'000);
+  std::vector<std::byte> got(bytes.size());
+  pass(*victim, to, b, 10, 1);
+  ASSERT_EQ(b.receive(memory_of(got.data(), got.size()), 2, &got), 0);
+  ASSERT_EQ(victim->send(to, memory_of(bytes.data(), bytes.size()), 2, number(2)), 0);
+  for (int i = 0; i < 20; ++i) victim->ep->progress();  // its offer has left
+  // The peer does nothing more, so the core's read of its memory is under way for ever.
+  ASSERT_TRUE(progress_until({&b}, [&] { return b.paths.direct_ops != 0; }));
+  victim.reset();
+  const completion c = wait(b, {&b});
+  EXPECT_EQ(c.error, FI_ECONNRESET) << fi_strerror(c.error);
+  EXPECT_EQ(c.context, &got);
+}
+
 TEST(endpoint_connection, a_message_that_is_all_here_outlives_its_sender) {
   live_node b;
   auto bytes = counting(500);

@@ -44,6 +44,33 @@ TEST(endpoint_rma, rma_reaches_regions_of_both_kinds_of_key) {
   EXPECT_TRUE(b.queue.empty()) << "the target hears of data only";
 }
 
+// Its application posted nothing that could fail.
+TEST(endpoint_rma, a_write_whose_initiator_vanishes_is_not_reported_at_the_target) {
+  auto how = test::small_settings();
+  how.ipc = false;
+  auto a = std::make_unique<live_node>(how);
+  live_node b(how);
+  const auto to = a->meet(b);
+  const auto back = b.meet(*a);
+  std::vector<std::byte> target(3'000'000);
+  reg::region r;
+  b.expose(r, target, reg::key_table::software_bit | 5);
+  auto sent = counting(target.size());
+  const rma_access at{.target = to,
+                      .address = r.address,
+                      .key = r.key,
+                      .data = 7,
+                      .has_data = true,
+                      .asked = a->asked(number(1), FI_RMA)};
+  test::pass(*a, to, b, 10, 1);
+  ASSERT_EQ(a->ep->write(memory_of(sent.data(), sent.size()), at), 0);
+  for (int i = 0; i < 20; ++i) a->ep->progress();  // its offer has left
+  ASSERT_TRUE(progress_until({&b}, [&] { return b.paths.direct_ops != 0; }));
+  a.reset();
+  ASSERT_TRUE(progress_until({&b}, [&] { return b.ep->is_quiet(back); }));
+  EXPECT_TRUE(b.queue.empty()) << fi_strerror(b.take().error);
+}
+
 TEST(endpoint_rma, software_keys_refuse_what_was_not_granted) {
   live_node a;
   live_node b;

@@ -2,6 +2,7 @@
 #include "proto/given_dmabufs.hpp"
 
 #include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <thread>
@@ -51,6 +52,19 @@ TEST_F(given_dmabufs_, tells_of_freed_memory_those_who_have_it) {
   EXPECT_FALSE(given.any_freed());
   EXPECT_TRUE(given.take_freed().empty());
   EXPECT_TRUE(given.has(number_of(b), 1));
+}
+
+// What peers keep of it keeps a lost device open, too.
+TEST_F(given_dmabufs_, tells_of_a_device_that_is_lost) {
+  const auto a = allocate();
+  const auto b = allocate();
+  given.add(*on, number_of(a), 1);
+  given.add(*on, number_of(b), 2);
+  on->lose(-FI_EIO, "of the test");
+  EXPECT_TRUE(given.any_freed());
+  EXPECT_EQ(given.take_freed().size(), 2U);
+  given.add(*on, number_of(a), 3);
+  EXPECT_EQ(given.take_freed().size(), 1U) << "one that was on its way at the loss";
 }
 
 TEST_F(given_dmabufs_, tells_nothing_to_a_connection_that_is_gone) {

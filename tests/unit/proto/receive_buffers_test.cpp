@@ -29,6 +29,16 @@ TEST_F(receive_buffers_of_a_stream, replace_what_is_in_use_up_to_their_number) {
   EXPECT_FALSE(buffers.short_of_posted());
 }
 
+TEST_F(receive_buffers_of_a_stream, are_no_more_than_the_core_has_room_for) {
+  constexpr std::size_t room = 70;
+  core_->info().rx_attr->size = room;
+  receive_buffers buffers(*core_, 4096, 64);
+  ASSERT_TRUE(buffers.open());
+  buffers.serve(1000);
+  for (std::size_t held = 0; held < room; ++held) buffers.completed();
+  EXPECT_FALSE(buffers.short_of_posted()) << "more than the core takes were wanted";
+}
+
 TEST_F(receive_buffers_of_a_stream, all_posted_are_few) {
   receive_buffers buffers(*core_, 4096, 3);
   ASSERT_TRUE(buffers.open());

@@ -174,6 +174,26 @@ TEST_F(patient_source, that_says_a_slot_is_filled_which_was_taken_back_is_cut_of
   EXPECT_TRUE(is_cut_off());
 }
 
+// It fills none of those that it has, which may be all for a peer that is alone.
+TEST_F(patient_source, that_is_stopped_leaves_some_for_other_peers) {
+  for (std::uint64_t i = 0; i < all_slots / depth; ++i) {
+    offer(1 + i, depth * chunk);
+    ASSERT_EQ(hear_grant().segment_count, depth);
+  }
+  raw_client other;
+  const hello ours = greeting(60012);
+  hello of_victim{};
+  ASSERT_EQ(other.connect(v, &ours, sizeof ours, of_victim), FI_CONNECTED);
+  other.listen(64);
+  offer(100, depth * chunk);
+  EXPECT_EQ(heard_of(wire::kind::grant), 0U) << "one of two has no more than half";
+  test::offer_staged(v, other, of_victim,
+                     local_memory::inside(memory, memory.address, depth * chunk), 7);
+  const auto granted = other.hear<wire::grant_fields>(v, wire::kind::grant);
+  EXPECT_EQ(granted.source_operation, 7U);
+  EXPECT_GE(granted.segment_count, staging_pool::floor);
+}
+
 class generous_sink : public with_device {
  protected:
   generous_sink() : with_device(60011) {

@@ -12,6 +12,7 @@
 
 #include "../device/fake_driver.hpp"
 #include "core/get_info.hpp"
+#include "fake_nic.hpp"
 
 namespace gaudi::reg {
 namespace {
@@ -47,9 +48,84 @@ TEST_F(flushing, goes_on_without_where_nothing_works) {
   write_flush flush(*loop_, flush_choice::automatic);
   EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).WillOnce(Return(-EOPNOTSUPP));
   EXPECT_TRUE(flush.flush(*device_));
-  EXPECT_FALSE(flush.active());
   EXPECT_TRUE(flush.flush(*device_));
   EXPECT_EQ(flush.count(), 0U);
+}
+
+TEST_F(flushing, does_not_give_up_what_fails_once) {
+  write_flush flush(*loop_, flush_choice::automatic);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_))
+      .WillOnce(Return(-ENOMEM))
+      .WillOnce(Return(0))
+      .WillOnce(Return(-ENOMEM))
+      .WillOnce(Return(0));
+  EXPECT_EQ(flush.flush(*device_).code(), -FI_ENOMEM) << "nobody knows what the engines see";
+  EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_EQ(flush.flush(*device_).code(), -FI_ENOMEM);
+  EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_EQ(flush.count(), 2U);
+}
+
+TEST_F(flushing, goes_on_on_other_devices_when_one_is_lost) {
+  write_flush flush(*loop_, flush_choice::automatic);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_))
+      .WillOnce(Return(-EBUSY))
+      .WillRepeatedly(Return(0));
+  EXPECT_EQ(flush.flush(*device_).code(), -FI_EIO) << "its driver resets it";
+  EXPECT_NE(device_->lost(), 0);
+  EXPECT_EQ(flush.flush(*device_).code(), -FI_EIO);
+  const auto anew = *device::device::open(driver_.thunk(), device::selector{});
+  ASSERT_NE(anew, device_);
+  EXPECT_TRUE(flush.flush(*anew));
+  EXPECT_EQ(flush.count(), 1U);
+  flush.forget_lost();
+  EXPECT_TRUE(device_->is_vacant());
+}
+
+// Its descriptor stands for nothing any more, and nobody knows what its engines see.
+TEST_F(flushing, of_a_lost_device_asks_nobody_and_fails) {
+  device_->lose(-FI_ENODEV, "of the test");
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).Times(0);
+  EXPECT_CALL(driver_.library, device_memory_alloc(_, _, _, _, _)).Times(0);
+  for (const flush_choice way :
+       {flush_choice::automatic, flush_choice::driver, flush_choice::read}) {
+    write_flush flush(*loop_, way);
+    EXPECT_EQ(flush.flush(*device_).code(), -FI_ENODEV);
+    EXPECT_EQ(flush.count(), 0U);
+  }
+}
+
+TEST_F(flushing, of_a_device_that_has_none_leaves_the_others_theirs) {
+  write_flush flush(*loop_, flush_choice::automatic);
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_))
+      .WillOnce(Return(-EOPNOTSUPP))
+      .WillOnce(Return(0));
+  EXPECT_TRUE(flush.flush(*device_));
+  EXPECT_EQ(flush.count(), 0U);
+  device_->lose(-FI_EIO, "of the test");
+  const auto anew = *device::device::open(driver_.thunk(), device::selector{});
+  EXPECT_TRUE(flush.flush(*anew));
+  EXPECT_EQ(flush.count(), 1U);
+}
+
+// What the NIC knows of it would keep the device open for the driver.
+TEST(flush_page, is_known_to_the_nic_until_the_device_is_lost) {
+  gaudi::test::fake_nic::knows_dmabufs = true;
+  gaudi::test::fake_driver driver;
+  gaudi::test::fake_nic nic;
+  const auto on = *device::device::open(driver.thunk(), device::selector{});
+  {
+    nic_loop loop(nic.core());
+    flush_page page(*on);
+    ASSERT_TRUE(page.prepare(nic.core()));
+    ASSERT_TRUE(page.prepare(nic.core()));
+    EXPECT_EQ(nic.live(), 1U);
+    on->lose(-FI_EIO, "of the test");
+    EXPECT_EQ(nic.live(), 0U);
+    EXPECT_TRUE(on->is_vacant());
+    EXPECT_EQ(page.read(loop, nullptr, nullptr).code(), -FI_EIO);
+  }
+  gaudi::test::fake_nic::knows_dmabufs = false;
 }
 
 TEST_F(flushing, fails_where_the_way_that_was_demanded_is_not_there) {
@@ -71,14 +147,14 @@ TEST_F(flushing, does_nothing_where_it_is_off) {
 // A read that somebody else has the NIC make is a flush only where the NIC's read is one.
 TEST_F(flushing, counts_reads_of_others_where_the_nic_reads_back) {
   write_flush flush(*loop_, flush_choice::automatic);
-  ASSERT_TRUE(flush.reads_back());
+  ASSERT_TRUE(flush.reads_back(*device_));
   flush.count_read();
   EXPECT_EQ(flush.count(), 1U);
   EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).WillOnce(Return(0));
   EXPECT_TRUE(flush.flush(*device_));
-  EXPECT_FALSE(flush.reads_back()) << "the NIC of this test cannot";
-  EXPECT_FALSE(write_flush(*loop_, flush_choice::driver).reads_back());
-  EXPECT_FALSE(write_flush(*loop_, flush_choice::off).reads_back());
+  EXPECT_FALSE(flush.reads_back(*device_)) << "the NIC of this test cannot";
+  EXPECT_FALSE(write_flush(*loop_, flush_choice::driver).reads_back(*device_));
+  EXPECT_FALSE(write_flush(*loop_, flush_choice::off).reads_back(*device_));
 }
 
 // tcp stands for the NIC here: the connection and the read are the same.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace gaudi::watch {
@@ -52,9 +53,8 @@ TEST(known_mappings, that_go_are_told_once_to_all) {
   all.mapped(gaudi0, 3, 7, va);
   ASSERT_EQ(0, all.subscribe(one.subscription()));
   ASSERT_EQ(0, all.subscribe(other.subscription()));
-  EXPECT_TRUE(all.unmapping(gaudi0, 3, va));
-  all.unmapped(gaudi0, 3, va, true);
-  EXPECT_FALSE(all.unmapping(gaudi0, 3, va));
+  EXPECT_FALSE(all.unmapping(gaudi0, 3, va).empty());
+  EXPECT_TRUE(all.unmapping(gaudi0, 3, va).empty());
   EXPECT_THAT(one.heard, ElementsAre("+3:0:4096", "-3:0"));
   EXPECT_THAT(other.heard, ElementsAre("+3:0:4096", "-3:0"));
   ear late;
@@ -68,9 +68,38 @@ TEST(known_mappings, that_the_driver_did_not_let_go_are_told_again) {
   all.allocated(gaudi0, 7, 4096);
   all.mapped(gaudi0, 3, 7, va);
   ASSERT_EQ(0, all.subscribe(one.subscription()));
-  ASSERT_TRUE(all.unmapping(gaudi0, 3, va));
-  all.unmapped(gaudi0, 3, va, false);
+  auto taken = all.unmapping(gaudi0, 3, va);
+  ASSERT_FALSE(taken.empty());
+  all.put_back(std::move(taken));
   EXPECT_THAT(one.heard, ElementsAre("+3:0:4096", "-3:0", "+3:0:4096"));
+}
+
+// The driver gives what it has let go to whoever asks next, before the first one hears of it.
+TEST(known_mappings, that_another_thread_got_meanwhile_stay_known) {
+  known_mappings all;
+  ear one;
+  all.allocated(gaudi0, 7, 4096);
+  all.mapped(gaudi0, 3, 7, va);
+  ASSERT_EQ(0, all.subscribe(one.subscription()));
+  auto unmapped = all.unmapping(gaudi0, 3, va);
+  auto freed = all.freeing(gaudi0, 7);
+  all.allocated(gaudi0, 7, 8192);
+  all.mapped(gaudi0, 3, 7, va);
+  unmapped = {};
+  freed = {};
+  EXPECT_FALSE(all.unmapping(gaudi0, 3, va).empty());
+  EXPECT_FALSE(all.freeing(gaudi0, 7).empty());
+  EXPECT_THAT(one.heard, ElementsAre("+3:0:4096", "-3:0", "+3:0:8192", "-3:0"));
+}
+
+TEST(known_mappings, of_an_allocation_that_was_not_freed_are_told) {
+  known_mappings all;
+  ear one;
+  ASSERT_EQ(0, all.subscribe(one.subscription()));
+  all.allocated(gaudi0, 7, 4096);
+  all.put_back(all.freeing(gaudi0, 7));
+  all.mapped(gaudi0, 3, 7, va);
+  EXPECT_THAT(one.heard, ElementsAre("+3:0:4096"));
 }
 
 // Devices hand out the same addresses and handles.
@@ -82,9 +111,8 @@ TEST(known_mappings, of_one_device_are_not_those_of_another) {
   all.allocated(gaudi1, 7, 8192);
   all.mapped(gaudi0, 3, 7, va);
   all.mapped(gaudi1, 4, 7, va);
-  EXPECT_TRUE(all.unmapping(gaudi1, 4, va));
-  all.unmapped(gaudi1, 4, va, true);
-  EXPECT_TRUE(all.unmapping(gaudi0, 3, va));
+  EXPECT_FALSE(all.unmapping(gaudi1, 4, va).empty());
+  EXPECT_FALSE(all.unmapping(gaudi0, 3, va).empty());
   EXPECT_THAT(one.heard, ElementsAre("+3:0:4096", "+4:0:8192", "-4:0", "-3:0"));
 }
 
@@ -99,7 +127,7 @@ TEST(known_mappings, end_with_the_device_for_who_opens_it_next) {
   ear one;
   ASSERT_EQ(0, all.subscribe(one.subscription()));
   EXPECT_THAT(one.heard, IsEmpty());
-  EXPECT_FALSE(all.unmapping(gaudi0, 3, va));
+  EXPECT_TRUE(all.unmapping(gaudi0, 3, va).empty());
 }
 
 TEST(known_mappings, leave_out_what_was_not_seen_being_allocated) {
@@ -108,9 +136,9 @@ TEST(known_mappings, leave_out_what_was_not_seen_being_allocated) {
   ASSERT_EQ(0, all.subscribe(one.subscription()));
   all.mapped(gaudi0, 3, 7, va);
   all.allocated(gaudi0, 8, 4096);
-  all.freed(gaudi0, 8);
+  EXPECT_FALSE(all.freeing(gaudi0, 8).empty());
   all.mapped(gaudi0, 3, 8, va);
-  EXPECT_FALSE(all.unmapping(gaudi0, 3, va));
+  EXPECT_TRUE(all.unmapping(gaudi0, 3, va).empty());
   EXPECT_THAT(one.heard, IsEmpty());
 }
 
@@ -122,8 +150,9 @@ TEST(known_mappings, can_be_left_out_of_a_call) {
   ASSERT_EQ(0, all.subscribe(goes.subscription()));
   ASSERT_EQ(0, all.subscribe(stays.subscription()));
   goes.leaves = &all;
-  EXPECT_TRUE(all.unmapping(gaudi0, 3, va));
-  all.unmapped(gaudi0, 3, va, false);
+  auto taken = all.unmapping(gaudi0, 3, va);
+  ASSERT_FALSE(taken.empty());
+  all.put_back(std::move(taken));
   EXPECT_THAT(goes.heard, ElementsAre("+3:0:4096", "-3:0"));
   EXPECT_THAT(stays.heard, ElementsAre("+3:0:4096", "-3:0", "+3:0:4096"));
 }

@@ -43,7 +43,7 @@ unload_fakegaudi() {
 
 # What every test sees: the provider on libfabric 2.1's verbs, Gaudis with little memory.
 environment() {
-  export LD_LIBRARY_PATH=$VM_BUILD/deps/libfabric-2.1-verbs/lib LD_PRELOAD=$VM_CACHE/libibverbs-dmabuf.so
+  export LD_LIBRARY_PATH=$VM_BUILD/deps/libfabric-2.1/lib LD_PRELOAD=$VM_CACHE/libibverbs-dmabuf.so
   export FI_PROVIDER_PATH=$VM_BUILD/prov FI_GAUDI_CORE=verbs FI_GAUDI_IPC=off # the NIC's part is what is tested here
   export FI_GAUDI_HLTHUNK=$VM_BUILD/util/hlsim/libhl-thunk.so
   export HLSIM_DEVICES=4 HLSIM_HBM=128M HLSIM_HBM_PAGE=16M

@@ -3,6 +3,6 @@
 # Debian's Open MPI, unmodified, two ranks over verbs; its own words tell that the provider was used.
 mpi=$VM_SOURCE/tests/integration/mpi/run.sh
 programs=$VM_BUILD/tests/integration/mpi
-libfabric=$VM_BUILD/deps/libfabric-2.1-verbs
+libfabric=$VM_BUILD/deps/libfabric-2.1
 "$mpi" 2 "$programs/mpi_traffic" "$libfabric"
 MPI_ONE_SIDED=btl "$mpi" 2 "$programs/mpi_one_sided" "$libfabric"

@@ -4,4 +4,4 @@
 [[ $(rdma link) == *"link rxe0/1 state ACTIVE"* ]]
 [[ -c /dev/udmabuf ]]
 grep -q ib_umem_dmabuf_get /proc/kallsyms
-FI_PROVIDER=verbs "$VM_BUILD/deps/libfabric-2.1-verbs/bin/fi_info" -p verbs -t FI_EP_MSG | sed -n 1,6p
+FI_PROVIDER=verbs "$VM_BUILD/deps/libfabric-2.1/bin/fi_info" -p verbs -t FI_EP_MSG | sed -n 1,6p

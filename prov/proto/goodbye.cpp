@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// How an endpoint leaves its peers. An application may close as soon as its operations have
+// completed, and what that promised must still arrive. The core alone does not see to it: a stream
+// is reset when the peer sends to a socket that is closed already, be it only credits, and what the
+// peer had not read by then is dropped.
+//
+// So the last packet to each peer is one that its core acknowledges (FI_TRANSMIT_COMPLETE): all
+// that went before it on the connection is in the peer's memory then. Over tcp the answer comes
+// when the peer progresses, over RDMA from its NIC. Packets in shared memory outlive their sender.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.hpp"
+#include "proto/endpoint.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+// What only has to leave this process takes no peer's time.
+constexpr std::chrono::milliseconds least_linger{500};
+
+}  // namespace
+
+bool endpoint::must_linger() {
+  if (!connections_ || !enabled()) return false;
+  if (!linger_until_) linger_until_ = how_.clock.now() + std::max(how_.linger, least_linger);
+  const connection* waits_for = nullptr;
+  connections_->for_each([&](connection& c) {
+    if (c.usable() && !has_left(c)) waits_for = &c;
+  });
+  if (!waits_for) return false;
+  if (how_.clock.now() < *linger_until_) return true;
+  GAUDI_WARN(EP_CTRL,
+             "an endpoint closes although %s has not taken all that was sent to it: it may miss "
+             "the last messages (does it make progress?)\n",
+             waits_for->remote->name.to_string().c_str());
+  return false;
+}
+
+// Whether all that the connection was given is with the peer, or as near as can be told.
+bool endpoint::has_left(connection& c) {
+  if (!c.ordered.empty() || !c.control_queue.empty() || !c.control_buffers.empty()) return false;
+  if (owes_goodbye(c)) {
+    const int ret = say_goodbye(c);
+    return ret != 0 && ret != -FI_EAGAIN;
+  }
+  return std::none_of(c.posted.begin(), c.posted.end(),
+                      [](const work& w) { return w.what == work::kind::message; });
+}
+
+// Over tcp the window is the same all the time, so credits tell that nothing is on its way.
+bool endpoint::owes_goodbye(const connection& c) const noexcept {
+  if (c.said_goodbye || c.link || how_.linger.count() == 0) return false;
+  return core_.over_rdma() || c.core_wrote || !c.data.all_returned() || !c.control.all_returned();
+}
+
+// 0: it is on its way. -FI_EAGAIN: there was no room for it yet. Others: the connection is about to
+// end.
+int endpoint::say_goodbye(connection& c) {
+  buffer* const b = send_buffers_->acquire();
+  if (!b) return -FI_EAGAIN;
+  const wire::header head{wire::kind::credit, 0, 0, 0, c.remote_id};
+  std::memcpy(b->bytes, &head, sizeof head);
+  b->length = sizeof head;
+  b->on_sent = {};
+  b->awaits = 0;
+  b->owner = nullptr;
+  b->transmit = true;
+  const int ret = post_message(c, *b);
+  if (ret) {
+    abandon(*b);
+  } else {
+    c.said_goodbye = true;
+  }
+  return ret;
+}
+
+}  // namespace gaudi::proto

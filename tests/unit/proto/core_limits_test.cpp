@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What the core takes: so many operations at a time, and so many bytes in each.
+#include <algorithm>
+#include <array>
+
+#include "endpoint_node.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using test::counting;
+using test::live_node;
+using test::memory_of;
+using test::node;
+using test::number;
+using test::pass;
+using test::post;
+using test::progress_until;
+using test::wait;
+
+endpoint::settings without_links() {
+  auto s = test::small_settings();
+  s.ipc = false;
+  return s;
+}
+
+TEST(core_limits, stop_the_application_before_the_queue_overruns) {
+  constexpr std::size_t room = 16;
+  auto how = without_links();
+  how.core_operations = room;
+  live_node a(how);
+  live_node b(without_links());
+  live_node c(without_links());
+  const std::array peers{a.meet(b), a.meet(c)};
+  pass(a, peers[0], b, 10, 1);
+  pass(a, peers[1], c, 10, 1);
+  std::vector<std::byte> target(100);
+  std::array<reg::region, 2> there;
+  b.expose(there[0], target);
+  c.expose(there[1], target);
+  auto bytes = counting(100);
+  const auto write = [&](std::size_t i) {
+    return a.ep->write(memory_of(bytes.data(), bytes.size()), {.target = peers[i % 2],
+                                                               .address = there[i % 2].address,
+                                                               .key = there[i % 2].key,
+                                                               .asked = a.asked(number(i))});
+  };
+  std::size_t posted = 0;
+  int ret = 0;
+  while (posted < 10 * room && (ret = write(posted)) == 0) ++posted;
+  EXPECT_EQ(posted, room) << "of all peers together";
+  EXPECT_EQ(ret, -FI_EAGAIN);
+  for (; posted < 10 * room; ++posted)
+    ASSERT_EQ(post({&a, &b, &c}, [&] { return write(posted); }), 0);
+  for (std::size_t i = 0; i < posted; ++i) ASSERT_EQ(wait(a, {&a, &b, &c}).error, 0) << i;
+}
+
+// Long transfers, which the application started, wait for their turn.
+TEST(core_limits, let_everything_through_in_the_end) {
+  auto how = without_links();
+  how.core_operations = 2;
+  live_node a(how);
+  live_node b(how);
+  const auto to = a.meet(b);
+  constexpr unsigned count = 20;
+  constexpr std::size_t length = 100'000;
+  auto sent = counting(length);
+  std::vector<std::vector<std::byte>> got(count, std::vector<std::byte>(length));
+  for (unsigned i = 0; i < count; ++i) {
+    ASSERT_EQ(b.receive(memory_of(got[i].data(), length), i, number(i)), 0);
+    ASSERT_EQ(
+        post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), length), i, number(i)); }),
+        0);
+  }
+  for (unsigned i = 0; i < count; ++i) ASSERT_EQ(wait(b, {&a, &b}).error, 0);
+  EXPECT_TRUE(std::all_of(got.begin(), got.end(), [&](const auto& g) { return g == sent; }));
+}
+
+/// Whose core takes no more than `length` bytes at a time.
+struct short_node : node {
+  explicit short_node(std::size_t length) : node(without_links()) {
+    core->info().ep_attr->max_msg_size = length;
+    EXPECT_TRUE(ep->enable());
+  }
+};
+
+TEST(core_limits, of_length_cut_long_transfers_into_pieces) {
+  constexpr std::size_t length = 1'000'000;
+  constexpr std::size_t piece = 300'000;
+  short_node a(piece);
+  short_node b(piece);
+  const auto to = a.meet(b);
+  auto sent = counting(length);
+  std::vector<std::byte> got(length);
+  ASSERT_EQ(b.receive(memory_of(got.data(), length), 1, &got), 0);
+  ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), length), 1, &sent); }),
+            0);
+  EXPECT_EQ(wait(b, {&a, &b}).error, 0);
+  EXPECT_TRUE(got == sent);
+  EXPECT_EQ(b.paths.direct_ops, 4U) << "reads of the core";
+
+  std::vector<std::byte> target(length);
+  reg::region r;
+  b.expose(r, target);
+  EXPECT_EQ(wait(a, {&a, &b}).error, 0);
+  const rma_access at{.target = to, .address = r.address, .key = r.key, .asked = a.asked(&r)};
+  ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(sent.data(), length), at); }), 0);
+  EXPECT_EQ(wait(a, {&a, &b}).error, 0);
+  EXPECT_TRUE(progress_until({&a, &b}, [&] { return target == sent; }));
+  EXPECT_EQ(a.paths.direct_ops, 4U) << "writes of the core";
+}
+
+}  // namespace
+}  // namespace gaudi::proto
