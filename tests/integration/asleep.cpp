@@ -18,12 +18,15 @@ constexpr int looks_in_a_row = 30;
 constexpr std::chrono::milliseconds between_looks{10};
 constexpr std::chrono::seconds limit{30};
 
-/// Its state as proc(5) has it: the letter behind the name, which is in parentheses.
+/// What proc(5) has of it: its name in parentheses, then the letter of its state. The stand-in's
+/// own threads look at their device a hundred times a second; they are the driver here, not the
+/// process.
 bool is_asleep(const std::filesystem::path& thread) {
   std::ifstream file(thread / "stat");
   const std::string line{std::istreambuf_iterator<char>(file), {}};
   const std::size_t name_ends = line.rfind(')');
-  return name_ends == std::string::npos || line[name_ends + 2] == 'S';
+  return name_ends == std::string::npos || line[name_ends + 2] == 'S' ||
+         line.find("(hlsim-") != std::string::npos;
 }
 
 bool is_asleep(pid_t process) {

@@ -7,9 +7,10 @@
 
 namespace gaudi::test {
 
-/// Waits until every thread of these processes, but for the calling one, has been asleep at 30
-/// looks in a row, 10 ms apart. A thread that wants a CPU and does not get one is not asleep, so
-/// how busy the machine is has no part in the answer. False: that did not happen within 30 s.
+/// Waits until every thread of these processes has been asleep at 30 looks in a row, 10 ms apart,
+/// but for the calling thread and those of the stand-in for the Gaudis. A thread that wants a CPU
+/// and does not get one is not asleep, so how busy the machine is has no part in the answer.
+/// False: that did not happen within 30 s.
 bool all_fall_asleep(const std::vector<pid_t>& processes);
 
 }  // namespace gaudi::test

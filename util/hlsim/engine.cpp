@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -92,6 +93,7 @@ bool engine::polled_within(uint64_t ns) const {
 }
 
 void engine::work(queue& q) {
+  ::pthread_setname_np(::pthread_self(), "hlsim-engine");
   prepare_to_sleep();
   std::unique_lock lock(mutex_);
   while (true) {

@@ -2,6 +2,7 @@
 #include "notifier.hpp"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 
 #include <atomic>
@@ -49,6 +50,7 @@ notifier::~notifier() {
 /// Nothing more is to be told once the device is lost; the thread only stays to be joined, since
 /// its context may outlive main().
 void notifier::watch() {
+  ::pthread_setname_np(::pthread_self(), "hlsim-events");
   uint64_t told = 0;
   std::unique_lock lock(mutex_);
   while (!stop_) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "opener_watch.hpp"
 
+#include <pthread.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ class opener_watch {
   explicit opener_watch(const context_ref& of) : of_(of) {}
 
   void run() {
+    ::pthread_setname_np(::pthread_self(), "hlsim-opener");
     while (goes_on()) std::this_thread::sleep_for(look_every);
   }
 
