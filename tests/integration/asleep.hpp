@@ -13,4 +13,9 @@ namespace gaudi::test {
 /// False: that did not happen within 30 s.
 bool all_fall_asleep(const std::vector<pid_t>& processes);
 
+/// Waits, 30 s at most, until all other threads of this process are seen asleep at one look, those
+/// of the stand-in included. Then none of them is within an allocator, and what forks now has a
+/// child that can allocate. glibc sees to that itself; GCC 12's AddressSanitizer does not.
+void let_others_fall_asleep();
+
 }  // namespace gaudi::test

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "asleep.hpp"
 #include "node.hpp"
 
 namespace gaudi::test {
@@ -18,6 +19,9 @@ using bytes = std::vector<std::byte>;
 /// Runs `body` in a child; true when it gives true.
 template <class Body>
 bool in_child(Body body) {
+#ifdef __SANITIZE_ADDRESS__
+  let_others_fall_asleep();
+#endif
   const pid_t pid = ::fork();
   if (pid == 0) ::_exit(body() ? 0 : 1);
   int status = -1;
