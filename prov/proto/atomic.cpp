@@ -77,7 +77,7 @@ int endpoint::request_atomic(connection& c, const atomic_access& access) {
   if (payload) ret = load_payload(*b, sizeof fields, access.operands, 0, bytes);
   if (ret == 0 && access.group == call::comparing)
     ret = load_payload(*b, sizeof fields + bytes, access.compares, 0, bytes);
-  if (ret == 0 && access.inject) ret = wait_for_copies(*b);
+  if (ret == 0 && access.inject) ret = copies_.wait_for(*b);
   if (ret == 0) ret = submit_ordered(c, *b);
   if (ret == 0) return 0;
   end_transfer(*t);
@@ -125,16 +125,16 @@ bool endpoint::carry_out(connection& c, const wire::atomic_fields& asked, const 
   reply->awaits = 0;
   std::byte* const before = reply->bytes + sizeof(wire::done_fields);
   int ret = load_payload(*reply, sizeof(wire::done_fields), memory, 0, bytes);
-  if (ret == 0) ret = wait_for_copies(*reply);
+  if (ret == 0) ret = copies_.wait_for(*reply);
   if (ret == 0 && op != FI_ATOMIC_READ) {
     if (std::byte* values = memory.single_host()) {
       change(values);
     } else {
       std::memcpy(before + bytes, before, bytes);
       change(before + bytes);
-      ret = copy_with_device(*reply, sizeof(wire::done_fields) + bytes, memory, 0, bytes,
-                             copy::direction::host_to_device);
-      if (ret == 0) ret = wait_for_copies(*reply);
+      ret = copies_.start(*reply, sizeof(wire::done_fields) + bytes, memory, 0, bytes,
+                          copy::direction::host_to_device);
+      if (ret == 0) ret = copies_.wait_for(*reply);
     }
   }
   count_atomic(target, static_cast<call>(asked.group), op, ret);

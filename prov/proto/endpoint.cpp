@@ -45,7 +45,10 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       own_receives_(std::make_unique<receive_context>(how.eager_size)),
       receives_(own_receives_.get()),
       unexpected_(how.unexpected_limit),
-      nic_limit_(how.copies.table) {
+      copies_(how.copies, how.loop, *this),
+      nic_copies_(how.copies,
+                  how.rendezvous == base::rendezvous_choice::staged ? nullptr : how.loop, how.flush,
+                  copies_) {
   receives_->add(*this);
   const auto limit = staged_at_once * how_.staging_depth;
   send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
@@ -79,10 +82,7 @@ void endpoint::shut_down() {
   connections_->for_each([&](connection& c) { open.push_back(&c); });
   for (connection* c : open) connections_->fail(*c, FI_ECANCELED);
   // The device must be done with our memory before it goes.
-  for (const device_copy& c : copies_) {
-    if (c.ticket.id) c.engine->wait(c.ticket, -1);
-  }
-  copies_.clear();
+  copies_.end_all();
   connections_.reset();
   if (receive_buffers_) receive_buffers_->close();
   core_queue_.reset();
@@ -111,12 +111,7 @@ void endpoint::share_receives(receive_context& with) {
 
 void endpoint::let_go_of(const reg::region& r) {
   // Answers to reads are loaded by the device without a transfer; it ends by itself, soon.
-  for (device_copy& c : copies_) {
-    if (c.waits_for(r.address, r.length) && c.engine->owner().get() == r.owner) start_now(c);
-    if (!c.ticket.id || c.engine->owner().get() != r.owner) continue;
-    if (const int ret = c.engine->wait(c.ticket, -1)) c.chunk->failed = ret;
-    c.ticket = {};
-  }
+  copies_.finish_those_of(r);
   const auto uses = [&](const transfer& t) {
     for (std::size_t i = 0; i < t.memory.count(); ++i) {
       if (t.memory[i].registered == &r) return true;

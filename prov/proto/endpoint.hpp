@@ -9,15 +9,15 @@
 
 #include "base/object_pool.hpp"
 #include "base/slot_table.hpp"
-#include "copy/dma_engine.hpp"
-#include "copy/nic_limit.hpp"
 #include "core/inner_domain.hpp"
 #include "device/losses.hpp"
 #include "proto/address_vector.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
+#include "proto/device_copies.hpp"
 #include "proto/endpoint_settings.hpp"
 #include "proto/given_dmabufs.hpp"
+#include "proto/nic_copies.hpp"
 #include "proto/operations.hpp"
 #include "proto/path_counters.hpp"
 #include "proto/pending_copies.hpp"
@@ -37,7 +37,9 @@ namespace gaudi::proto {
 /// and rma.cpp does the one-sided operations with the same means. progress.cpp drives all of it.
 ///
 /// Not thread safe: the caller holds the domain lock for every call.
-class endpoint final : private connection_observer, private address_vector::listener {
+class endpoint final : private connection_observer,
+                       private address_vector::listener,
+                       private device_copies::observer {
  public:
   using settings = endpoint_settings;
 
@@ -151,7 +153,6 @@ class endpoint final : private connection_observer, private address_vector::list
   int post_message(connection& c, buffer& b);
   int load_payload(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
                    std::size_t length);
-  int wait_for_copies(buffer& b);
   void message_sent(buffer& b, int error);
   void abandon(buffer& b);
   void fill_header(connection& c, wire::header& h, wire::kind what, std::uint8_t flags) noexcept;
@@ -297,28 +298,15 @@ class endpoint final : private connection_observer, private address_vector::list
                std::size_t offset, std::uint32_t slot);
   void piece_completed(direct_piece& piece, int error);
   void chunk_completed(buffer& b, int error);
-  void chunk_copied(buffer& b);
+  void copied(buffer& b) override;
   void chunk_loaded(transfer& t, buffer& b, int error);
   void send_chunk(const transfer& t, const buffer& b);
   bool drain(transfer& t, buffer* holder, const std::byte* payload);
-  bool copy_by_nic(transfer& t, const buffer& from, std::size_t at);
-  bool read_by_loop(const transfer& t, const buffer& from, std::size_t at);
-  void compare_nic(device::device& on, std::size_t length, double nic_ns);
   void piece_finished(transfer& t, std::size_t length, int error);
-  int copy_with_device(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
-                       std::size_t length, copy::direction dir);
-  int copy_part(buffer& b, std::size_t at, const local_memory::place& place, std::size_t length,
-                copy::direction dir);
-  int copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
-                   std::size_t length, bool to_device);
-  int start_copy(buffer& b, std::size_t at, device::device& on, std::uint64_t address,
-                 std::size_t length, copy::direction dir);
-  static int start_waiting(device_copy& c, bool urgently);
-  void start_now(device_copy& c);
-  bool wait_for_a_copy(copy::dma_engine& engine);
+
+  // loss.cpp
   void end_lost();
   void end_by_loss(transfer& t);
-  base::result<copy::dma_engine*> engine_for(device::device& on);
 
   // pacing.cpp
   const transfer::pacing& pace_of(transfer& t);
@@ -364,7 +352,6 @@ class endpoint final : private connection_observer, private address_vector::list
   base::result<void> open_core(opening how);
   void drop_queued();
   void completed(work& w, std::size_t length, int error);
-  void poll_copies();
   void retry_stalled();
   [[nodiscard]] bool must_retry(const transfer& t) const noexcept;
   [[nodiscard]] bool must_flush(std::uint32_t id) const noexcept;
@@ -424,9 +411,8 @@ class endpoint final : private connection_observer, private address_vector::list
   std::vector<std::uint32_t> withholding_;  // connections by id, with connection::withheld
   std::size_t held_buffers_ = 0;
 
-  std::vector<device_copy> copies_;
-  std::vector<std::shared_ptr<copy::dma_engine>> engines_;
-  copy::nic_limit nic_limit_;  // of all devices: their times are taken to be alike
+  device_copies copies_;
+  nic_copies nic_copies_;
   std::uint64_t losses_seen_ = device::losses::count();
 
   std::vector<transfer*> stalled_;  // could not hand out more: no chunk, no room in core or device

@@ -131,23 +131,20 @@ buffer* endpoint::acquire_chunk(const connection& c) noexcept {
 endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
                                                  std::size_t length) {
   if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
-  const auto engine = engine_for(*place.segment->on);
-  buffer* const b = engine ? acquire_chunk(*t.on) : nullptr;
-  if (engine && !b) return issue_result::no_chunk;
-  const auto ticket = engine ? (*engine)->submit(place.address(), t.remote_at(t.issued).address,
-                                                 length, copy::direction::device_to_device)
-                             : base::result<copy::ticket>(engine.failure());
-  if (!ticket) {
-    if (b) release_staging(*b);
-    if (ticket.code() == -FI_EAGAIN) return issue_result::no_room;
-    finish(t, -ticket.code());
-    return issue_result::waiting;
-  }
+  buffer* const b = acquire_chunk(*t.on);
+  if (!b) return issue_result::no_chunk;
   b->owner = &t;
   b->length = length;
-  b->copies = 1;
+  b->copies = 0;
   b->failed = 0;
-  copies_.push_back({*engine, *ticket, b});
+  const int ret = copies_.start_within(*place.segment->on, *b, place.address(),
+                                       t.remote_at(t.issued).address, length);
+  if (ret) {
+    release_staging(*b);
+    if (ret == -FI_EAGAIN) return issue_result::no_room;
+    finish(t, -ret);
+    return issue_result::waiting;
+  }
   ++t.in_flight;
   t.issued += length;
   ++paths_.engine_ops;
@@ -172,7 +169,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   }
   int ret;
   if (t.moves == transfer::motion::push) {
-    ret = copy_with_device(*b, 0, t.memory, b->offset, b->length, copy::direction::device_to_host);
+    ret = copies_.start(*b, 0, t.memory, b->offset, b->length, copy::direction::device_to_host);
   } else {
     ret = post_rma(t, *b, b->bytes, b->length, b->descriptor(), b->offset, 0);
   }
@@ -189,7 +186,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   paths_.staged_bytes += b->length;
   if (t.shared) ++paths_.shared_ops;
   // Without a device segment in it there was nothing to wait for.
-  if (t.moves == transfer::motion::push && b->copies == 0) chunk_copied(*b);
+  if (t.moves == transfer::motion::push && b->copies == 0) copied(*b);
   return issue_result::issued;
 }
 
@@ -231,7 +228,7 @@ void endpoint::chunk_completed(buffer& b, int error) {
   transfer* t = b.owner;
   if (t && !error && t->moves == transfer::motion::pull && !t->ending) {
     const int ret =
-        copy_with_device(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
+        copies_.start(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
     if (ret == 0 && b.copies != 0) return;
     error = -ret;
   }
@@ -241,7 +238,7 @@ void endpoint::chunk_completed(buffer& b, int error) {
 }
 
 // All device copies that read or write the buffer have ended.
-void endpoint::chunk_copied(buffer& b) {
+void endpoint::copied(buffer& b) {
   transfer* t = b.owner;
   if (!t) {
     // A message: the queue that it stands in sends it.
@@ -325,7 +322,8 @@ bool endpoint::drain(transfer& t, buffer* holder, const std::byte* payload) {
     piece_finished(t, t.length, 0);
     return true;
   }
-  if (copy_by_nic(t, *b, at)) {
+  if (nic_copies_.copy(*b, at, t.memory, t.length)) {
+    t.nic_wrote = true;
     if (!holder) send_buffers_->release(*b);
     piece_finished(t, t.length, 0);
     return true;
@@ -333,7 +331,7 @@ bool endpoint::drain(transfer& t, buffer* holder, const std::byte* payload) {
   b->owner = &t;
   b->copies = 0;
   b->failed = 0;
-  const int ret = copy_with_device(*b, at, t.memory, 0, t.length, copy::direction::host_to_device);
+  const int ret = copies_.start(*b, at, t.memory, 0, t.length, copy::direction::host_to_device);
   ++paths_.staged_ops;
   paths_.staged_bytes += t.length;
   if (ret == 0 && b->copies != 0) return false;

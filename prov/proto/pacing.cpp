@@ -52,7 +52,7 @@ std::size_t usual_chunk(const transfer& t) noexcept {
 copy::copy_row endpoint::row_for(const transfer& t) {
   device::device* const on = first_device(t.memory);
   if (!on || t.length < least_for_table) return {};
-  const auto engine = engine_for(*on);
+  const auto engine = copies_.engine_for(*on);
   return engine ? (*engine)->table()[direction_of(t)] : copy::copy_row{};
 }
 

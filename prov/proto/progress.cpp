@@ -20,7 +20,7 @@ void endpoint::progress() {
   if (poll_links_first()) handle_completions();
   if (!local_copies_.empty()) end_local_copies();
   if (!helping_.empty()) help_peers();
-  if (!copies_.empty()) poll_copies();
+  if (copies_.any()) copies_.poll();
   if (!stalled_.empty() || !unwritten_.empty()) retry_stalled();
   if (receive_buffers_->short_of_posted()) [[unlikely]]
     receive_buffers_->post_more();
@@ -47,7 +47,7 @@ bool endpoint::poll_links_first() {
 }
 
 bool endpoint::needs_polling() const noexcept {
-  return !copies_.empty() || receive_buffers_->short_of_posted() || !local_copies_.empty() ||
+  return copies_.any() || receive_buffers_->short_of_posted() || !local_copies_.empty() ||
          !helping_.empty() || !doorbells_.empty() || waits_unnoticed();
 }
 
@@ -154,30 +154,6 @@ void endpoint::list_posted(connection& c, work& w) noexcept {
   c.posted.push_back(w);
 }
 
-// Each look at a copy is an ioctl. The oldest end first, or nearly so: when two of them are not
-// done, the younger ones can wait, and the wire cannot.
-void endpoint::poll_copies() {
-  constexpr std::size_t busy_enough = 2;
-  std::size_t waiting = 0;
-  for (std::size_t i = 0; i < std::min(copies_.size(), busy_enough + waiting);) {
-    if (copies_[i].waits() && start_waiting(copies_[i], false) == -FI_EAGAIN) {
-      ++waiting;
-      ++i;
-      continue;
-    }
-    const device_copy c = copies_[i];
-    const int ret = c.ticket.id == 0 ? 0 : c.engine->poll(c.ticket);
-    if (ret == -FI_EAGAIN) {
-      ++i;
-      continue;
-    }
-    // Keeps the order, so that older copies are looked at first.
-    copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (ret) c.chunk->failed = ret;
-    if (--c.chunk->copies == 0) chunk_copied(*c.chunk);
-  }
-}
-
 void endpoint::retry_stalled() {
   chunks_->forget_returns();
   std::vector<buffer*> buffers;
@@ -250,7 +226,7 @@ void endpoint::fail_posted(connection& c, int error) {
 void endpoint::fail_queued(connection& c, int error) {
   for (auto* queue : {&c.ordered, &c.control_buffers}) {
     for (buffer* b : *queue) {
-      if (b->copies) wait_for_copies(*b);
+      if (b->copies) copies_.wait_for(*b);
       b->on_sent.end({.error = error});
       abandon(*b);
     }
@@ -262,21 +238,17 @@ void endpoint::fail_queued(connection& c, int error) {
 void endpoint::fail_transfers(connection& c, int error) {
   // A device may still be writing to or reading from the application's memory: that ends by itself,
   // soon.
-  for (std::size_t i = 0; i < copies_.size();) {
-    buffer& b = *copies_[i].chunk;
-    if (!b.owner || b.owner->on != &c) {
-      ++i;
-      continue;
-    }
-    wait_for_copies(b);
-    const auto kind = b.owner->moves;
+  const auto is_its = [&](const buffer& b) { return b.owner && b.owner->on == &c; };
+  while (buffer* const b = copies_.find(is_its)) {
+    copies_.wait_for(*b);
+    const auto kind = b->owner->moves;
     if (kind == transfer::motion::drain) {
       // All of it was here before the peer went.
-      chunk_copied(b);
+      copied(*b);
       continue;
     }
-    b.owner = nullptr;
-    if (kind != transfer::motion::fill) release_staging(b);
+    b->owner = nullptr;
+    if (kind != transfer::motion::fill) release_staging(*b);
   }
   std::erase_if(unwritten_, [&](buffer* b) {
     if (b->owner->on != &c) return false;

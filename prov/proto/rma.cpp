@@ -84,8 +84,8 @@ int endpoint::inject_write(connection& c, const local_memory& memory, const rma_
   b->length = memory.length();
   b->copies = 0;
   b->failed = 0;
-  int ret = copy_with_device(*b, 0, memory, 0, memory.length(), copy::direction::device_to_host);
-  if (ret == 0 && b->copies) ret = wait_for_copies(*b);
+  int ret = copies_.start(*b, 0, memory, 0, memory.length(), copy::direction::device_to_host);
+  if (ret == 0 && b->copies) ret = copies_.wait_for(*b);
   if (ret == 0) ret = post_rma(*t, *b, b->bytes, b->length, b->descriptor(), 0, 0);
   if (ret) {
     release_staging(*b);
@@ -124,7 +124,7 @@ int endpoint::write_by_message(connection& c, const local_memory& memory,
     fields.head = {wire::kind::write, flags, 0, 0, c.remote_id};
     b->length = sizeof fields + memory.length();
     ret = load_payload(*b, sizeof fields, memory, 0, memory.length());
-    if (ret == 0 && access.inject) ret = wait_for_copies(*b);
+    if (ret == 0 && access.inject) ret = copies_.wait_for(*b);
   } else {
     wire::rts_fields rts{};
     ret = offer(*t, rts, flags);

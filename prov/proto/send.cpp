@@ -161,7 +161,7 @@ int endpoint::send_buffered(connection& c, const local_memory& memory, const out
     b->length += memory.length();
     ret = load_payload(*b, start, memory, 0, memory.length());
   }
-  if (ret == 0 && message.inject) ret = wait_for_copies(*b);
+  if (ret == 0 && message.inject) ret = copies_.wait_for(*b);
   if (ret == 0) ret = submit_ordered(c, *b);
   if (ret) {
     if (t) end_transfer(*t);
@@ -178,22 +178,7 @@ int endpoint::load_payload(buffer& b, std::size_t at, const local_memory& memory
     memory.read(offset, b.bytes + at, length);
     return 0;
   }
-  return copy_with_device(b, at, memory, offset, length, copy::direction::device_to_host);
-}
-
-int endpoint::wait_for_copies(buffer& b) {
-  for (auto it = copies_.begin(); it != copies_.end();) {
-    if (it->chunk != &b) {
-      ++it;
-      continue;
-    }
-    start_now(*it);
-    const int ret = it->engine->wait(it->ticket, -1);
-    --b.copies;
-    it = copies_.erase(it);
-    if (ret) b.failed = ret;
-  }
-  return b.failed;
+  return copies_.start(b, at, memory, offset, length, copy::direction::device_to_host);
 }
 
 // Messages to a peer leave in the order they were sent: one that waits for its payload holds back
@@ -277,7 +262,7 @@ void endpoint::message_sent(buffer& b, int error) {
 
 void endpoint::abandon(buffer& b) {
   // A device may still be writing to it.
-  if (b.copies) wait_for_copies(b);
+  if (b.copies) copies_.wait_for(b);
   b.on_sent = {};
   b.owner = nullptr;
   b.transmit = false;

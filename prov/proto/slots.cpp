@@ -68,8 +68,8 @@ void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_field
   slot.length = chunk.length;
   slot.failed = 0;
   ++t.in_flight;
-  const int ret = copy_with_device(slot, 0, t.memory, chunk.offset, chunk.length,
-                                   copy::direction::host_to_device);
+  const int ret =
+      copies_.start(slot, 0, t.memory, chunk.offset, chunk.length, copy::direction::host_to_device);
   if (ret || slot.copies == 0) slot_emptied(t, slot, -ret);
 }
 

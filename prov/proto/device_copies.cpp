@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/device_copies.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+
+#include "proto/buffer_pool.hpp"
+
+namespace gaudi::proto {
+
+bool device_copies::copy_of::waits_for(const reg::region& r) const noexcept {
+  const std::uint64_t on_device = dir == copy::direction::host_to_device ? dst : src;
+  return waits() && on_device - r.address < r.length;
+}
+
+base::result<copy::dma_engine*> device_copies::engine_for(device::device& on) {
+  for (const auto& engine : engines_) {
+    if (engine->owner().get() == &on) return engine.get();
+  }
+  std::erase_if(engines_, [&](const auto& engine) {
+    return engine->owner()->lost() != 0 &&
+           std::none_of(copies_.begin(), copies_.end(),
+                        [&](const copy_of& c) { return c.engine == engine.get(); });
+  });
+  auto engine = copy::dma_engine::for_device(on.shared_from_this(), terms_);
+  if (!engine) return engine.failure();
+  engines_.push_back(*engine);
+  return engines_.back().get();
+}
+
+int device_copies::start(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
+                         std::size_t length, copy::direction dir) {
+  while (length) {
+    const auto place = memory.at(offset);
+    const std::size_t part = std::min(length, place.left());
+    if (const int ret = start_part(b, at, place, part, dir)) {
+      if (b.copies) wait_for(b);
+      return ret;
+    }
+    at += part;
+    offset += part;
+    length -= part;
+  }
+  return 0;
+}
+
+int device_copies::start_part(buffer& b, std::size_t at, const local_memory::place& place,
+                              std::size_t length, copy::direction dir) {
+  const local_segment& segment = *place.segment;
+  if (segment.on) return start_on(*segment.on, b, at, place.address(), length, dir);
+  const bool to_device = dir == copy::direction::host_to_device;
+  if (!segment.is_host()) return copy_foreign(b, at, place, length, to_device);
+  if (to_device) {
+    std::memcpy(reinterpret_cast<void*>(place.address()), b.bytes + at, length);
+  } else {
+    std::memcpy(b.bytes + at, reinterpret_cast<const void*>(place.address()), length);
+  }
+  return 0;
+}
+
+// Memory that no device of ours has: the NIC reads it, or reads our buffer for it, here and now.
+int device_copies::copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
+                                std::size_t length, bool to_device) {
+  const core::inner_mr* const known =
+      place.segment->registered->core_for(to_device ? 0 : FI_REMOTE_READ);
+  // The core does not know what is shared with a peer.
+  if (!known || !loop_ || b.shared) return -FI_EOPNOTSUPP;
+  std::byte* const here = b.bytes + at;
+  const std::uint64_t there = place.address();
+  const auto done = to_device ? loop_->read(reinterpret_cast<void*>(there), known->descriptor(),
+                                            length, reinterpret_cast<std::uint64_t>(here), b.key())
+                              : loop_->read(here, b.descriptor(), length, there, known->key());
+  return done.code();
+}
+
+int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::uint64_t address,
+                            std::size_t length, copy::direction dir) {
+  const auto engine = engine_for(on);
+  if (!engine) return engine.code();
+  const auto host = b.device_address(on);
+  if (!host) return host.code();
+  const bool to_device = dir == copy::direction::host_to_device;
+  const std::uint64_t dst = to_device ? address : *host + at;
+  const std::uint64_t src = to_device ? *host + at : address;
+  for (;;) {
+    const auto ticket = (*engine)->submit(dst, src, length, dir);
+    if (ticket) {
+      on.counted().staged_bytes.add(length);
+      copies_.push_back({*engine, *ticket, &b});
+      ++b.copies;
+      return 0;
+    }
+    if (ticket.code() != -FI_EAGAIN) return ticket.code();
+    // The engine is full. Its copies end without our help, so waiting for one cannot block for
+    // long. Those of other endpoints end when these look at them, which may be after this call.
+    if (wait_for_one(**engine)) continue;
+    copies_.push_back({*engine, {}, &b, dst, src, length, dir});
+    ++b.copies;
+    return 0;
+  }
+}
+
+int device_copies::start_within(device::device& on, buffer& stands_for_it, std::uint64_t to,
+                                std::uint64_t from, std::size_t length) {
+  const auto engine = engine_for(on);
+  if (!engine) return engine.code();
+  const auto ticket = (*engine)->submit(to, from, length, copy::direction::device_to_device);
+  if (!ticket) return ticket.code();
+  copies_.push_back({*engine, *ticket, &stands_for_it});
+  ++stands_for_it.copies;
+  return 0;
+}
+
+// Gives it to the engine that had no room for it. 0: it is under way, or has ended in error
+// already; -FI_EAGAIN: there still is none.
+int device_copies::begin_waiting(copy_of& c, bool urgently) {
+  const auto ticket = urgently ? c.engine->submit_urgently(c.dst, c.src, c.length, c.dir)
+                               : c.engine->submit(c.dst, c.src, c.length, c.dir);
+  if (!ticket && ticket.code() == -FI_EAGAIN) return -FI_EAGAIN;
+  if (ticket) {
+    c.ticket = *ticket;
+    c.engine->owner()->counted().staged_bytes.add(c.length);
+  } else {
+    c.chunk->failed = ticket.code();
+  }
+  c.length = 0;
+  return 0;
+}
+
+// For who cannot come back later.
+void device_copies::begin_now(copy_of& c) {
+  while (c.waits() && begin_waiting(c, true) != 0) {
+    if (wait_for_one(*c.engine)) continue;
+    c.chunk->failed = -FI_EAGAIN;
+    c.length = 0;
+  }
+}
+
+bool device_copies::wait_for_one(copy::dma_engine& engine) {
+  for (copy_of& c : copies_) {
+    if (c.engine != &engine || c.ticket.id == 0) continue;
+    if (const int ret = engine.wait(c.ticket, -1)) c.chunk->failed = ret;
+    c.ticket = {};
+    return true;
+  }
+  return false;
+}
+
+int device_copies::wait_for(buffer& b) {
+  for (auto it = copies_.begin(); it != copies_.end();) {
+    if (it->chunk != &b) {
+      ++it;
+      continue;
+    }
+    begin_now(*it);
+    const int ret = it->engine->wait(it->ticket, -1);
+    --b.copies;
+    it = copies_.erase(it);
+    if (ret) b.failed = ret;
+  }
+  return b.failed;
+}
+
+void device_copies::end_all() noexcept {
+  for (const copy_of& c : copies_) {
+    if (c.ticket.id) c.engine->wait(c.ticket, -1);
+  }
+  copies_.clear();
+}
+
+void device_copies::finish_those_of(const reg::region& r) {
+  for (copy_of& c : copies_) {
+    if (c.engine->owner().get() != r.owner) continue;
+    if (c.waits_for(r)) begin_now(c);
+    if (!c.ticket.id) continue;
+    if (const int ret = c.engine->wait(c.ticket, -1)) c.chunk->failed = ret;
+    c.ticket = {};
+  }
+}
+
+// Each look at a copy is an ioctl. The oldest end first, or nearly so: when two of them are not
+// done, the younger ones can wait, and the wire cannot.
+void device_copies::poll() {
+  constexpr std::size_t busy_enough = 2;
+  std::size_t waiting = 0;
+  for (std::size_t i = 0; i < std::min(copies_.size(), busy_enough + waiting);) {
+    if (copies_[i].waits() && begin_waiting(copies_[i], false) == -FI_EAGAIN) {
+      ++waiting;
+      ++i;
+      continue;
+    }
+    const copy_of c = copies_[i];
+    const int ret = c.ticket.id == 0 ? 0 : c.engine->poll(c.ticket);
+    if (ret == -FI_EAGAIN) {
+      ++i;
+      continue;
+    }
+    // Keeps the order, so that older copies are looked at first.
+    copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (ret) c.chunk->failed = ret;
+    if (--c.chunk->copies == 0) observer_.copied(*c.chunk);
+  }
+}
+
+void device_copies::prefer_lost() noexcept {
+  std::stable_partition(copies_.begin(), copies_.end(),
+                        [](const copy_of& c) { return c.engine->owner()->lost() != 0; });
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/result.hpp"
+#include "copy/dma_engine.hpp"
+#include "proto/memory.hpp"
+#include "reg/nic_loop.hpp"
+
+namespace gaudi::proto {
+
+struct buffer;
+
+/// The copies of one endpoint between its buffers and device memory, and within a device: started
+/// here, under way in the device's engine, ended here. A copy that the engine has no room for waits
+/// its turn, since other endpoints use the engine as well. buffer::copies counts those of a buffer
+/// that have not ended, buffer::failed has what the last of them that failed said.
+///
+/// Not thread safe: the caller holds the domain lock.
+class device_copies {
+ public:
+  class observer {
+   public:
+    /// All copies of the buffer have ended, found by poll().
+    virtual void copied(buffer& b) = 0;
+
+   protected:
+    ~observer() = default;
+  };
+
+  /// `loop`: the domain's; null: memory of devices that are not ours cannot be copied. It and the
+  /// observer outlive the object.
+  device_copies(const copy::engine_terms& terms, reg::nic_loop* loop, observer& tell) noexcept
+      : terms_(terms), loop_(loop), observer_(tell) {}
+  device_copies(const device_copies&) = delete;
+  device_copies& operator=(const device_copies&) = delete;
+
+  /// The device's engine, for as long as this object has a copy on it. As dma_engine::for_device.
+  base::result<copy::dma_engine*> engine_for(device::device& on);
+
+  /// Starts the copies between [at, at + length) of a buffer and the bytes from `offset` on of
+  /// `memory`. Parts in host memory are copied here and now, and so are those that only the NIC
+  /// reaches. 0: buffer::copies tells how many have not ended; -FI_E*: none is under way any more.
+  int start(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
+            std::size_t length, copy::direction dir);
+  /// Starts one copy within a device, which `stands_for_it`, with no bytes of its own. -FI_EAGAIN:
+  /// the engine is full.
+  int start_within(device::device& on, buffer& stands_for_it, std::uint64_t to, std::uint64_t from,
+                   std::size_t length);
+
+  /// Waits for all copies of the buffer; the observer is not told. buffer::failed.
+  int wait_for(buffer& b);
+  /// Waits for all that is under way and drops what is not, without a word to anybody.
+  void end_all() noexcept;
+  /// Waits for what is under way on the region's device, and for what waits to begin and is of the
+  /// region. The ends are still to be told by poll().
+  void finish_those_of(const reg::region& r);
+
+  /// Looks for ends, and tells of them.
+  void poll();
+  /// Something has to be polled for.
+  [[nodiscard]] bool any() const noexcept { return !copies_.empty(); }
+  /// Copies of devices that are lost fail at the next look: it takes them first, since those of
+  /// other devices must not keep them from being taken.
+  void prefer_lost() noexcept;
+
+  /// A buffer that copies are under way of and `wanted` says yes to, or null.
+  template <class Wanted>
+  [[nodiscard]] buffer* find(Wanted&& wanted) const {
+    const auto it = std::find_if(copies_.begin(), copies_.end(),
+                                 [&](const copy_of& c) { return wanted(*c.chunk); });
+    return it == copies_.end() ? nullptr : it->chunk;
+  }
+
+ private:
+  struct copy_of {
+    copy::dma_engine* engine;
+    copy::ticket ticket;
+    buffer* chunk;
+    // Of one that waits for room.
+    std::uint64_t dst = 0;
+    std::uint64_t src = 0;
+    std::size_t length = 0;  // 0: it does not
+    copy::direction dir = copy::direction::host_to_device;
+
+    [[nodiscard]] bool waits() const noexcept { return length != 0; }
+    [[nodiscard]] bool waits_for(const reg::region& r) const noexcept;
+  };
+
+  int start_part(buffer& b, std::size_t at, const local_memory::place& place, std::size_t length,
+                 copy::direction dir);
+  int copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
+                   std::size_t length, bool to_device);
+  int start_on(device::device& on, buffer& b, std::size_t at, std::uint64_t address,
+               std::size_t length, copy::direction dir);
+  static int begin_waiting(copy_of& c, bool urgently);
+  void begin_now(copy_of& c);
+  bool wait_for_one(copy::dma_engine& engine);
+
+  const copy::engine_terms terms_;
+  reg::nic_loop* const loop_;
+  observer& observer_;
+  std::vector<copy_of> copies_;
+  std::vector<std::shared_ptr<copy::dma_engine>> engines_;
+};
+
+}  // namespace gaudi::proto
