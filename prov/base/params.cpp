@@ -171,6 +171,7 @@ result<params> params::parse(const lookup& text_of) {
   p.mr_cache_foreign = in.choice(param::mr_cache_foreign, switch_names);
   p.mr_window = in.number(param::mr_window);
   p.tcp_hmem = in.choice(param::tcp_hmem, switch_names);
+  p.counters = in.choice(param::counters, switch_names);
   if (!in.good()) return error{-FI_EINVAL};
   return p;
 }

@@ -79,6 +79,7 @@ enum class param : std::size_t {
   mr_cache_foreign,
   mr_window,
   tcp_hmem,
+  counters,
   count_,
 };
 
@@ -144,6 +145,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"tcp_hmem", "off", 0, 0,
      "whether the name ofi_gaudi offers FI_HMEM over tcp as well, where all device memory is "
      "staged: off or on (the name gaudi always does)"},
+    {"counters", "on", 0, 0,
+     "whether this user and root can read the process's counters (fi_gaudi_counters(7)): on or "
+     "off"},
 }};
 
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
@@ -172,6 +176,7 @@ struct params {
   bool mr_cache_foreign = false;        ///< dma-bufs of the application's, too
   std::uint64_t mr_window = 0;          ///< bytes; 0: none
   bool tcp_hmem = false;                ///< under the name ofi_gaudi
+  bool counters = true;                 ///< in a page that others can read
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

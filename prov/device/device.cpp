@@ -41,7 +41,11 @@ device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd
       attributes_(std::move(facts)),
       opening_(attributes_.bus_id, openings(), fd_.get()),
       dram_base_(info.dram_base),
-      page_size_(info.alloc_page_size != 0 ? info.alloc_page_size : info.dram_page_size) {
+      page_size_(info.alloc_page_size != 0 ? info.alloc_page_size : info.dram_page_size),
+      counters_({.kind = base::counters::block_kind::device,
+                 .name = attributes_.name,
+                 .detail = attributes_.bus_id,
+                 .number = attributes_.index}) {
   if (manages_hbm()) dram_.add_region(dram_base_, attributes_.hbm_size);
   openings_ = openings();
   events_ = event_watch::start(*this);
@@ -320,7 +324,7 @@ result<location> device::pin_in(bare_pin& held, std::uint64_t addr, std::uint64_
   if (where->pins->add(where->generation)) {
     held.pins_ = where->pins;
   } else {
-    counters_.stale_refusals.add();
+    counters_->stale_refusals.add();
     where = error{-FI_ENOENT};
   }
   return where;
@@ -353,7 +357,7 @@ result<dmabuf> device::export_mapping(std::uint64_t addr, std::uint64_t len) {
   mapping& whole = mapping_at(at->map_base);
   const bool first = !whole.exported();
   auto fd = whole.export_dmabuf();
-  if (first && whole.exported()) counters_.exports.add();
+  if (first && whole.exported()) counters_->exports.add();
   if (!fd) {
     if (fd.code() == -FI_EOPNOTSUPP && !std::exchange(warned_no_export_, true))
       GAUDI_WARN(

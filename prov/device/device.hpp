@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counters_page.hpp"
 #include "base/result.hpp"
 #include "device/address_map.hpp"
 #include "device/app_mappings.hpp"
@@ -149,7 +150,7 @@ class device : public std::enable_shared_from_this<device> {
   /// and what is purpose::internal are not the user's.
   [[nodiscard]] bool is_vacant() const;
   /// What was done with it, also by those who have it: engines and endpoints add to these.
-  [[nodiscard]] counters& counted() noexcept { return counters_; }
+  [[nodiscard]] counters& counted() noexcept { return *counters_; }
 
   /// Bytes of HBM that allocate(), or Synapse, could still give, in the whole (one ioctl).
   [[nodiscard]] base::result<std::uint64_t> hbm_free() const;
@@ -281,7 +282,7 @@ class device : public std::enable_shared_from_this<device> {
   loss_watchers loss_watchers_;
   std::atomic<int> lost_{0};
   std::atomic<bool> told_no_copies_{false};
-  counters counters_;
+  base::counters::published<counters> counters_;
 
   mutable std::mutex mutex_;                            // guards all below but reading map_
   regions regions_;                                     // driver allocations, by base

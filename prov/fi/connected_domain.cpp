@@ -83,8 +83,7 @@ padded<fi_ops_domain> domain_ops{{.size = sizeof(fi_ops_domain),
 }  // namespace
 
 connected_domain::connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
-                                   std::unique_ptr<core::inner_domain> core,
-                                   void* user_context) noexcept
+                                   std::unique_ptr<core::inner_domain> core, void* user_context)
     : any_domain({.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &fid_ops},
                   .ops = &domain_ops,
                   .mr = &connected_mr_ops}),
@@ -92,8 +91,10 @@ connected_domain::connected_domain(children& parent, fid_fabric* core_fabric, bo
       core_fabric_(core_fabric),
       hmem_(hmem),
       core_(std::move(core)),
+      counters_(subject_of(*core_)),
       // Nobody could stage it for them.
-      dmabufs_(*core_, base::dmabuf_choice::on, cache_limits(), windows()) {}
+      dmabufs_(*core_, base::dmabuf_choice::on, cache_limits(), windows(),
+               &counters_->registrations) {}
 
 int connected_domain::bind(fid_t other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;

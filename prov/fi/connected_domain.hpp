@@ -9,6 +9,7 @@
 #include "core/inner_domain.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
+#include "fi/domain_counters.hpp"
 #include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::fi {
@@ -19,7 +20,7 @@ namespace gaudi::fi {
 class connected_domain final : public any_domain {
  public:
   connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
-                   std::unique_ptr<core::inner_domain> core, void* context) noexcept;
+                   std::unique_ptr<core::inner_domain> core, void* context);
   /// The domain op of fid_fabric, for an info of FI_EP_MSG.
   static int open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept;
 
@@ -53,6 +54,7 @@ class connected_domain final : public any_domain {
   fid_fabric* const core_fabric_;
   const bool hmem_;
   std::unique_ptr<core::inner_domain> core_;
+  base::counters::published<domain_counters> counters_;
   std::mutex dmabufs_mutex_;
   reg::dmabuf_registrar dmabufs_;
   children::ref events_hold_;

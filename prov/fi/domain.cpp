@@ -109,6 +109,7 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       // Several endpoints share the core's domain, so only a promise for the whole of it helps.
       lock_(info.domain_attr->threading != FI_THREAD_DOMAIN || asks_auto(info)),
       core_(std::move(core)),
+      counters_(subject_of(*core_)),
       api_version_(f.api_version),
       addr_format_(info.addr_format),
       hmem_(has_hmem(info)),
@@ -116,9 +117,10 @@ domain::domain(children& parent, fid_fabric& f, const fi_info& info,
       provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
       auto_progress_(asks_auto(info)),
       counts_targets_(info.caps & FI_RMA_EVENT),
-      dmabufs_(*core_, base::params::get().dmabuf, cache_limits(), windows()),
+      dmabufs_(*core_, base::params::get().dmabuf, cache_limits(), windows(),
+               &counters_->registrations),
       loop_(*core_),
-      flush_(loop_, base::params::get().flush),
+      flush_(loop_, base::params::get().flush, &counters_->registrations.flushes),
       imports_(*core_, cache_limits()) {}
 
 reg::import_cache* domain::imports() noexcept {
@@ -136,6 +138,7 @@ int domain::add(proto::endpoint& e) {
     for (const int fd : e.wait_fds()) core_events_->add(fd);
   }
   endpoints_.push_back(&e);
+  counters_->endpoints = endpoints_.size();
   if (!auto_progress_) return 0;
   if (thread_) {
     thread_->notify();
@@ -149,6 +152,7 @@ int domain::add(proto::endpoint& e) {
 
 void domain::remove(proto::endpoint& e) noexcept {
   if (std::erase(endpoints_, &e) == 0) return;
+  counters_->endpoints = endpoints_.size();
   for (const int fd : e.wait_fds()) core_events_->remove(fd);
 }
 

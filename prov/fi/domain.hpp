@@ -15,9 +15,9 @@
 #include "device/losses.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
+#include "fi/domain_counters.hpp"
 #include "fi/memory_region.hpp"
 #include "fi/progress_thread.hpp"
-#include "proto/path_counters.hpp"
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/import_cache.hpp"
 #include "reg/key_table.hpp"
@@ -78,7 +78,7 @@ class domain final : public any_domain {
   reg::import_cache* imports() noexcept;
   /// Whether the NIC may be asked to register dma-bufs (FI_GAUDI_DMABUF, the core).
   [[nodiscard]] bool takes_dmabufs() const noexcept;
-  proto::path_counters& paths() noexcept { return paths_; }
+  proto::path_counters& paths() noexcept { return counters_->paths; }
   /// An endpoint was enabled, or is about to close.
   int add(proto::endpoint& e);
   void remove(proto::endpoint& e) noexcept;
@@ -119,6 +119,7 @@ class domain final : public any_domain {
   children children_;
   base::domain_lock lock_;
   std::unique_ptr<core::inner_domain> core_;
+  base::counters::published<domain_counters> counters_;
   const std::uint32_t api_version_;
   const std::uint32_t addr_format_;
   const bool hmem_;
@@ -134,7 +135,6 @@ class domain final : public any_domain {
   reg::nic_loop loop_;
   reg::write_flush flush_;
   reg::import_cache imports_;
-  proto::path_counters paths_;
   std::vector<proto::endpoint*> endpoints_;
   std::unique_ptr<progress_thread> thread_;
 };

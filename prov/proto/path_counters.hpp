@@ -24,6 +24,12 @@ struct path_counters {
   std::uint64_t engine_bytes = 0;
   std::uint64_t passed_ops = 0;  // of the direct ones: by a dma-buf that a peer on this host passed
   std::uint64_t passed_bytes = 0;
+  // Operations that the caller has to start again: the peer had granted no credit, or sends here
+  // had no buffer or no room in the core.
+  std::uint64_t peer_stalls = 0;
+  std::uint64_t local_stalls = 0;
+  std::uint64_t connections_made = 0;
+  std::uint64_t connections_lost = 0;  // failed, or ended by the peer
 };
 
 }  // namespace gaudi::proto

@@ -181,6 +181,7 @@ void endpoint::flush_waiting() {
 }
 
 void endpoint::connection_up(connection& c) {
+  ++paths_.connections_made;
   if (c.link) add_link(c);
   if (c.refused_link) ring_doorbell(c);
   receive_buffers_->serve(connections_->count());
@@ -193,6 +194,7 @@ void endpoint::connections_ending() {
 }
 
 void endpoint::connection_down(connection& c, int error) {
+  ++paths_.connections_lost;
   std::erase(linked_, &c);
   given_.forget_connection(c.id);
   if (how_.imports) how_.imports->forget_peer(c.remote_instance);

@@ -21,7 +21,10 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   // An application that only repeats the send must get there, too.
   progress();
   c = connections_->to(*p);
-  if (c && !open(**c)) return base::error{-FI_EAGAIN};
+  if (c && !open(**c)) {
+    ++paths_.peer_stalls;
+    return base::error{-FI_EAGAIN};
+  }
   return c;
 }
 
@@ -44,7 +47,10 @@ int endpoint::send(const local_memory& memory, const outgoing& message) {
   const int ret = eager ? send_eager(**c, memory, message) : send_rendezvous(**c, memory, message);
   // Out of buffers, or of room in the core: an application that only repeats the send must get
   // there, too.
-  if (ret == -FI_EAGAIN) progress();
+  if (ret == -FI_EAGAIN) {
+    ++paths_.local_stalls;
+    progress();
+  }
   return ret;
 }
 

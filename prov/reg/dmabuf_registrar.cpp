@@ -176,7 +176,7 @@ dmabuf_attempt dmabuf_registrar::try_with_room(Attempt&& attempt, device::device
 
 base::error dmabuf_registrar::refused(const core::dmabuf_range& given, int code,
                                       const dmabuf_refusal& why) {
-  ++refusals_;
+  ++seen_.refusals;
   static std::atomic_flag warned;
   if (!warned.test_and_set()) {
     GAUDI_WARN(
@@ -211,7 +211,7 @@ base::result<registration> dmabuf_registrar::refused(known_device& by, int code,
 }
 
 base::result<registration> dmabuf_registrar::without(known_device& owner, int code) noexcept {
-  ++refusals_;
+  ++seen_.refusals;
   ++owner.refusals;
   owner.last_refusal = code;
   if (choice_ == base::dmabuf_choice::on) return base::error{code};

@@ -65,13 +65,15 @@ struct registration_counters {
 /// does to end a dma-buf's registration touches nothing of its domain but the kernel's.
 class dmabuf_registrar final : private device::free_watcher {
  public:
+  /// `seen`, if any, is where others see what is counted here; it outlives this.
   dmabuf_registrar(core::inner_domain& core, base::dmabuf_choice choice, const cache_limits& limits,
-                   window_size windows = {}) noexcept
+                   window_size windows = {}, published_counters* seen = nullptr) noexcept
       : core_(core),
         choice_(choice),
         over_rdma_(core.over_rdma()),
         windows_(windows),
-        cache_(limits) {}
+        seen_(seen ? *seen : unseen_),
+        cache_(limits, &seen_) {}
   /// All registrations have been dropped.
   ~dmabuf_registrar() override;
   dmabuf_registrar(const dmabuf_registrar&) = delete;
@@ -98,7 +100,7 @@ class dmabuf_registrar final : private device::free_watcher {
   void forget_idle() noexcept { cache_.forget_idle(); }
 
   /// Registrations that the NIC did not take, so that the memory is staged.
-  [[nodiscard]] std::uint64_t refusals() const noexcept { return refusals_; }
+  [[nodiscard]] std::uint64_t refusals() const noexcept { return seen_.refusals; }
   /// All zero where the device's memory was not wanted yet.
   [[nodiscard]] registration_counters counted(const device::device& on) const noexcept;
   /// Any thread, without the domain lock.
@@ -142,9 +144,10 @@ class dmabuf_registrar final : private device::free_watcher {
   const window_size windows_;
   std::list<known_device> devices_;  // before what is kept of them: that ends first
   known_device* last_known_ = nullptr;
+  published_counters unseen_;
+  published_counters& seen_;
   registration_cache cache_;
   dmabuf_numbers given_;
-  std::uint64_t refusals_ = 0;
 };
 
 }  // namespace gaudi::reg

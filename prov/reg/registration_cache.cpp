@@ -39,8 +39,11 @@ registration_cache::entry* registration_cache::enter(key k) const noexcept {
 
 // Exact for callers that come one after the other, as those of a domain do: another exchange would
 // be a fifth of a hit.
-void registration_cache::note_hit(entry& e) noexcept {
-  e.hits.store(e.hits.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+inline void registration_cache::note_hit(entry& e) const noexcept {
+  const std::uint64_t hits = e.hits.load(std::memory_order_relaxed) + 1;
+  e.hits.store(hits, std::memory_order_relaxed);
+  if (hits % published_counters::hits_at_once == 0) [[unlikely]]
+    seen_.hits.fetch_add(published_counters::hits_at_once, std::memory_order_relaxed);
 }
 
 inline registration_cache::entry* registration_cache::enter_any(
@@ -102,6 +105,7 @@ registration registration_cache::add(const registration_name& name, std::uint64_
   if (e.kept == keeping::for_the_next) {
     ++kept_;
     kept_bytes_ += bytes;
+    publish();
     if (!crowded_ && (kept_ > limits_.count || kept_bytes_ > limits_.bytes)) become_crowded();
   }
   return registration(e, *this);
@@ -206,12 +210,14 @@ bool registration_cache::end(entry& e) noexcept {
   if (rest.idle_place.is_linked()) leave_idle(e);
   const std::uint64_t hits = e.hits.exchange(0, std::memory_order_relaxed);
   counters_.hits += hits;
+  seen_.hits.fetch_add(hits % published_counters::hits_at_once, std::memory_order_relaxed);
   if (rest.part) rest.part->hits += hits;
   unlink(e);
   all_.erase(all_.iterator_to(rest));
   if (e.kept == keeping::for_the_next) {
     --kept_;
     kept_bytes_ -= rest.bytes;
+    publish();
   }
   e.mr = {};
   e.next.store(std::exchange(spare_, &e), std::memory_order_release);
@@ -282,6 +288,7 @@ void registration_cache::keep_no_longer(entry& e) noexcept {
     return;
   --kept_;
   kept_bytes_ -= e.rest->bytes;
+  publish();
 }
 
 void registration_cache::retire(const cache_counters& part) noexcept {
@@ -297,6 +304,15 @@ void registration_cache::retire(const cache_counters& part) noexcept {
 void registration_cache::count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept {
   ++(counters_.*what);
   if (part) ++(part->*what);
+  publish();
+}
+
+void registration_cache::publish() noexcept {
+  seen_.misses = counters_.misses;
+  seen_.made = counters_.made;
+  seen_.evictions = counters_.evictions;
+  seen_.cached = kept_;
+  seen_.cached_bytes = kept_bytes_;
 }
 
 cache_counters registration_cache::sum(const cache_counters& ended,

@@ -48,6 +48,23 @@ struct cache_counters {
   std::uint64_t idle_bytes = 0;  // now
 };
 
+/// What others see of a domain's registrations (base/counter_names.hpp). Hits come here by
+/// `hits_at_once` of one registration; those that threads have at the same time may be lost or
+/// counted twice.
+struct published_counters {
+  static constexpr std::uint64_t hits_at_once = 16;
+
+  std::atomic<std::uint64_t> hits{0};
+  // Under the lock of the cache, the domain's registrar or its flush.
+  std::uint64_t misses = 0;
+  std::uint64_t made = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t cached = 0;        // now
+  std::uint64_t cached_bytes = 0;  // now
+  std::uint64_t refusals = 0;
+  std::uint64_t flushes = 0;
+};
+
 /// The core's registrations of device memory. One that has no user any more is kept for the next,
 /// least recently used ones going first where the limits or the NIC want that. Thread safe: its own
 /// lock, below a domain's, is held while the core ends a registration, so that an allocation that
@@ -62,7 +79,10 @@ class registration_cache {
  public:
   class user;
 
-  explicit registration_cache(const cache_limits& limits) noexcept : limits_(limits) {}
+  /// `seen`, if any, outlives the cache.
+  explicit registration_cache(const cache_limits& limits,
+                              published_counters* seen = nullptr) noexcept
+      : limits_(limits), seen_(seen ? *seen : unseen_) {}
   /// All users are gone.
   ~registration_cache() = default;
   registration_cache(const registration_cache&) = delete;
@@ -188,7 +208,7 @@ class registration_cache {
   [[nodiscard]] entry* look_up(key k) const noexcept;
   [[nodiscard]] entry* enter(key k) const noexcept;
   [[nodiscard]] entry* enter_any(std::span<const registration_name> names) const noexcept;
-  static void note_hit(entry& e) noexcept;
+  void note_hit(entry& e) const noexcept;
   void note_use(entry& e) noexcept;
   void give_back(entry& e) noexcept;
   [[nodiscard]] cache_counters sum(const cache_counters& ended,
@@ -209,6 +229,7 @@ class registration_cache {
   bool end(entry& e) noexcept;  // false: it has a user
   bool end_oldest() noexcept;
   void count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept;
+  void publish() noexcept;
 
   const cache_limits limits_;
   std::atomic<const bucket_array*> buckets_{nullptr};
@@ -229,6 +250,8 @@ class registration_cache {
   list_by<&record::idle_place> idle_;  // while crowded: those without users, oldest first
   std::uint64_t idle_bytes_ = 0;
   cache_counters counters_;  // but hits of those that there are, and what is idle
+  published_counters unseen_;
+  published_counters& seen_;
 };
 
 /// Uses a registration while it lives. The allocation is pinned for longer.

@@ -22,7 +22,9 @@ namespace gaudi::reg {
 /// holds the domain lock.
 class write_flush {
  public:
-  write_flush(nic_loop& loop, base::flush_choice choice) noexcept : loop_(loop), choice_(choice) {}
+  /// `seen`, if any, is where count() is kept; it outlives this.
+  write_flush(nic_loop& loop, base::flush_choice choice, std::uint64_t* seen = nullptr) noexcept
+      : loop_(loop), choice_(choice), count_(seen ? *seen : unseen_) {}
   write_flush(const write_flush&) = delete;
   write_flush& operator=(const write_flush&) = delete;
 
@@ -71,7 +73,8 @@ class write_flush {
   std::list<known_device> devices_;
   alignas(8) std::array<std::byte, 8> landing_{};
   core::inner_mr landing_mr_;
-  std::uint64_t count_ = 0;
+  std::uint64_t unseen_ = 0;
+  std::uint64_t& count_;
 };
 
 }  // namespace gaudi::reg

@@ -39,6 +39,7 @@ TEST(params, defaults_are_those_of_the_table) {
   EXPECT_FALSE(p->mr_cache_foreign);
   EXPECT_EQ(p->mr_window, 4ULL << 30);
   EXPECT_FALSE(p->tcp_hmem);
+  EXPECT_TRUE(p->counters);
 }
 
 TEST(params, every_entry_of_the_table_is_complete) {

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "base/counters_page.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/counter_names.hpp"
+#include "base/fork_generation.hpp"
+#include "base/log.hpp"
+#include "base/params.hpp"
+#include "base/per_process.hpp"
+
+namespace gaudi::base::counters {
+namespace {
+
+// Since Linux 5.1; the headers may be older.
+constexpr int seal_future_write = 0x0010;
+constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+
+template <std::size_t Size>
+void copy_text(std::array<char, Size>& to, std::string_view from) noexcept {
+  to.fill('\0');
+  std::copy_n(from.begin(), std::min(from.size(), Size - 1), to.begin());
+}
+
+/// Field 22 of /proc/self/stat, the 20th behind the command's name, which may hold anything. 0: not
+/// known.
+std::uint64_t start_time_of_process() noexcept {
+  const scoped_fd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
+  std::array<char, 1024> text{};
+  if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) return 0;
+  const char* field = std::strrchr(text.data(), ')');
+  for (int i = 0; field && i < 20; ++i) field = std::strchr(field + 1, ' ');
+  return field ? std::strtoull(field, nullptr, 10) : 0;
+}
+
+struct process_page : page {
+  process_page() : page(params::get().counters) {}
+};
+
+}  // namespace
+
+/// While it lives, readers that look will look again.
+class page::change {
+ public:
+  explicit change(page& of) noexcept : changes_(of.header_->changes) {
+    changes_.store(changes_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
+  ~change() {
+    changes_.store(changes_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  change(const change&) = delete;
+  change& operator=(const change&) = delete;
+
+ private:
+  std::atomic_ref<std::uint64_t> changes_;
+};
+
+page& page::instance() {
+  return per_process<process_page>::get();
+}
+
+page::page(bool published) : generation_(fork_generation()) {
+  if (!published) return;
+  if (const int ret = map(); ret != 0) {
+    GAUDI_INFO(CORE, "counters page unavailable, others cannot see this process's counters: %s\n",
+               std::strerror(-ret));
+    memory_.reset();
+    return;
+  }
+  describe();
+}
+
+page::~page() {
+  if (header_) ::munmap(header_, page_size);
+}
+
+int page::map() {
+  memory_.reset(::memfd_create(page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory_ || ::fchmod(memory_.get(), S_IRUSR | S_IWUSR) != 0 ||
+      ::ftruncate(memory_.get(), page_size) != 0 || ::fcntl(memory_.get(), F_ADD_SEALS, seals) != 0)
+    return -errno;
+  void* const at = ::mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
+  if (at == MAP_FAILED) return -errno;
+  // Readers only read. Older kernels do not know this seal.
+  static_cast<void>(::fcntl(memory_.get(), F_ADD_SEALS, seal_future_write | F_SEAL_SEAL));
+  header_ = new (at) page_header{};
+  blocks_ = new (static_cast<std::byte*>(at) + header_size) block[block_count]{};
+  return 0;
+}
+
+void page::describe() noexcept {
+  page_header& h = *header_;
+  h.version = version;
+  h.header_size = header_size;
+  h.page_size = page_size;
+  h.block_size = sizeof(block);
+  h.block_count = block_count;
+  h.pid = ::getpid();
+  h.start_time = start_time_of_process();
+  copy_text(h.command, ::program_invocation_short_name);
+  const auto release = provider().version;
+  static_cast<void>(std::snprintf(h.release.data(), h.release.size(), "%u.%u", FI_MAJOR(release),
+                                  FI_MINOR(release)));
+  // Last: a reader that sees it sees all of the above.
+  std::atomic_thread_fence(std::memory_order_release);
+  h.magic = magic;
+}
+
+// The first of this kind; `same_name`: and closed, with the name and detail of that.
+block* page::find(block_kind kind, const block* same_name) noexcept {
+  const auto found = std::find_if(blocks_, blocks_ + block_count, [&](const block& b) {
+    return b.head.kind == kind && (!same_name || (b.head.state == block_state::closed &&
+                                                  b.head.name == same_name->head.name &&
+                                                  b.head.detail == same_name->head.detail));
+  });
+  return found == blocks_ + block_count ? nullptr : found;
+}
+
+block* page::take(const subject& about) noexcept {
+  if (!header_) return nullptr;
+  const std::lock_guard lock(mutex_);
+  block* const taken = find(block_kind::none, nullptr);
+  const change changing(*this);
+  if (!taken) {
+    ++header_->unseen;
+    return nullptr;
+  }
+  *taken = {};
+  taken->head.kind = about.kind;
+  taken->head.state = block_state::open;
+  taken->head.value_count = static_cast<std::uint32_t>(value_count(about.kind));
+  taken->head.number = about.number;
+  copy_text(taken->head.name, about.name);
+  copy_text(taken->head.detail, about.detail);
+  return taken;
+}
+
+void page::give_back(block& done) noexcept {
+  // The parent's, which still counts there.
+  if (generation_ != current_fork_generation()) return;
+  const std::lock_guard lock(mutex_);
+  const change changing(*this);
+  for (const value_name& v : values_of(done.head.kind))
+    if (v.kind == behaviour::level) done.values[v.place] = 0;
+  block* const sum = find(done.head.kind, &done);
+  if (!sum) {
+    done.head.state = block_state::closed;
+    return;
+  }
+  for (std::size_t i = 0; i < max_values; ++i) sum->values[i] += done.values[i];
+  done.head.kind = block_kind::none;
+}
+
+block_owner::block_owner(const subject& about, page& in) : page_(in), block_(in.take(about)) {
+  if (block_) return;
+  unseen_ = std::make_unique<block>();
+  block_ = unseen_.get();
+}
+
+block_owner::~block_owner() {
+  if (!unseen_) page_.give_back(*block_);
+}
+
+}  // namespace gaudi::base::counters
