@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// The three functions of libfabric that the provider's rooms below `reg` call, so that this tool is
+// The five functions of libfabric that the provider's rooms below `reg` call, so that this tool is
 // not linked with libfabric: what it finds is to be independent of it. The rooms explain a failure
-// in a warning; it is kept for the line that the user reads.
+// in a warning; it is kept for the line that the user reads. Parameters have their defaults.
 #include "room_log.hpp"
 
 #include <rdma/fi_errno.h>
 #include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
 
 #include <array>
 #include <cstdarg>
@@ -59,6 +60,15 @@ void fi_log(const fi_provider* /*prov*/, fi_log_level /*level*/, fi_log_subsys /
 
 const char* fi_strerror(int code) {
   return std::strerror(code);
+}
+
+int fi_param_define(const fi_provider* /*prov*/, const char* /*name*/, fi_param_type /*type*/,
+                    const char* /*help*/, ...) {
+  return 0;
+}
+
+int fi_param_get(fi_provider* /*prov*/, const char* /*name*/, void* /*value*/) {
+  return -FI_ENODATA;
 }
 
 }  // extern "C"
