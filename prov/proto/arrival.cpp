@@ -49,14 +49,25 @@ void endpoint::malformed(connection& c, const char* what) {
   connections_->fail(c, FI_ECONNABORTED);
 }
 
-void endpoint::arrived(buffer& b, std::size_t length) {
-  wire::header head;
-  if (!parse(b, length, head)) return receive_buffers_->give_back(b);
-  connection* c = connections_->find(head.connection);
+// A buffer of a stream was posted for one connection, and the number in the packet has to agree.
+// Over RDMA the number alone tells the connection; nobody but its peer knows it.
+void endpoint::arrived(buffer& b, std::size_t length, int error) {
+  const auto& head = *reinterpret_cast<const wire::header*>(b.bytes);
+  const bool is_whole = error == 0 && length >= sizeof head;
+  const bool by_stream = b.connection != 0;
+  connection* const c = connections_->find(by_stream  ? b.connection
+                                           : is_whole ? head.connection
+                                                      : 0);
+  receive_buffers_->completed(c);
   // Packets of a connection that failed meanwhile may still be on their way up.
-  if (!c) return receive_buffers_->give_back(b);
-  if (!c->usable() && !connections_->came_alive(*c)) return receive_buffers_->give_back(b);
-  arrived_on(*c, b, length);
+  if (c && error == FI_ETRUNC) malformed(*c, "packet (length)");
+  if (!c || error) return receive_buffers_->give_back(b);
+  if (!is_whole || head.connection != c->id) [[unlikely]] {
+    malformed(*c, "packet (of another connection)");
+    return receive_buffers_->give_back(b);
+  }
+  if (c->usable() || connections_->came_alive(*c)) return arrived_on(*c, b, length);
+  if (!receive_buffers_->give_back(b, *c)) post_receives(*c);
 }
 
 // The packet has a whole header.
@@ -72,7 +83,7 @@ void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
     if (control && counted) c.control.consumed(wire::control_window);
     return_credits(c);
   }
-  if (done_with_buffer) receive_buffers_->give_back(b);
+  if (!done_with_buffer || !receive_buffers_->give_back(b, c)) post_receives(c);
 }
 
 // Whether the buffer is free again.

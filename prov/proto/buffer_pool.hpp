@@ -51,7 +51,8 @@ struct buffer : work {
   bool answers = false;      // a message: the credit of the request goes back when it leaves
   bool flushes = false;      // a message: the `done` of transfer `awaits`, which flushes
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
-  bool taken = false;  // a shared slot: in use at this end
+  std::uint32_t connection = 0;    // a receive buffer: where it was posted, by id; 0: for all
+  bool taken = false;              // a shared slot: in use at this end
   shared_slots* shared = nullptr;  // whose slot it is, that of a peer's process, too
   staging_pool* pool = nullptr;    // that it is of; null: of another kind of pool
   staging_share* share = nullptr;  // where it counts there

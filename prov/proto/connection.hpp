@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/slot_table.hpp"
 #include "core/fid.hpp"
 #include "ipc/link.hpp"
 #include "proto/buffer_pool.hpp"
@@ -74,8 +73,8 @@ class connection {
 
   peer* remote;
   state now;
-  bool control_waits = false;  // listed among those with messages to flush
-  base::slot_table<connection>::id id = 0;
+  bool control_waits = false;   // listed among those with messages to flush
+  std::uint32_t id = 0;         // what the peer has to call it
   std::uint32_t remote_id = 0;  // what the peer calls it
   std::uint32_t eager_limit =
       0;  // largest message in bytes that both ends' buffers take, header included
@@ -85,6 +84,8 @@ class connection {
   // Credits of messages that are kept beyond the peer's part of the budget: it waits for them.
   std::uint32_t withheld = 0;
   core::unique_fid<fid_ep> ep;
+  std::uint32_t receives_posted = 0;  // to ep; over RDMA they are posted for all connections
+  bool receives_short = false;        // listed among those that want more
   // To a peer on this host: packets go this way. The core connection carries what neither process
   // can copy, wakes a peer that sleeps, and tells of its end.
   std::unique_ptr<ipc::link> link;

@@ -19,18 +19,15 @@ std::uint64_t random_instance(const base::random_source& source) {
   return value;
 }
 
-// A duplicate of the core's info for an endpoint that uses the shared receive context.
-core::unique_info info_for_peer(const fi_info& info) {
-  core::unique_info copy(fi_dupinfo(&info));
-  if (copy) copy->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
-  return copy;
-}
-
 }  // namespace
 
 connection_manager::connection_manager(core::inner_domain& core, terms t,
                                        connection_observer& observer)
-    : core_(core), terms_(t), observer_(observer), instance_(random_instance(t.random)) {}
+    : core_(core),
+      terms_(t),
+      observer_(observer),
+      instance_(random_instance(t.random)),
+      by_id_(t.random) {}
 
 connection_manager::~connection_manager() {
   for (const request& asked : late_) reject(*asked.info, wire::reject_reason::resources);
@@ -50,7 +47,7 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
 
   fid_pep* pep = nullptr;
   core::unique_fid<fid_pep> listener;
-  const auto info = info_for_peer(core_.info());
+  const core::unique_info info(fi_dupinfo(&core_.info()));
   if (!info) return base::error{-FI_ENOMEM};
   if (any_port && info->src_addr) {
     const net_address here = net_address(info->src_addr, info->src_addrlen).with_port(0);
@@ -101,14 +98,13 @@ base::result<connection*> connection_manager::to(peer& p) {
 base::result<connection*> connection_manager::add(peer& p, connection::state s) {
   auto c = std::make_unique<connection>(p, s);
   c->id = by_id_.insert(c.get());
-  if (c->id == base::slot_table<connection>::invalid) return base::error{-FI_ENOMEM};
   ++being_made_;
   connections_.push_back(std::move(c));
   return connections_.back().get();
 }
 
 base::result<void> connection_manager::open_endpoint(connection& c, fi_info& info) {
-  info.ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+  info.ep_attr->rx_ctx_cnt = shared_receives_ ? FI_SHARED_CONTEXT : 1;
   // What the mover takes for the limit of inline sends, whichever side the request came from.
   info.tx_attr->inject_size = core_.info().tx_attr->inject_size;
   fid_ep* ep = nullptr;
@@ -121,8 +117,10 @@ base::result<void> connection_manager::open_endpoint(connection& c, fi_info& inf
   if ((ret = fi_ep_bind(ep, &completions_->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION)))
     return base::error{ret};
   if ((ret = fi_ep_bind(ep, &completions_->fid, FI_RECV))) return base::error{ret};
-  if ((ret = fi_ep_bind(ep, &shared_receives_->fid, 0))) return base::error{ret};
+  if (shared_receives_ && (ret = fi_ep_bind(ep, &shared_receives_->fid, 0)))
+    return base::error{ret};
   if ((ret = fi_enable(ep))) return base::error{ret};
+  observer_.connection_opened(c);
   return {};
 }
 
@@ -143,7 +141,7 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
 
 base::result<void> connection_manager::connect(peer& p) {
   if (!events_) return base::error{-FI_EOPBADSTATE};
-  auto info = info_for_peer(core_.info());
+  const core::unique_info info(fi_dupinfo(&core_.info()));
   if (!info) return base::error{-FI_ENOMEM};
   auto added = add(p, connection::state::connecting);
   if (!added) return added.failure();

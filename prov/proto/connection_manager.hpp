@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/random_name_table.hpp"
 #include "base/random_source.hpp"
 #include "base/result.hpp"
 #include "base/scoped_fd.hpp"
@@ -27,6 +28,8 @@ class connection_observer {
  public:
   /// The number for a peer that becomes known: its messages match receives by it.
   virtual std::uint32_t number_of(const net_address& name) = 0;
+  /// The core endpoint is there, and takes receives before it is up.
+  virtual void connection_opened(connection& c) = 0;
   virtual void connection_up(connection& c) = 0;
   /// A peer has closed its end: now is the time to take what came from it before that, and what it
   /// took from us.
@@ -61,8 +64,8 @@ class connection_manager {
   ~connection_manager();
 
   /// Opens the listener, whose address is name() from then on. Each connection's core endpoint uses
-  /// the two queues, which outlive the manager's connections. -FI_EADDRINUSE: the port asked for is
-  /// taken.
+  /// the two queues, which outlive the manager's connections; without shared receives (null) it has
+  /// its own. -FI_EADDRINUSE: the port asked for is taken.
   base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable = false,
                             bool any_port = false);
   [[nodiscard]] const net_address& name() const noexcept { return name_; }
@@ -162,7 +165,7 @@ class connection_manager {
 
   std::vector<std::unique_ptr<peer>> peers_;
   std::unordered_map<net_address, peer*> peers_by_name_;
-  base::slot_table<connection> by_id_;
+  base::random_name_table<connection> by_id_;
   std::unordered_map<const fid*, connection*> by_fid_;
   std::vector<std::unique_ptr<connection>> connections_;
   std::vector<std::unique_ptr<connection>>

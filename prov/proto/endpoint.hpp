@@ -222,7 +222,7 @@ class endpoint final : private connection_observer,
   void return_credits(connection& c);
 
   // arrival.cpp
-  void arrived(buffer& b, std::size_t length);
+  void arrived(buffer& b, std::size_t length, int error);
   void arrived_on(connection& c, buffer& b, std::size_t length);
   bool dispatch(connection& c, buffer& b, std::size_t length);
   bool arrived_message(connection& c, buffer& b, std::size_t length, bool rendezvous);
@@ -361,6 +361,12 @@ class endpoint final : private connection_observer,
   void fail_queued(connection& c, int error);
   void fail_transfers(connection& c, int error);
   void forget_rendezvous_of(connection& c);
+  void post_receives(connection& c);
+  void post_waiting_receives();
+  [[nodiscard]] bool can_post_receives() const noexcept {
+    return !receives_waiting_.empty() && receive_buffers_->has_room();
+  }
+  void connection_opened(connection& c) override;
   void connection_up(connection& c) override;
   void connections_ending() override;
   void connection_down(connection& c, int error) override;
@@ -420,6 +426,7 @@ class endpoint final : private connection_observer,
   std::vector<transfer*> waiting_grants_;       // sinks that want more staging slots
   std::vector<std::uint32_t> control_waiting_;  // connections by id
   std::vector<std::uint32_t> ordered_waiting_;
+  std::vector<std::uint32_t> receives_waiting_;
   unsigned quiet_looks_ = 0;              // at links, since one brought something
   unsigned core_waits_ = 0;               // looks at links since the last one at the core
   std::vector<connection*> linked_;       // to peers on this host

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "base/log.hpp"
 #include "core/cq_error.hpp"
@@ -24,6 +25,8 @@ void endpoint::progress() {
   if (!stalled_.empty() || !unwritten_.empty()) retry_stalled();
   if (receive_buffers_->short_of_posted()) [[unlikely]]
     receive_buffers_->post_more();
+  if (!receives_waiting_.empty()) [[unlikely]]
+    post_waiting_receives();
   if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
   if (!doorbells_.empty()) ring_doorbells();
   if (given_.any_freed()) tell_of_freed();
@@ -48,7 +51,7 @@ bool endpoint::poll_links_first() {
 
 bool endpoint::needs_polling() const noexcept {
   return copies_.any() || receive_buffers_->short_of_posted() || !local_copies_.empty() ||
-         !helping_.empty() || !doorbells_.empty() || waits_unnoticed();
+         !helping_.empty() || !doorbells_.empty() || can_post_receives() || waits_unnoticed();
 }
 
 // Whether something waits for what nobody tells of. A peer that is stopped keeps things waiting for
@@ -122,11 +125,7 @@ void endpoint::handle_core_error() {
 }
 
 void endpoint::completed(work& w, std::size_t length, int error) {
-  if (w.what == work::kind::receive) {
-    auto& b = static_cast<buffer&>(w);
-    receive_buffers_->completed();
-    return error ? receive_buffers_->give_back(b) : arrived(b, length);
-  }
+  if (w.what == work::kind::receive) return arrived(static_cast<buffer&>(w), length, error);
   --at_core_;
   connection* c = w.on;
   if (c) {
@@ -180,11 +179,32 @@ void endpoint::flush_waiting() {
   });
 }
 
+// Over a stream; elsewhere receives are posted for all.
+void endpoint::post_receives(connection& c) {
+  if (receive_buffers_->post_more(c) || std::exchange(c.receives_short, true)) return;
+  receives_waiting_.push_back(c.id);
+}
+
+void endpoint::post_waiting_receives() {
+  if (!receive_buffers_->has_room()) return;
+  std::erase_if(receives_waiting_, [this](std::uint32_t id) {
+    connection* const c = connections_->find(id);
+    if (c && !receive_buffers_->post_more(*c)) return false;
+    if (c) c->receives_short = false;
+    return true;
+  });
+}
+
+void endpoint::connection_opened(connection& c) {
+  post_receives(c);
+}
+
 void endpoint::connection_up(connection& c) {
   ++paths_.connections_made;
   if (c.link) add_link(c);
   if (c.refused_link) ring_doorbell(c);
   receive_buffers_->serve(connections_->count());
+  post_receives(c);
 }
 
 void endpoint::connections_ending() {

@@ -12,8 +12,8 @@ namespace gaudi::proto {
 namespace {
 
 constexpr std::size_t buffers_per_slab = 64;
-constexpr std::size_t posted_to_streams = 64;
 constexpr std::size_t per_peer = 2;
+constexpr std::size_t most_per_stream = 16;  // as many as one look at the core reports
 
 }  // namespace
 
@@ -21,11 +21,21 @@ receive_buffers::receive_buffers(core::inner_domain& core, std::size_t size,
                                  std::size_t most) noexcept
     : core_(core),
       pool_(core, work::kind::receive, size, buffers_per_slab, SIZE_MAX),
+      streams_(!core.over_rdma()),
+      budget_(most),
       capacity_(core.info().rx_attr->size ? core.info().rx_attr->size : SIZE_MAX),
       most_(most),
-      wanted_(std::min(core.over_rdma() ? most : std::min(most, posted_to_streams), capacity_)) {}
+      wanted_(streams_ ? 0 : std::min(most, capacity_)) {
+  if (streams_) serve(1);
+}
 
 base::result<void> receive_buffers::open() {
+  if (streams_) {
+    buffer* const first = pool_.acquire();
+    if (!first) return base::error{-FI_ENOMEM};
+    pool_.release(*first);
+    return {};
+  }
   fid_ep* context = nullptr;
   if (const int ret = fi_srx_context(core_.domain(), core_.info().rx_attr, &context, nullptr)) {
     GAUDI_WARN(EP_CTRL, "the core provider has no shared receive context: %s\n", fi_strerror(-ret));
@@ -39,13 +49,15 @@ base::result<void> receive_buffers::open() {
 
 buffer* receive_buffers::take_local() noexcept {
   buffer* b = pool_.acquire();
-  if (b) b->local = true;
+  if (!b) return nullptr;
+  b->local = true;
+  b->connection = 0;
   return b;
 }
 
 void receive_buffers::give_back(buffer& b) {
   if (!b.local) {
-    if (posted_ < wanted_ && post(b)) return;
+    if (posted_ < wanted_ && post(b)) return;  // never of a stream, where none are wanted
     --out_;
   }
   pool_.release(b);
@@ -54,6 +66,13 @@ void receive_buffers::give_back(buffer& b) {
 // Few peers share what there is; each one beyond those brings its own, while the core has room. To
 // want more than that would be to try for ever, and nobody could sleep.
 void receive_buffers::serve(std::size_t peers) {
+  if (streams_) {
+    // Half of what there is, as the other half may be held by messages that wait (keep_unexpected).
+    share_ = std::clamp(budget_ / 2 / std::max<std::size_t>(peers, 1), per_peer, most_per_stream);
+    most_shared_ = budget_ / 2 + per_peer * peers;
+    most_ = budget_ + per_peer * peers;
+    return;
+  }
   const std::size_t needed = std::min(per_peer * peers, capacity_);
   most_ = std::max(most_, needed);
   wanted_ = std::max(wanted_, needed);
@@ -69,9 +88,33 @@ void receive_buffers::post_more() {
       return;
     }
     b->local = false;
+    b->connection = 0;
     if (!post(*b)) return pool_.release(*b);
     ++out_;
   }
+}
+
+std::size_t receive_buffers::wanted_by(const connection& c) const noexcept {
+  return c.usable() && !c.link && out_ < most_shared_ ? share_ : per_peer;
+}
+
+bool receive_buffers::post_more(connection& c) {
+  if (!streams_ || !c.ep) return true;
+  while (c.receives_posted < wanted_by(c)) {
+    buffer* b = has_room() ? pool_.acquire() : nullptr;
+    if (!b) {
+      // As above.
+      most_ = std::min(most_, out_);
+      return c.receives_posted != 0;
+    }
+    b->local = false;
+    b->connection = c.id;
+    ++out_;
+    if (post(*b, c)) continue;
+    give_back(*b);
+    return false;
+  }
+  return true;
 }
 
 bool receive_buffers::post(buffer& b) {
@@ -79,6 +122,14 @@ bool receive_buffers::post(buffer& b) {
               b.context()))
     return false;
   ++posted_;
+  return true;
+}
+
+bool receive_buffers::post(buffer& b, connection& c) {
+  if (fi_recv(c.ep.get(), b.bytes, pool_.buffer_size(), b.descriptor(), FI_ADDR_UNSPEC,
+              b.context()))
+    return false;
+  ++c.receives_posted;
   return true;
 }
 

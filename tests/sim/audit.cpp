@@ -33,9 +33,11 @@ bool adds_up(const credit_window& ours, const credit_window& theirs) noexcept {
 std::string endpoint_audit::leftover(endpoint& e) {
   std::size_t queued = 0;
   std::size_t posted = 0;
+  std::size_t receives = e.receive_buffers_->posted_;
   e.connections_->for_each([&](connection& c) {
     queued += c.ordered.size() + c.control_queue.size() + c.control_buffers.size();
     posted += c.posted.size();
+    receives += c.receives_posted;
   });
   return first_of(std::array<count, 12>{{
       {"transfers", e.transfers_.size()},
@@ -48,7 +50,7 @@ std::string endpoint_audit::leftover(endpoint& e) {
       {"staging slots", e.slots_->in_use()},
       {"held receive buffers", e.held_buffers_},
       {"bytes of unexpected messages", e.unexpected_.kept()},
-      {"receive buffers", e.receive_buffers_->out_ - e.receive_buffers_->posted_},
+      {"receive buffers", e.receive_buffers_->out_ - receives},
       {"stalled transfers", e.stalled_.size() + e.unwritten_.size() + e.waiting_grants_.size()},
   }});
 }

@@ -49,6 +49,7 @@ class side final : private connection_observer {
 
  private:
   std::uint32_t number_of(const net_address&) override { return 0; }
+  void connection_opened(connection&) override {}
   void connection_up(connection&) override { heard.emplace_back("up"); }
   void connections_ending() override { heard.emplace_back("ending"); }
   void connection_down(connection&, int) override { heard.emplace_back("down"); }

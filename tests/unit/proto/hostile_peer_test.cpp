@@ -57,7 +57,7 @@ std::size_t random_packet(std::mt19937_64& random, const hello& ours, const hell
   }
   auto& head = *reinterpret_cast<wire::header*>(packet);
   if (random() % 20) head.what = kinds[random() % kinds.size()];
-  if (random() % 4) head.connection = theirs.connection;
+  if (random() % 200) head.connection = theirs.connection;
   if (head.what == wire::kind::write || head.what == wire::kind::read ||
       head.what == wire::kind::write_rts) {
     auto& fields = *reinterpret_cast<wire::rma_fields*>(packet);
@@ -123,6 +123,99 @@ TEST(hostile_peer, random_packets_do_no_harm) {
     while (!v.queue.empty() && v.queue.front().context != &v) v.queue.pop();
   }
   EXPECT_TRUE(done());
+}
+
+// Two peers of one endpoint, of which one says in its packets that it is the other.
+class two_peers : public testing::Test {
+ protected:
+  two_peers() {
+    const hello of_innocent = greeting(60003);
+    const hello of_liar = greeting(60004);
+    EXPECT_EQ(innocent.connect(v, &of_innocent, sizeof of_innocent, known_to_innocent),
+              FI_CONNECTED);
+    EXPECT_EQ(liar.connect(v, &of_liar, sizeof of_liar, known_to_liar), FI_CONNECTED);
+  }
+
+  void send(raw_client& from, wire::kind what, std::uint32_t connection, std::uint64_t tag) {
+    wire::eager_fields message{};
+    message.head = {what, wire::tagged, 0, 0, connection};
+    message.tag = tag;
+    ASSERT_TRUE(from.send(&message, wire::eager_size(wire::tagged)));
+  }
+
+  template <class Done>
+  bool progress_until(Done&& done) {
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (!done()) {
+      if (std::chrono::steady_clock::now() > give_up) return false;
+      v.ep->progress();
+      innocent.progress();
+      liar.progress();
+    }
+    return true;
+  }
+
+  void receive_any() {
+    const auto memory = local_memory::from(v.target.data(), 100, nullptr);
+    EXPECT_EQ(v.ep->receive(*memory, {.ignore = UINT64_MAX,
+                                      .tagged = true,
+                                      .asked = {.queue = &v.queue, .report = true}}),
+              0);
+  }
+
+  victim v;
+  raw_client innocent;
+  raw_client liar;
+  hello known_to_innocent{};
+  hello known_to_liar{};
+};
+
+TEST_F(two_peers, a_broken_packet_with_anothers_number_closes_the_connection_that_it_came_on) {
+  send(liar, static_cast<wire::kind>(99), known_to_innocent.connection, 0);
+  ASSERT_TRUE(progress_until([&] { return liar.shut || innocent.shut; }));
+  EXPECT_TRUE(liar.shut);
+  receive_any();
+  send(innocent, wire::kind::eager, known_to_innocent.connection, 5);
+  ASSERT_TRUE(progress_until([&] { return !v.queue.empty(); }));
+  EXPECT_EQ(v.queue.front().tag, 5U);
+  EXPECT_FALSE(innocent.shut);
+}
+
+TEST_F(two_peers, a_message_with_anothers_number_is_not_delivered) {
+  receive_any();
+  send(liar, wire::kind::eager, known_to_innocent.connection, 4);
+  ASSERT_TRUE(progress_until([&] { return liar.shut || !v.queue.empty(); }));
+  EXPECT_TRUE(v.queue.empty()) << "it came in another's name";
+  send(innocent, wire::kind::eager, known_to_innocent.connection, 5);
+  ASSERT_TRUE(progress_until([&] { return !v.queue.empty(); }));
+  EXPECT_EQ(v.queue.front().tag, 5U);
+}
+
+TEST_F(two_peers, what_they_are_called_tells_nothing_of_what_others_are_called) {
+  EXPECT_GT(known_to_liar.connection ^ known_to_innocent.connection, 15U)
+      << "numbers that count up";
+}
+
+// They would have all there are, were their receives not given back.
+TEST_F(two_peers, many_that_come_and_go_leave_receives_for_the_others) {
+  for (std::uint64_t i = 0; i < 50; ++i) {
+    raw_client passing;
+    const hello of_passing = greeting(61000 + i);
+    hello known{};
+    ASSERT_EQ(passing.connect(v, &of_passing, sizeof of_passing, known), FI_CONNECTED) << i;
+  }
+  receive_any();
+  send(innocent, wire::kind::eager, known_to_innocent.connection, 5);
+  EXPECT_TRUE(progress_until([&] { return !v.queue.empty(); }));
+  raw_client late;
+  const hello of_late = greeting(62000);
+  hello known_to_late{};
+  ASSERT_EQ(late.connect(v, &of_late, sizeof of_late, known_to_late), FI_CONNECTED);
+  v.queue.pop();
+  receive_any();
+  send(late, wire::kind::eager, known_to_late.connection, 6);
+  ASSERT_TRUE(progress_until([&] { return !v.queue.empty(); }));
+  EXPECT_EQ(v.queue.front().tag, 6U);
 }
 
 // A source that is asked to write, and to a sink that cannot take what it gets: its device memory

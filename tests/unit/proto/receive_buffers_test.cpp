@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/receive_buffers.hpp"
 
+#include <deque>
+
 #include "endpoint_node.hpp"
 
 namespace gaudi::proto {
@@ -8,72 +10,142 @@ namespace {
 
 class receive_buffers_of_a_stream : public testing::Test {
  protected:
+  receive_buffers_of_a_stream() {
+    fi_eq_attr events{};
+    events.wait_obj = FI_WAIT_NONE;
+    fid_eq* eq = nullptr;
+    EXPECT_EQ(fi_eq_open(core_->fabric(), &events, &eq, nullptr), 0);
+    events_.reset(eq);
+    fi_cq_attr completions{};
+    completions.format = FI_CQ_FORMAT_MSG;
+    fid_cq* cq = nullptr;
+    EXPECT_EQ(fi_cq_open(core_->domain(), &completions, &cq, nullptr), 0);
+    queue_.reset(cq);
+  }
+
+  /// One that is up, as far as its receives are concerned.
+  connection& connect() {
+    connection& c = connections_.emplace_back(peer_, connection::state::connected);
+    c.id = static_cast<std::uint32_t>(connections_.size());
+    const core::unique_info info(fi_dupinfo(&core_->info()));
+    fid_ep* ep = nullptr;
+    EXPECT_EQ(fi_endpoint(core_->domain(), info.get(), &ep, nullptr), 0);
+    c.ep.reset(ep);
+    EXPECT_EQ(fi_ep_bind(ep, &events_->fid, 0), 0);
+    EXPECT_EQ(fi_ep_bind(ep, &queue_->fid, FI_TRANSMIT | FI_RECV), 0);
+    EXPECT_EQ(fi_enable(ep), 0);
+    return c;
+  }
+
   std::unique_ptr<core::inner_domain> core_ = test::loopback_domain();
+  core::unique_fid<fid_eq> events_;
+  core::unique_fid<fid_cq> queue_;
+  peer peer_;
+  std::deque<connection> connections_;
 };
 
-TEST_F(receive_buffers_of_a_stream, replace_what_is_in_use_up_to_their_number) {
-  receive_buffers buffers(*core_, 4096, 66);
-  ASSERT_TRUE(buffers.open());
-  EXPECT_FALSE(buffers.short_of_posted());
-  for (int held = 1; held <= 2; ++held) {
-    buffers.completed();
-    EXPECT_TRUE(buffers.short_of_posted()) << held;
-    buffers.post_more();
-    EXPECT_FALSE(buffers.short_of_posted()) << held;
-  }
-  buffers.completed();
-  EXPECT_FALSE(buffers.short_of_posted()) << "66 are posted or in use";
-  buffers.serve(40);
-  EXPECT_FALSE(buffers.short_of_posted()) << "40 peers have 80";
-  for (int held = 4; held <= 14; ++held) buffers.completed();
-  EXPECT_FALSE(buffers.short_of_posted());
-}
-
-TEST_F(receive_buffers_of_a_stream, are_no_more_than_the_core_has_room_for) {
-  constexpr std::size_t room = 70;
-  core_->info().rx_attr->size = room;
+TEST_F(receive_buffers_of_a_stream, are_two_until_it_is_up_and_then_some) {
   receive_buffers buffers(*core_, 4096, 64);
   ASSERT_TRUE(buffers.open());
-  buffers.serve(1000);
-  for (std::size_t held = 0; held < room; ++held) buffers.completed();
-  EXPECT_FALSE(buffers.short_of_posted()) << "more than the core takes were wanted";
+  connection& c = connect();
+  c.now = connection::state::accepting;
+  EXPECT_TRUE(buffers.post_more(c));
+  EXPECT_EQ(c.receives_posted, 2U);
+  c.now = connection::state::connected;
+  EXPECT_TRUE(buffers.post_more(c));
+  EXPECT_EQ(c.receives_posted, 16U);
+  c.ep.reset();
 }
 
-TEST_F(receive_buffers_of_a_stream, all_posted_are_few) {
-  receive_buffers buffers(*core_, 4096, 3);
+TEST_F(receive_buffers_of_a_stream, are_fewer_for_each_where_there_are_many) {
+  receive_buffers buffers(*core_, 4096, 64);
   ASSERT_TRUE(buffers.open());
-  buffers.completed();
-  EXPECT_FALSE(buffers.short_of_posted()) << "there is no fourth one";
+  buffers.serve(4);
+  connection& c = connect();
+  EXPECT_TRUE(buffers.post_more(c));
+  EXPECT_EQ(c.receives_posted, 8U) << "a quarter of half of 64";
+  buffers.serve(1000);
+  connection& late = connect();
+  EXPECT_TRUE(buffers.post_more(late));
+  EXPECT_EQ(late.receives_posted, 2U);
+  for (connection& open : connections_) open.ep.reset();
+}
+
+// Half of them may be held by messages that nobody has received yet.
+TEST_F(receive_buffers_of_a_stream, leave_two_for_each_peer_when_half_of_them_are_held) {
+  constexpr std::size_t all = 64;
+  receive_buffers buffers(*core_, 4096, all);
+  ASSERT_TRUE(buffers.open());
+  connection& busy = connect();
+  EXPECT_TRUE(buffers.post_more(busy));
+  for (std::size_t held = 0; held < all / 2; ++held) {
+    buffers.completed(&busy);
+    EXPECT_TRUE(buffers.post_more(busy)) << held;
+  }
+  EXPECT_GE(busy.receives_posted, 2U);
+  buffers.serve(2);
+  connection& other = connect();
+  EXPECT_TRUE(buffers.post_more(other));
+  EXPECT_EQ(other.receives_posted, 2U);
+  for (connection& open : connections_) open.ep.reset();
+}
+
+TEST_F(receive_buffers_of_a_stream, are_limited_in_all) {
+  receive_buffers buffers(*core_, 4096, 8);
+  ASSERT_TRUE(buffers.open());
+  connection& c = connect();
+  std::size_t held = 0;
+  while (buffers.post_more(c) && held < 100) {
+    buffers.completed(&c);
+    ++held;
+  }
+  EXPECT_EQ(held, 10U) << "8 for all and 2 for the peer";
+  EXPECT_FALSE(buffers.has_room());
+  c.ep.reset();
+}
+
+TEST_F(receive_buffers_of_a_stream, go_back_to_where_they_came_from) {
+  receive_buffers buffers(*core_, 4096, 64);
+  ASSERT_TRUE(buffers.open());
+  connection& c = connect();
+  EXPECT_TRUE(buffers.post_more(c));
+  buffer* const used = buffers.take_local();
+  ASSERT_TRUE(used);
+  used->local = false;
+  used->connection = c.id;  // as if the core had filled it
+  buffers.completed(&c);
+  EXPECT_TRUE(buffers.give_back(*used, c));
+  EXPECT_EQ(c.receives_posted, 16U);
+  EXPECT_NE(buffers.take_local(), used) << "it is the core's";
+  c.ep.reset();
+}
+
+TEST_F(receive_buffers_of_a_stream, that_has_failed_are_free) {
+  receive_buffers buffers(*core_, 4096, 64);
+  ASSERT_TRUE(buffers.open());
+  connection& c = connect();
+  c.ep.reset();
+  buffer* const used = buffers.take_local();
+  ASSERT_TRUE(used);
+  used->local = false;
+  used->connection = c.id;
+  EXPECT_TRUE(buffers.give_back(*used, c));
+  EXPECT_EQ(buffers.take_local(), used);
 }
 
 TEST_F(receive_buffers_of_a_stream, of_peers_on_this_host_are_not_the_cores) {
   receive_buffers buffers(*core_, 4096, 64);
   ASSERT_TRUE(buffers.open());
+  connection& c = connect();
   buffer* first = buffers.take_local();
   buffer* second = buffers.take_local();
   ASSERT_TRUE(first && second);
   EXPECT_NE(first, second);
   EXPECT_TRUE(first->local && second->local);
-  buffers.completed();
-  buffers.give_back(*first);
-  EXPECT_EQ(buffers.take_local(), first) << "a local one is not posted, even where one is wanted";
-}
-
-TEST_F(receive_buffers_of_a_stream, that_come_back_are_posted_only_where_one_is_wanted) {
-  receive_buffers buffers(*core_, 4096, 100);
-  ASSERT_TRUE(buffers.open());
-  buffer* used = buffers.take_local();
-  ASSERT_TRUE(used);
-  used->local = false;  // as if the core had filled it
-  buffers.completed();
-  buffers.post_more();
-  buffers.give_back(*used);
-  EXPECT_EQ(buffers.take_local(), used) << "64 are posted, so it is free";
-  used->local = false;
-  buffers.completed();
-  buffers.give_back(*used);
-  EXPECT_FALSE(buffers.short_of_posted());
-  EXPECT_NE(buffers.take_local(), used) << "it is the core's";
+  EXPECT_TRUE(buffers.give_back(*first, c));
+  EXPECT_EQ(c.receives_posted, 0U);
+  EXPECT_EQ(buffers.take_local(), first) << "a local one is not posted";
+  c.ep.reset();
 }
 
 }  // namespace
