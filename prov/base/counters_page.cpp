@@ -102,7 +102,7 @@ int page::map() {
 
 void page::describe() noexcept {
   page_header& h = *header_;
-  h.version = version;
+  h.magic = magic;
   h.header_size = header_size;
   h.page_size = page_size;
   h.block_size = sizeof(block);
@@ -114,7 +114,7 @@ void page::describe() noexcept {
   static_cast<void>(std::snprintf(h.release.data(), h.release.size(), "%u.%u", FI_MAJOR(release),
                                   FI_MINOR(release)));
   // Last: a reader that sees it sees all of the above.
-  std::atomic_ref(h.magic).store(magic, std::memory_order_release);
+  std::atomic_ref(h.version).store(version, std::memory_order_release);
 }
 
 // The first of this kind; `same_name`: and closed, with the name and detail of that.
