@@ -91,7 +91,8 @@ class published {
 
  private:
   static_assert(std::is_standard_layout_v<Counters> && std::is_trivially_destructible_v<Counters>);
-  static_assert(sizeof(Counters) <= sizeof(block::values) && alignof(Counters) <= 64);
+  static_assert(sizeof(Counters) / sizeof(std::uint64_t) <= max_values);
+  static_assert(alignof(Counters) <= 64);
 
   block_owner block_;
   Counters& counters_;
