@@ -46,7 +46,7 @@ struct device_attributes {
 
 /// Whose memory is allocated.
 enum class purpose : std::uint8_t {
-  user,      ///< the user frees it: a device that is lost waits for that before it is opened anew
+  user,      ///< the user frees it: a device that is lost waits for that before it is reopened
   internal,  ///< the provider's own: nobody knows its address
 };
 

@@ -20,7 +20,7 @@ class opening {
   opening& operator=(const opening&) = delete;
   ~opening() { end(); }
 
-  /// The device was opened anew, and it is that opening which is used from now on.
+  /// The device was reopened, and it is that opening which is used from now on.
   void renew(std::uint64_t number) noexcept;
   /// It is used no more.
   void end() noexcept;

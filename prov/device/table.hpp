@@ -158,7 +158,7 @@ class table {
   [[nodiscard]] bool is_open(const device& one) const noexcept;
   [[nodiscard]] unsigned number_of(const device& known) const noexcept;
 
-  /// Whether a device of Synapse's was attached, or acquired anew, by this call.
+  /// Whether a device of Synapse's was attached, or acquired again, by this call.
   bool attach_guest() noexcept;
 
   void enter(const settings& how);

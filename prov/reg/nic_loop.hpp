@@ -15,7 +15,7 @@
 namespace gaudi::reg {
 
 /// The NIC of a domain as a copy engine within this process, connected at first use. A connection
-/// that fails, as it does when a device is lost under a read, is made anew at the next one. Not
+/// that fails, as it does when a device is lost under a read, is made again at the next one. Not
 /// thread safe: the caller holds the domain lock.
 class nic_loop {
  public:
