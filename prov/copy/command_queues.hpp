@@ -11,7 +11,7 @@
 
 namespace gaudi::copy {
 
-/// The device's DMA queues, by command submission (device API reference 5.2 and 5.3).
+/// The device's DMA queues, by command submission (prov/docs/device.md, 5.2 and 5.3).
 class command_queues final : public copy_queues {
  public:
   /// -FI_EOPNOTSUPP: a generation that takes no copies (generation_traits::copies), said once for

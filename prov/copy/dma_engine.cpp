@@ -218,7 +218,7 @@ int dma_engine::end_by(int code) noexcept {
   return owner_->lose(code, "its driver failed a copy");
 }
 
-/// Reference 2.6: in reset, aborted, timed out, removed.
+/// In reset, aborted, timed out, removed: prov/docs/device.md, 2.6.
 int dma_engine::failed(int code) noexcept {
   switch (code) {
     case -FI_EPERM:

@@ -10,9 +10,9 @@
 
 namespace gaudi::copy {
 
-/// A command buffer of the driver's, mapped here, as Gaudi1's queues want them (device API
-/// reference 5.2). The driver copies it at submission, so it may be written anew when that has
-/// returned. A child process does not inherit the mapping. Move-only. Holds its device.
+/// A command buffer of the driver's, mapped here, as Gaudi1's queues want them
+/// (prov/docs/device.md, 5.2). The driver copies it at submission, so it may be written anew when
+/// that has returned. A child process does not inherit the mapping. Move-only. Holds its device.
 class kernel_commands {
  public:
   /// `len` bytes, at most 2 MiB - 32. -FI_ENOMEM; device::lost(); -FI_ENOSYS: the library has no

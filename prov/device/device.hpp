@@ -59,7 +59,7 @@ class bare_pin;
 /// find() and pin() take no lock. Addresses are device addresses: nothing here or above may
 /// dereference one. Lives until the last shared_ptr goes (domains, regions, copies in flight hold
 /// one), since the driver wants registration, dma-buf, mapping, allocation and descriptor released
-/// in this order (device API reference 2.5).
+/// in this order (prov/docs/device.md, 2.5).
 class device : public std::enable_shared_from_this<device> {
  public:
   /// How long open() tries again while the device is in reset, which a Gaudi2 is for seconds after

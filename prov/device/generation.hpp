@@ -9,8 +9,8 @@
 
 namespace gaudi::device {
 
-/// Everything that differs from one Gaudi generation to the next (device API
-/// reference 1.2, 2.1, 5.2, 5.3), in one place. Objects are constants of static storage duration.
+/// Everything that differs from one Gaudi generation to the next (prov/docs/device.md,
+/// 1.2, 2.1, 5.2, 5.3), in one place. Objects are constants of static storage duration.
 struct generation_traits {
   /// Hardware queues for copies of each direction.
   static constexpr std::size_t queues = 4;
@@ -23,7 +23,7 @@ struct generation_traits {
   /// Bytes taken from the driver at a time, or as much as is left: few dma-bufs, each with many
   /// allocations in it. At least a page, 0: just that.
   std::uint64_t region;
-  /// Its queues copy for applications (device API reference 5.4). Those of a Gaudi3 do not: all
+  /// Its queues copy for applications (prov/docs/device.md, 5.4). Those of a Gaudi3 do not: all
   /// that follows is without meaning then.
   bool copies;
   bool kernel_commands;       ///< the queues take command buffers of the driver's only

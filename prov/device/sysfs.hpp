@@ -12,7 +12,7 @@ class thunk;
 namespace gaudi::device {
 
 /// PCI addresses of Gaudis as the kernel names them. Asked before libhl-thunk, whose own lookup
-/// takes an odd-numbered card for its neighbour on newer kernels (device API reference 1.7). Knows
+/// takes an odd-numbered card for its neighbour on newer kernels (prov/docs/device.md, 1.7). Knows
 /// the class folders of all drivers: accel (6.2 and later) and habanalabs (before).
 class sysfs {
  public:

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // The part of libhl-thunk's C ABI that the provider uses, in our own words, because the vendor's
-// headers are not on the build machine. Values and layouts: device API reference 1.2, 1.6 and 5.1.
+// headers are not on the build machine. Values and layouts: prov/docs/device.md, 1.2, 1.6, 5.1.
 namespace gaudi::hl {
 
 /// enum hlthunk_device_name: which kind of device an open or a count is for.

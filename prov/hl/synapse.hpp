@@ -39,8 +39,8 @@ static_assert(offsetof(scal_pool_info, total) == 48 &&
 using syn_stream = void*;
 using syn_event = void*;
 
-/// Entry points of libSynapse (those that begin with syn, device API reference 5.6) and of libscal
-/// (6.2) as plain C function pointers; none may be null. synStatus is an int.
+/// Entry points of libSynapse (those that begin with syn) and of libscal (prov/docs/device.md, 5.6
+/// and 6) as plain C function pointers; none may be null. synStatus is an int.
 struct synapse_functions {
   int (*device_get_info)(std::uint32_t device, syn_device_info* info) = nullptr;
   int (*host_map)(std::uint32_t device, std::uint64_t size, const void* host) = nullptr;

@@ -11,7 +11,7 @@
 
 namespace gaudi::hl {
 
-/// libhl-thunk's entry points as plain C function pointers (device API reference 1.3). A null
+/// libhl-thunk's entry points as plain C function pointers (prov/docs/device.md, 1.3). A null
 /// pointer means that this library does not have the function; only the ones marked optional may be
 /// null.
 struct functions {
@@ -64,7 +64,7 @@ struct hw_info {
 /// libhl-thunk behind one error convention: every call gives a value or a negative libfabric code
 /// (libfabric's codes are errno's, so the driver's cause arrives unchanged). The library
 /// answers failures in three ways (-errno; -1 with errno; 0 with errno), told apart here and
-/// nowhere else (device API reference 1.4). Immutable; calls on one fd from several threads are
+/// nowhere else (prov/docs/device.md, 1.4). Immutable; calls on one fd from several threads are
 /// safe, since each is one ioctl that the driver serialises.
 class thunk {
  public:

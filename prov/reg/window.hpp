@@ -32,7 +32,7 @@ class window_size {
 /// each page of a registration (mlx5 for 4 KiB of a dma-buf: 200 MB of them for 96 GiB), and is
 /// long about so many, though an application uses a part. A BAR that does not show all of the
 /// device's memory is no matter of windows: the driver looks at the whole allocation then, whatever
-/// part of it is exported (device API reference 3.2).
+/// part of it is exported (prov/docs/device.md, 3.2).
 ///
 /// Windows of one size begin at the multiples of half of it, so each range of up to that half is
 /// inside one; for a longer range there are windows of twice the size, and so on. So there are few

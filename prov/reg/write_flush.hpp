@@ -16,9 +16,9 @@
 namespace gaudi::reg {
 
 /// A NIC's completion promises that data has left for the device, not that the device's engines see
-/// it (device API reference 3). This makes sure of it, as FI_GAUDI_FLUSH says: by a read of the NIC
-/// itself, which follows its writes on the whole way, or by the driver, which reads a register of
-/// the device. Each device is flushed in the way that works for it. Not thread safe: the caller
+/// it (prov/docs/device.md, 3.6). This makes sure of it, as FI_GAUDI_FLUSH says: by a read of the
+/// NIC itself, which follows its writes on the whole way, or by the driver, which reads a register
+/// of the device. Each device is flushed in the way that works for it. Not thread safe: the caller
 /// holds the domain lock.
 class write_flush {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // libgaudi-fi-watch.so: preloaded (LD_PRELOAD), it stands before libhl-thunk and tells the provider
-// what the application maps and unmaps. The functions are hl-thunk's (device API reference 1.3).
+// what the application maps and unmaps. The functions are hl-thunk's (prov/docs/device.md, 1.3).
 // A call goes on to the next library that has it; nothing is patched.
 #include <dlfcn.h>
 #include <sys/stat.h>

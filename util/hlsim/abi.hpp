@@ -5,7 +5,7 @@
 #include <cstdint>
 
 // The binary interface of libhl-thunk that the stand-in offers, declared in our own words. Source:
-// device API reference, sections 1.2, 1.3 and 1.6 (layouts measured on x86-64).
+// prov/docs/device.md, 1.2, 1.3 and 1.6 (layouts measured on x86-64).
 
 enum hlthunk_device_name : int {
   HLTHUNK_DEVICE_GAUDI = 2,

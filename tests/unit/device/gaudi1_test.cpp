@@ -9,7 +9,7 @@
 #include "device/host_page.hpp"
 #include "fake_driver.hpp"
 
-// Physical addresses and an allocator of our own: device API reference 2.2, 3.1 and 3.3.
+// Physical addresses and an allocator of our own: prov/docs/device.md, 2.2, 3.1 and 3.3.
 
 namespace gaudi::device {
 namespace {

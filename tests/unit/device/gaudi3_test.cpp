@@ -5,7 +5,7 @@
 #include "device/device.hpp"
 #include "fake_driver.hpp"
 
-// Sizes of pages and where addresses begin are the driver's to say: device API reference 2.1.
+// Sizes of pages and where addresses begin are the driver's to say: prov/docs/device.md, 2.1.
 
 namespace gaudi::device {
 namespace {

@@ -7,7 +7,7 @@
 #include "exported.hpp"
 
 // The binary interface of libscal that the stand-in offers, declared in our own words. Source:
-// device API reference, section 6.2 (layouts measured on x86-64).
+// prov/docs/device.md, 6 (layouts measured on x86-64).
 
 using scal_handle_t = struct scal_instance*;
 using scal_pool_handle_t = struct scal_pool*;

@@ -7,7 +7,7 @@
 #include "exported.hpp"
 
 // The binary interface of libSynapse that the stand-in offers, declared in our own words. Source:
-// device API reference, section 5.6 (layouts measured on x86-64).
+// prov/docs/device.md, 5.6 (layouts measured on x86-64).
 
 using synDeviceId = uint32_t;
 using synModuleId = uint32_t;
