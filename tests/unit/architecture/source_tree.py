@@ -18,7 +18,7 @@ def files(root):
                 f.startswith("build") and pathlib.Path(folder) == root))
         for name in sorted(names):
             path = pathlib.Path(folder, name)
-            if path.is_file() and not path.is_symlink():
+            if path.is_file() and not path.is_symlink() and name != ".git":
                 yield path
 
 
