@@ -86,65 +86,60 @@ enum class param : std::size_t {
 /// Every parameter of the provider: the one place that names, defaults and limits come from.
 inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)> param_table{{
     {"core", "auto", 0, 0,
-     "libfabric provider that carries the data: auto (verbs where an RDMA device exists, else "
-     "tcp), "
-     "verbs or tcp"},
+     "core provider that carries the data: auto (verbs if an RDMA device exists, else tcp), verbs "
+     "or tcp"},
     {"nic", "", 0, 0,
-     "NICs to use, the preferred one first: names of RDMA devices (or of interfaces, core tcp) "
-     "with "
-     "commas between them; empty: all, nearest to the Gaudi first"},
+     "NICs to use, in order of preference: names of RDMA devices (of interfaces, with core tcp), "
+     "comma-separated; empty: all, nearest to the Gaudi first"},
     {"hlthunk", "", 0, 0,
-     "path of libhl-thunk.so; empty: the installed library, by its soname and then in the vendor's "
+     "path of libhl-thunk.so; empty: the installed library, by its soname or in the vendor's "
      "folder"},
     {"device", "", 0, 0,
-     "Gaudis to open, the default one first: device index (0), module id (module:3) or PCI address "
-     "(0000:19:00.0), with commas between them, or all; empty: the first free one"},
+     "Gaudis to use, the default one first: device index (0), module id (module:3) or PCI address "
+     "(0000:19:00.0), comma-separated, or all; empty: one that the application has open, else the "
+     "first free one"},
     {"eager_size", "16384", 64, 1048576,
-     "largest message in bytes that is sent at once; larger ones use a rendezvous"},
+     "largest message in bytes that is sent eagerly; larger ones use a rendezvous"},
     {"staging_chunk", "524288", 4096, 67108864,
-     "most bytes copied between device and host memory at a time when data is staged"},
-    {"staging_depth", "8", 2, 256, "most staging chunks of one transfer that may be in flight"},
-    {"rx_buffers", "256", 8, 65536, "receive buffers that an endpoint shares among all its peers"},
+     "maximum bytes of one copy between device and host memory when data is staged"},
+    {"staging_depth", "8", 2, 256, "maximum number of staging chunks of one transfer in flight"},
+    {"rx_buffers", "256", 8, 65536, "receive buffers of an endpoint, shared by all its peers"},
     {"unexpected_limit", "67108864", 65536, 1ULL << 40,
-     "bytes of messages without a matching receive that an endpoint keeps before it stops its "
-     "senders"},
-    {"device_timeout", "15", 0, 3600, "seconds to wait for a device that is in reset"},
+     "bytes of unexpected messages that an endpoint keeps before it stops their senders"},
+    {"device_timeout", "15", 0, 3600, "seconds to wait for a device in reset"},
     {"copy_timeout", "60", 0, 86400,
-     "seconds after which a device that has not carried out a copy counts as lost; 0: when its "
-     "driver says so"},
+     "seconds after which a device that has not completed a copy counts as lost; 0: when its "
+     "driver reports it"},
     {"copy_table", "auto", 0, 0,
-     "from which length on copies pin host memory and use several queues, and in which chunks data "
-     "is staged, and which messages a NIC copies: auto (measured by a device's first long copy), "
-     "off (defaults) or what is fixed, as in "
+     "thresholds and chunk sizes of device copies: auto (measured on each device), off (built-in "
+     "defaults) or fixed values, as in "
      "h2d:pin=64K,split=1M,chunk=256K,nic=16K;d2h:pin=off;d2d:split=4M"},
     {"dmabuf", "auto", 0, 0,
-     "whether the NIC reads and writes device memory itself (core verbs): auto (where it can, else "
-     "through host memory), on (or registering fails) or off"},
+     "whether the NIC accesses device memory directly (core verbs): auto (if it can, else data is "
+     "staged), on (else registration fails) or off"},
     {"rndv", "auto", 0, 0,
      "how long messages move: read (by the receiver), write (by the sender), staged (device memory "
-     "through host memory) or auto (read: one message less)"},
+     "through host memory) or auto (read: one message fewer)"},
     {"flush", "auto", 0, 0,
-     "how data that a NIC wrote to device memory is made visible there before its completion: read "
-     "(by the NIC), driver, off or auto (read, else driver)"},
+     "how data that a NIC wrote becomes visible in device memory before its completion: read (an "
+     "RDMA read by the NIC), driver, off or auto (read, else driver)"},
     {"ipc", "auto", 0, 0,
-     "whether messages to peers on this host go through shared memory and by copies from process "
-     "to process: auto (where both ends can) or off (all by the core)"},
+     "whether peers on the same host use shared memory and cross-process copies: auto (if both "
+     "can) or off (all data through the core)"},
     {"mr_cache_max_count", "1024", 0, 1048576,
-     "registrations of device memory with the NIC that a domain keeps for their next user; 0: "
-     "none, "
-     "each ends with its last user"},
+     "idle registrations of device memory that a domain keeps for reuse; 0: none, each ends with "
+     "its last user"},
     {"mr_cache_max_size", "256G", 0, 1ULL << 50,
-     "bytes of device memory that registrations kept for their next user may cover in all"},
+     "bytes of device memory that idle registrations may cover in total"},
     {"mr_cache_foreign", "off", 0, 0,
-     "whether registrations of dma-bufs that the application brings (FI_MR_DMABUF) are kept for "
-     "their next user, too: off (they end with their last user, so that the memory's owner may "
-     "free it) or on"},
+     "whether registrations of dma-bufs that the application supplies (FI_MR_DMABUF) are kept for "
+     "reuse: off (closed with their last user, so that the owner can free the memory) or on"},
     {"mr_window", "4G", 0, 1ULL << 50,
      "bytes of a longer allocation of device memory that one registration covers, rounded up to a "
      "power of two; 0: always all of it"},
     {"tcp_hmem", "off", 0, 0,
-     "whether the name ofi_gaudi offers FI_HMEM over tcp as well, where all device memory is "
-     "staged: off or on (the name gaudi always does)"},
+     "whether the name ofi_gaudi offers FI_HMEM over tcp, where all device memory is staged: off "
+     "or on (the name gaudi always offers it)"},
     {"counters", "on", 0, 0,
      "whether this user and root can read the process's counters (fi_gaudi_counters(7)): on or "
      "off"},

@@ -113,6 +113,21 @@ def missing_sections(root, paths):
     return missing
 
 
+def undocumented_functions(header, page):
+    """Members of a structure of functions that a man page does not declare, and those that only the page has."""
+    members = set(re.findall(r"^\tint \(\*(\w+)\)\(", source_tree.text(header), re.MULTILINE))
+    declared = set(re.findall(r"ops\\->(\w+)\(", source_tree.text(page)))
+    return sorted(members ^ declared)
+
+
+def unknown_variables(document, known):
+    """FI_GAUDI_ names of a document that no code has, whole or as a parameter (mr_window)."""
+    text = re.sub(r"^\.TH .*", "", source_tree.text(document), flags=re.MULTILINE)
+    named = re.findall(r"\bFI_GAUDI_([A-Z0-9_]*[A-Z0-9])\b", text)
+    return [f"{document.name}: FI_GAUDI_{name}" for name in dict.fromkeys(named)
+            if not known.words & {f"FI_GAUDI_{name}", name.lower()}]
+
+
 def word_count(document):
     """As wc -w counts."""
     return len(source_tree.text(document).split())

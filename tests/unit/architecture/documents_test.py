@@ -3,6 +3,8 @@
 
 import os
 import pathlib
+import shutil
+import subprocess
 import tempfile
 import unittest
 
@@ -10,13 +12,14 @@ import document_names
 import source_tree
 
 ROOT = pathlib.Path(os.environ["GAUDI_SOURCE_DIR"])
-REQUIRED = ["README.md", ".github/CONTRIBUTING.md", "prov/docs/protocol.md", "prov/docs/device.md"]
-README_WORDS = 700
+REQUIRED = ["README.md", ".github/CONTRIBUTING.md", "prov/docs/architecture.md", "prov/docs/protocol.md",
+            "prov/docs/device.md", "prov/docs/CHANGELOG.md"]
+PAGES = ["man/fi_gaudi.7", "man/fi_gaudi_params.7", "man/fi_gaudi_counters.7", "man/fi_gaudi_ext.3"]
 
 
 class the_documents(unittest.TestCase):
     def test_are_there(self):
-        self.assertEqual([name for name in REQUIRED if not (ROOT / name).is_file()], [])
+        self.assertEqual([name for name in REQUIRED + PAGES if not (ROOT / name).is_file()], [])
 
     def test_name_only_what_the_tree_has(self):
         known = document_names.tree(ROOT)
@@ -29,6 +32,23 @@ class the_documents(unittest.TestCase):
         sources = [path for path in source_tree.sources(ROOT) if path.suffix in document_names.C_SUFFIXES]
         self.assertTrue(any(document_names.CITED.search(source_tree.text(path)) for path in sources))
         self.assertEqual(document_names.missing_sections(ROOT, sources), [])
+
+    def test_name_only_variables_that_there_are(self):
+        known = document_names.tree(ROOT)
+        self.assertEqual([name for file in REQUIRED + PAGES
+                          for name in document_names.unknown_variables(ROOT / file, known)], [])
+
+    def test_declare_every_function_of_the_header(self):
+        header = ROOT / "include/rdma/fi_ext_gaudi.h"
+        self.assertEqual(document_names.undocumented_functions(header, ROOT / "man/fi_gaudi_ext.3"), [])
+
+    @unittest.skipUnless(shutil.which("man"), "man (package man-db) is not installed")
+    def test_are_man_pages_without_warnings(self):
+        for page in sorted((ROOT / "man").iterdir()):
+            shown = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", page], capture_output=True, text=True,
+                                   timeout=60, check=False, env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80"})
+            self.assertEqual((shown.returncode, shown.stderr), (0, ""), page.name)
+            self.assertGreater(len(shown.stdout), 500, page.name)
 
 
 class the_checks(unittest.TestCase):
@@ -74,6 +94,17 @@ class the_checks(unittest.TestCase):
         self.assertEqual(document_names.missing_sections(self.root, [code]), [f"{code}: x.md, 1.3"])
         code = self.write("prov/room/cites.cpp", "// prov/docs/y.md, 1\n")
         self.assertEqual(len(document_names.missing_sections(self.root, [code])), 1)
+
+    def test_find_functions_that_only_one_side_has(self):
+        header = self.write("x.h", "struct ops {\n\tint (*here)(int);\n\tint (*gone)(int);\n};\n")
+        page = self.write("x.3", ".BI \"int ops\\->here(int \" x );\n.BI \"int ops\\->new(int \" x );\n")
+        self.assertEqual(document_names.undocumented_functions(header, page), ["gone", "new"])
+
+    def test_find_variables_that_no_code_has(self):
+        self.write("prov/room/p.cpp", 'const char* name = "FI_GAUDI_HERE";\n')
+        page = self.write("x.7", "FI_GAUDI_HERE, FI_GAUDI_ and FI_GAUDI_GONE\n")
+        known = document_names.tree(self.root)
+        self.assertEqual(document_names.unknown_variables(page, known), ["x.7: FI_GAUDI_GONE"])
 
     def test_count_words_as_wc_does(self):
         self.assertEqual(document_names.word_count(self.write("a.md", "one two\n  three `four`\n")), 4)

@@ -4,7 +4,7 @@
 import os
 import pathlib
 
-SOURCE_SUFFIXES = {".cpp", ".hpp", ".c", ".h", ".py", ".sh", ".cmake", ".1", ".7"}
+SOURCE_SUFFIXES = {".cpp", ".hpp", ".c", ".h", ".py", ".sh", ".cmake", ".1", ".3", ".7"}
 SOURCE_NAMES = {"CMakeLists.txt", "run"}
 
 
