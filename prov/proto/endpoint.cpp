@@ -97,6 +97,7 @@ void endpoint::shut_down() {
 
 // The pools free memory, not objects.
 void endpoint::drop_queued() {
+  stalled_.clear();
   transfers_.for_each([&](transfer& t) { transfer_pool_.destroy(&t); });
   receives_->remove(*this);
 }

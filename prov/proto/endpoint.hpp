@@ -287,6 +287,7 @@ class endpoint final : private connection_observer,
     no_chunk,  // of the peer's quota
   };
   void move(transfer& t);
+  void stall(transfer& t) noexcept;
   [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,
                                 std::size_t length) const noexcept;
   void note_remainder(transfer& t) noexcept;
@@ -421,7 +422,8 @@ class endpoint final : private connection_observer,
   nic_copies nic_copies_;
   std::uint64_t losses_seen_ = device::losses::count();
 
-  std::vector<transfer*> stalled_;  // could not hand out more: no chunk, no room in core or device
+  stalled_list stalled_;            // could not hand out more: no chunk, no room in core or device
+  std::size_t tried_in_vain_ = 0;   // of them, since one got on or a chunk came back
   std::vector<buffer*> unwritten_;  // loaded chunks that the core had no room for
   std::vector<transfer*> waiting_grants_;       // sinks that want more staging slots
   std::vector<std::uint32_t> control_waiting_;  // connections by id

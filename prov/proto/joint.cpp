@@ -66,7 +66,7 @@ void endpoint::copy_jointly(transfer& t) {
   if (work) piece_pool_.destroy(work);
   if (const int error = copy.error()) return finish(t, error);
   if (t.finished + copy.helped() >= t.length) return finish(t, 0);
-  stalled_.push_back(&t);
+  stall(t);
 }
 
 // The helper may be at a piece: it is through with that in a moment, or when its process has ended.

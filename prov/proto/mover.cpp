@@ -48,12 +48,16 @@ void endpoint::move(transfer& t) {
     // Something in flight will come back here; without that, try again later.
     if (did != issue_result::waiting && t.in_flight == 0) {
       t.starved = did == issue_result::no_chunk;
-      if (std::find(stalled_.begin(), stalled_.end(), &t) == stalled_.end()) stalled_.push_back(&t);
+      stall(t);
     }
     if (transfers_.find(id) == &t) note_remainder(t);
     return;
   }
   note_remainder(t);
+}
+
+void endpoint::stall(transfer& t) noexcept {
+  if (!t.stalled_hook.is_linked()) stalled_.push_back(t);
 }
 
 // Nothing may overtake it (data_connection), so that the core sees operations in their order.

@@ -62,13 +62,13 @@ bool endpoint::waits_unnoticed() const noexcept {
   return std::any_of(unwritten_.begin(), unwritten_.end(),
                      [](const buffer* b) { return b->owner->on->posted.empty(); }) ||
          std::any_of(stalled_.begin(), stalled_.end(),
-                     [this](const transfer* t) { return must_retry(*t); }) ||
+                     [this](const transfer& t) { return must_retry(t); }) ||
          std::any_of(control_waiting_.begin(), control_waiting_.end(), must) ||
          std::any_of(ordered_waiting_.begin(), ordered_waiting_.end(), must);
 }
 
 bool endpoint::must_retry(const transfer& t) const noexcept {
-  if (t.starved) return chunks_->is_worth_another_try();
+  if (t.starved) return chunks_->is_worth_another_try() || tried_in_vain_ < stalled_.size();
   // The engine may be full of what others have it do.
   const bool by_core = t.moves == transfer::motion::pull ? !t.by_engine : !t.memory.on_device();
   return !by_core || t.on->posted.empty();
@@ -154,13 +154,23 @@ void endpoint::list_posted(connection& c, work& w) noexcept {
 }
 
 void endpoint::retry_stalled() {
+  if (chunks_->is_worth_another_try()) tried_in_vain_ = 0;
   chunks_->forget_returns();
   std::vector<buffer*> buffers;
   buffers.swap(unwritten_);
   for (buffer* b : buffers) chunk_loaded(*b->owner, *b, 0);
-  std::vector<transfer*> transfers;
-  transfers.swap(stalled_);
-  for (transfer* t : transfers) move(*t);
+  // Most wait for the same: where several in a row found none of it, the rest has its turn later.
+  constexpr unsigned max_in_vain = 16;
+  unsigned in_vain = 0;
+  for (std::size_t left = stalled_.size(); left > 0 && in_vain < max_in_vain; --left) {
+    if (stalled_.empty()) return;
+    transfer& t = stalled_.front();
+    stalled_.pop_front();
+    const std::size_t others = stalled_.size();
+    move(t);
+    in_vain = stalled_.size() > others ? in_vain + 1 : 0;
+    tried_in_vain_ = in_vain == 0 ? 0 : tried_in_vain_ + 1;
+  }
 }
 
 void endpoint::flush_waiting() {

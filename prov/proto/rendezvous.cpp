@@ -71,7 +71,7 @@ void endpoint::end_transfer(transfer& t) {
   if (t.on && t.has_rest) --t.on->with_rest;
   if (t.on && t.holds_back) --t.on->with_rest;
   if (t.on) t.on->transfers.erase(t.on->transfers.iterator_to(t));
-  std::erase(stalled_, &t);
+  if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
   transfers_.erase(t.id);
   transfer_pool_.destroy(&t);
 }

@@ -9,6 +9,13 @@
 #include "proto/rts.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// One-sided operations that wait for room in the core or for a chunk: what an application posts
+// beyond these it has to post again, so that what is outstanding takes a bounded amount of memory.
+constexpr std::size_t max_stalled = 1024;
+
+}  // namespace
 
 int endpoint::write(const local_memory& memory, const rma_access& access) {
   const auto c = data_connection(access.target);
@@ -45,7 +52,7 @@ void endpoint::keep_order(transfer& t) noexcept {
 
 int endpoint::access_directly(connection& c, const local_memory& memory, const rma_access& access,
                               transfer::motion way) {
-  if (!core_has_room()) return -FI_EAGAIN;
+  if (!core_has_room() || stalled_.size() >= max_stalled) return -FI_EAGAIN;
   if (access.inject) return inject_write(c, memory, access);
   transfer* t = new_transfer(&c, memory, access.asked);
   if (!t) return -FI_EAGAIN;

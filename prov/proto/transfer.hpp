@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <boost/container/small_vector.hpp>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -101,7 +102,9 @@ struct transfer : boost::intrusive::list_base_hook<> {
   std::size_t finished = 0;     // of them, done
   std::uint32_t in_flight = 0;  // chunks and pieces handed out
 
-  std::vector<wire::segment> remote;  // the peer's memory, or its slots
+  boost::intrusive::list_member_hook<> stalled_hook;
+  // The peer's memory, or its slots. One-sided operations have one.
+  boost::container::small_vector<wire::segment, 1> remote;
   std::vector<std::uint32_t> free_slots;
   granted_slots own_slots;                        // fill: ours, that the peer may fill
   std::vector<reg::import_cache::user> imported;  // by_nic: of each segment in `remote`
@@ -110,6 +113,11 @@ struct transfer : boost::intrusive::list_base_hook<> {
   std::uint64_t event_data = 0;                   // direct RMA write with remote CQ data
   bool has_event = false;
 };
+
+/// In the order in which they are tried again.
+using stalled_list = boost::intrusive::list<
+    transfer, boost::intrusive::member_hook<transfer, boost::intrusive::list_member_hook<>,
+                                            &transfer::stalled_hook>>;
 
 using transfer_list = boost::intrusive::list<transfer, boost::intrusive::constant_time_size<false>>;
 

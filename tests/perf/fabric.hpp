@@ -35,13 +35,14 @@ struct info_freer {
 using owned_info = std::unique_ptr<fi_info, info_freer>;
 
 /// An RDM endpoint of one provider, ready for tagged messages from host memory; with `hmem`, a
-/// domain that takes device memory. Ends the program with a message when something fails.
+/// domain that takes device memory; `more` is offered besides (FI_RMA). Ends the program with a
+/// message when something fails.
 struct rdm {
-  explicit rdm(const char* provider, bool hmem = false) {
+  explicit rdm(const char* provider, bool hmem = false, std::uint64_t more = 0) {
     owned_info hints(fi_allocinfo());
     hints->fabric_attr->prov_name = strdup(provider);
     hints->ep_attr->type = FI_EP_RDM;
-    hints->caps = FI_TAGGED | (hmem ? FI_HMEM : 0);
+    hints->caps = FI_TAGGED | more | (hmem ? FI_HMEM : 0);
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | (hmem ? FI_MR_HMEM : 0);
     hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;

@@ -147,14 +147,19 @@ operation connected_write(connected_pair& pair, owned<fid_mr>& target) {
   };
 }
 
-/// A tagged send of an endpoint to itself, and its receive.
-operation tagged_message(gaudi::perf::rdm& self) {
+fi_addr_t own_address(gaudi::perf::rdm& self) {
   std::array<std::byte, 64> name{};
   std::size_t length = name.size();
   must(fi_getname(&self.ep->fid, name.data(), &length), "fi_getname");
   fi_addr_t to = 0;
   must(fi_av_insert(self.av.get(), name.data(), 1, &to, 0, nullptr) == 1 ? 0 : -FI_EINVAL,
        "fi_av_insert");
+  return to;
+}
+
+/// A tagged send of an endpoint to itself, and its receive.
+operation tagged_message(gaudi::perf::rdm& self) {
+  const fi_addr_t to = own_address(self);
   return [&self, to] {
     static std::array<std::byte, message_size> out{};
     static std::array<std::byte, message_size> in{};
@@ -171,6 +176,44 @@ operation tagged_message(gaudi::perf::rdm& self) {
   };
 }
 
+/// A page of many, written by an endpoint to itself under a key of its NIC's.
+class page_write {
+ public:
+  explicit page_write(gaudi::perf::rdm& self) : self_(self), to_(own_address(self)) {
+    fid_mr* mr = nullptr;
+    must(fi_mr_reg(self.domain.get(), memory_.data(), memory_.size(), FI_WRITE | FI_REMOTE_WRITE, 0,
+                   0, 0, &mr, nullptr),
+         "fi_mr_reg");
+    mr_.reset(mr);
+  }
+  void post() {
+    static fi_context2 context;
+    const iovec here{memory_.data(), message_size};
+    const fi_rma_iov there{reinterpret_cast<std::uint64_t>(memory_.data()) + message_size,
+                           message_size, fi_mr_key(mr_.get())};
+    void* desc = fi_mr_desc(mr_.get());
+    fi_msg_rma message{};
+    message.msg_iov = &here;
+    message.desc = &desc;
+    message.iov_count = 1;
+    message.addr = to_;
+    message.rma_iov = &there;
+    message.rma_iov_count = 1;
+    message.context = &context;
+    long ret;
+    while ((ret = fi_writemsg(self_.ep.get(), &message, FI_COMPLETION | FI_MORE)) == -FI_EAGAIN)
+      fi_cq_read(self_.cq.get(), nullptr, 0);
+    must(ret, "fi_writemsg");
+  }
+  void finish() { wait_for(self_.cq.get(), self_.cq.get()); }
+
+ private:
+  gaudi::perf::rdm& self_;
+  fi_addr_t to_;
+  std::array<std::byte, 2 * message_size> memory_{};
+  owned<fid_mr> mr_;
+};
+
 }  // namespace
 
 /// Callgrind counts from its start to its end.
@@ -178,26 +221,57 @@ extern "C" __attribute__((noinline)) void counted(const operation& once, int cou
   for (int i = 0; i < count; ++i) once();
 }
 
+namespace {
+
+void run(const operation& once, int count) {
+  for (int warm = 0; warm < 200; ++warm) once();
+  counted(once, count);
+}
+
+/// What it takes to post them, without their completions.
+void run_posts(page_write& page, int count) {
+  constexpr int batch = 100;
+  const operation post = [&] { page.post(); };
+  const operation finish = [&] { page.finish(); };
+  for (int round = -2; round < count / batch; ++round) {
+    if (round < 0) {
+      for (int i = 0; i < batch; ++i) post();
+    } else {
+      counted(post, batch);
+    }
+    for (int i = 0; i < batch; ++i) finish();
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::fprintf(stderr,
-                 "usage: %s connected-message|connected-write|tagged-message PROVIDER COUNT\n",
-                 argv[0]);
+    std::fprintf(stderr, "usage: %s CASE PROVIDER COUNT, see instruction_limits.json\n", argv[0]);
     return 2;
   }
   const std::string name = argv[1];
   const int count = std::atoi(argv[3]);
-  const auto run = [&](const operation& once) {
-    for (int warm = 0; warm < 200; ++warm) once();
-    counted(once, count);
-  };
   if (name == "tagged-message") {
     gaudi::perf::rdm self(argv[2]);
     self.open_endpoint();
-    run(tagged_message(self));
+    run(tagged_message(self), count);
+  } else if (name == "rma-page" || name == "rma-page-post") {
+    gaudi::perf::rdm self(argv[2], false, FI_RMA);
+    self.open_endpoint();
+    page_write page(self);
+    if (name == "rma-page-post") {
+      run_posts(page, count);
+    } else {
+      const operation once = [&] {
+        page.post();
+        page.finish();
+      };
+      run(once, count);
+    }
   } else {
     connected_pair pair(argv[2]);
     owned<fid_mr> target;
-    run(name == "connected-write" ? connected_write(pair, target) : connected_message(pair));
+    run(name == "connected-write" ? connected_write(pair, target) : connected_message(pair), count);
   }
 }
