@@ -140,6 +140,7 @@ void endpoint::start(ticket& done, std::string_view call, Post post) {
   wait_until(
       [&] {
         ret = post();
+        if (ret == -FI_EAGAIN) ++refused_;
         return ret != -FI_EAGAIN;
       },
       call);
@@ -167,25 +168,35 @@ void endpoint::tagged_receive(local_memory to, std::size_t size, std::uint64_t t
   });
 }
 
-void endpoint::write(local_memory from, std::size_t size, remote_memory to, ticket& done) {
-  const iovec local{from.address, size};
-  const fi_rma_iov remote{to.address, size, to.key};
+void endpoint::write(local_memory from, std::size_t size, remote_memory to, ticket& done,
+                     bool more) {
+  start_rma(from, size, to, done, "fi_writemsg", [&](const fi_msg_rma& message) {
+    return fi_writemsg(ep_.get(), &message,
+                       FI_DELIVERY_COMPLETE | FI_COMPLETION | (more ? FI_MORE : 0));
+  });
+}
+
+void endpoint::read(local_memory to, std::size_t size, remote_memory from, ticket& done,
+                    bool more) {
+  start_rma(to, size, from, done, "fi_readmsg", [&](const fi_msg_rma& message) {
+    return fi_readmsg(ep_.get(), &message, FI_COMPLETION | (more ? FI_MORE : 0));
+  });
+}
+
+template <class Post>
+void endpoint::start_rma(local_memory here, std::size_t size, remote_memory there, ticket& done,
+                         std::string_view call, Post post) {
+  const iovec local{here.address, size};
+  const fi_rma_iov remote{there.address, size, there.key};
   fi_msg_rma message{};
   message.msg_iov = &local;
-  message.desc = &from.desc;
+  message.desc = &here.desc;
   message.iov_count = 1;
   message.addr = peer_;
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
   message.context = &done;
-  start(done, "fi_writemsg",
-        [&] { return fi_writemsg(ep_.get(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION); });
-}
-
-void endpoint::read(local_memory to, std::size_t size, remote_memory from, ticket& done) {
-  start(done, "fi_read", [&] {
-    return fi_read(ep_.get(), to.address, size, to.desc, peer_, from.address, from.key, &done);
-  });
+  start(done, call, [&] { return post(message); });
 }
 
 bool endpoint::progress() {

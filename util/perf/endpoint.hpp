@@ -95,8 +95,13 @@ class endpoint {
   void tagged_receive(local_memory to, std::size_t size, std::uint64_t tag, ticket& done);
 
   /// Finishes when the bytes are visible at the target (FI_DELIVERY_COMPLETE).
-  void write(local_memory from, std::size_t size, remote_memory to, ticket& done);
-  void read(local_memory to, std::size_t size, remote_memory from, ticket& done);
+  /// `more`: another follows at once (FI_MORE).
+  void write(local_memory from, std::size_t size, remote_memory to, ticket& done,
+             bool more = false);
+  void read(local_memory to, std::size_t size, remote_memory from, ticket& done, bool more = false);
+
+  /// Calls that the provider had no room for (-FI_EAGAIN) and that were repeated.
+  std::uint64_t refused() const { return refused_; }
 
   /// Polls once; true when an operation finished.
   bool progress();
@@ -116,9 +121,13 @@ class endpoint {
   [[noreturn]] void report_error();
   template <class Post>
   void start(ticket& done, std::string_view call, Post post);
+  template <class Post>
+  void start_rma(local_memory here, std::size_t size, remote_memory there, ticket& done,
+                 std::string_view call, Post post);
 
   std::chrono::seconds timeout_;
   std::function<bool()> peer_gone_;
+  std::uint64_t refused_ = 0;
   const fi_gaudi_ops* ops_ = nullptr;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
 

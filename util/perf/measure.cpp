@@ -10,6 +10,10 @@ void to_json(nlohmann::json& j, const measurement& m) {
        {"megabytes_per_second", m.megabytes_per_second},
        {"gigabits_per_second", m.megabytes_per_second * 8 / 1000},
        {"messages_per_second", m.messages_per_second}};
+  if (m.of_one_piece != 0) {
+    j["of_one_piece"] = m.of_one_piece;
+    j["refused_per_page"] = m.refused_per_page;
+  }
   if (!m.path.empty()) j["path"] = m.path;
 }
 
@@ -19,6 +23,8 @@ void from_json(const nlohmann::json& j, measurement& m) {
   j.at("latency_us").get_to(m.latency);
   j.at("megabytes_per_second").get_to(m.megabytes_per_second);
   j.at("messages_per_second").get_to(m.messages_per_second);
+  m.of_one_piece = j.value("of_one_piece", 0.0);
+  m.refused_per_page = j.value("refused_per_page", 0.0);
   m.path = j.value("path", "");
 }
 

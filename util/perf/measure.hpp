@@ -17,6 +17,8 @@ struct measurement {
   common::latency_summary latency;
   double megabytes_per_second = 0;
   double messages_per_second = 0;
+  double of_one_piece = 0;      ///< with pages: their rate, by that of one piece of the same bytes
+  double refused_per_page = 0;  ///< with pages: calls that ended with -FI_EAGAIN
   std::string path;  ///< which way the bytes went; empty where the provider does not tell
 };
 

@@ -21,6 +21,7 @@ using common::mib;
 constexpr std::size_t default_volume = 512 * mib;
 constexpr std::size_t slot_memory = 128 * mib;
 constexpr std::size_t most_slots = 256;
+constexpr std::uint64_t max_pages = 1U << 20U;
 
 constexpr int bad_option = 2;
 
@@ -42,7 +43,8 @@ const char* name_of(memory_kind kind) {
 
 std::uint64_t iterations_for(const plan& p, std::size_t size) {
   if (p.iterations != 0) return p.iterations;
-  return std::clamp<std::uint64_t>(default_volume / size, 8, 1000);
+  return std::clamp<std::uint64_t>(default_volume / size / std::max<std::uint64_t>(p.pages, 1), 8,
+                                   1000);
 }
 
 std::uint64_t warmup_for(const plan& p, std::size_t size) {
@@ -51,14 +53,15 @@ std::uint64_t warmup_for(const plan& p, std::size_t size) {
 }
 
 std::size_t slots_for(const plan& p, std::size_t size) {
+  if (p.pages != 0) return p.pages;
   const std::size_t wanted = p.check ? std::max<std::size_t>(p.window, most_slots) : p.window;
   return std::max<std::size_t>(2, std::min(wanted, slot_memory / size));
 }
 
 void to_json(nlohmann::json& j, const plan& p) {
-  j = {{"op", name_of(p.op)}, {"sizes", p.sizes},      {"iterations", p.iterations},
-       {"warmup", p.warmup},  {"window", p.window},    {"bidirectional", p.bidirectional},
-       {"check", p.check},    {"duration", p.duration}};
+  j = {{"op", name_of(p.op)}, {"sizes", p.sizes},       {"iterations", p.iterations},
+       {"warmup", p.warmup},  {"window", p.window},     {"bidirectional", p.bidirectional},
+       {"check", p.check},    {"duration", p.duration}, {"pages", p.pages}};
 }
 
 void from_json(const nlohmann::json& j, plan& p) {
@@ -70,6 +73,9 @@ void from_json(const nlohmann::json& j, plan& p) {
   j.at("bidirectional").get_to(p.bidirectional);
   j.at("check").get_to(p.check);
   p.duration = j.value("duration", 0.0);
+  p.pages = j.value("pages", std::uint64_t{0});
+  if (p.pages > max_pages || (p.pages != 0 && !is_rma(p.op)))
+    throw failure("the peer asks for a run with pages that cannot be");
   if (p.window == 0 || p.sizes.empty() || std::count(p.sizes.begin(), p.sizes.end(), 0U) != 0)
     throw failure("the peer asks for a run with no size, a size of 0 or no window");
 }
@@ -105,11 +111,19 @@ std::optional<int> parse(int argc, char** argv, options& out) {
   app.add_option("--window", out.work.window, "operations in flight of a stream (default 16)")
       ->check(CLI::Range(1, 4096))
       ->option_text("N");
-  app.add_option("--duration", out.work.duration,
-                 "seconds that each size streams (default: a count)")
-      ->check(CLI::Range(0.001, 86400.0))
-      ->option_text("S");
-  app.add_flag("--bidirectional", out.work.bidirectional, "stream in both directions at once");
+  auto* seconds = app.add_option("--duration", out.work.duration,
+                                 "seconds that each size streams (default: a count)")
+                      ->check(CLI::Range(0.001, 86400.0))
+                      ->option_text("S");
+  auto* both =
+      app.add_flag("--bidirectional", out.work.bidirectional, "stream in both directions at once");
+  app.add_option("--pages", out.work.pages,
+                 "write or read: N pages of --size at once, apart in\nmemory, against one piece of "
+                 "the same bytes")
+      ->check(CLI::Range(std::uint64_t{1}, max_pages))
+      ->excludes(seconds)
+      ->excludes(both)
+      ->option_text("N");
   app.add_flag("--check", out.work.check, "verify every byte of every operation");
   auto* json = app.add_flag("--json", out.json, "print one JSON document in place of the table");
   app.add_flag("--csv", out.csv, "print comma-separated values in place of the table")
@@ -127,6 +141,8 @@ std::optional<int> parse(int argc, char** argv, options& out) {
     app.parse(argc, argv);
     const auto chosen = common::parse_memory(memory);
     if (chosen.device) out.memory = memory_kind::device;
+    if (out.work.pages != 0 && !is_rma(out.work.op))
+      throw CLI::ValidationError("--pages", "only with --op write or read");
     out.device = chosen.gaudi;
   } catch (const CLI::Error& error) {
     return app.exit(error) == 0 ? EXIT_SUCCESS : bad_option;

@@ -27,6 +27,7 @@ struct plan {
   std::uint64_t iterations = 0;    ///< per size and measurement; 0: chosen by size
   std::uint64_t warmup = 0;        ///< as iterations
   std::uint64_t window = 16;       ///< operations in flight when streaming
+  std::uint64_t pages = 0;         ///< of an operation, all in flight; 0: it is one piece
   double duration = 0;             ///< seconds that each size streams at least; 0: once
   bool bidirectional = false;
   bool check = false;

@@ -20,6 +20,18 @@ double gigabits(const measurement& m) {
   return m.megabytes_per_second * 8 / 1000;
 }
 
+// How many pages at once, and how they compare.
+void print_pages(const plan& p, const std::vector<measurement>& results) {
+  fmt::print("{} pages at once, counted as one; against one piece of the same bytes:\n\n", p.pages);
+  fmt::print("{:>7} {:>8} {:>9} {:>10} {:>10} {:>8} {:>9} {:>12} {}\n", "page", "count", "min us",
+             "median us", "MB/s", "pages/s", "of one", "EAGAIN/page", "path");
+  for (const auto& m : results)
+    fmt::print("{:>7} {:>8} {:>9.1f} {:>10.1f} {:>10.1f} {:>8.0f} {:>9.3f} {:>12.3f} {}\n",
+               common::size_text(m.size), m.iterations, m.latency.min, m.latency.median,
+               m.megabytes_per_second, m.messages_per_second, m.of_one_piece, m.refused_per_page,
+               m.path);
+}
+
 const char* latency_kind(operation op) {
   if (op == operation::write) return "time to delivery";
   return op == operation::read ? "time to completion" : "half round trip";
@@ -63,6 +75,7 @@ void print_table(const plan& p, const side& client, const side& server,
   fmt::print("{} over {} ({}){}{}\n", name_of(p.op), client.provider, client.domain,
              p.bidirectional ? ", bidirectional" : "", p.check ? ", every byte verified" : "");
   fmt::print("client memory: {}\nserver memory: {}\n", memory_text(client), memory_text(server));
+  if (p.pages != 0) return print_pages(p, results);
   fmt::print("latency: {}; bandwidth: {} in flight, Gb/s = 10^9 bits/s\n\n", latency_kind(p.op),
              p.window);
   const bool path_shown = std::any_of(results.begin(), results.end(),

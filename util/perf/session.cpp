@@ -21,6 +21,7 @@ step step_for(const plan& p, std::size_t size) {
           .warmup = warmup_for(p, size),
           .window = std::min<std::size_t>(p.window, slots),
           .slots = slots,
+          .pages = p.pages,
           .duration = p.duration,
           .bidirectional = p.bidirectional,
           .check = p.check};
@@ -48,6 +49,7 @@ void session::use_memory(memory_kind kind, std::size_t capacity) {
 }
 
 measurement session::run(const step& s) {
+  if (s.pages != 0) return run_pages(s);
   measurement result{.size = s.size, .iterations = s.iterations, .latency = {}, .path = {}};
   const path_bytes before = count_paths(ep_);
   const bool rma = is_rma(s.op);
@@ -65,10 +67,15 @@ measurement session::run(const step& s) {
   const auto messages = static_cast<double>(streamed * (s.bidirectional ? 2 : 1));
   result.messages_per_second = messages / elapsed * 1e6;
   result.megabytes_per_second = messages * static_cast<double>(s.size) / elapsed;
+  result.path = path_since(before);
+  return result;
+}
+
+// Of both sides together.
+std::string session::path_since(const path_bytes& before) {
   path_bytes moved = count_paths(ep_) - before;
   moved += oob_.exchange(moved).get<path_bytes>();
-  result.path = path_of(moved);
-  return result;
+  return path_of(moved);
 }
 
 // The client decides for both, by its own clock.
@@ -88,9 +95,9 @@ common::pattern session::incoming(const step& s, phase p, std::uint64_t i) const
   return {s.size, i, static_cast<unsigned>(p) + (client_ ? 1U : 0U)};
 }
 
-void session::verify(const step& s, phase p, std::uint64_t i, const buffer& where,
-                     std::size_t slot) const {
-  if (const auto byte = where.find_difference(incoming(s, p, i), slot * s.size, s.size))
+void session::verify_at(const step& s, phase p, std::uint64_t i, const buffer& where,
+                        std::size_t offset) const {
+  if (const auto byte = where.find_difference(incoming(s, p, i), offset, s.size))
     throw failure(fmt::format("WRONG DATA: {} of {} bytes, iteration {}: byte {} differs",
                               name_of(s.op), s.size, i, *byte));
 }

@@ -9,6 +9,7 @@
 #include "memory.hpp"
 #include "oob.hpp"
 #include "options.hpp"
+#include "path.hpp"
 
 namespace gaudi::perf {
 
@@ -20,7 +21,8 @@ struct step {
   std::uint64_t warmup = 1;
   std::size_t window = 1;
   std::size_t slots = 2;
-  double duration = 0;  ///< seconds; the stream is repeated until then
+  std::size_t pages = 0;  ///< of an operation, each of `size`; 0: one piece
+  double duration = 0;    ///< seconds; the stream is repeated until then
   bool bidirectional = false;
   bool check = false;
 };
@@ -51,7 +53,20 @@ class session {
   enum class phase : unsigned { latency = 0, stream = 2 };
   common::pattern outgoing(const step& s, phase p, std::uint64_t i) const;
   common::pattern incoming(const step& s, phase p, std::uint64_t i) const;
-  void verify(const step& s, phase p, std::uint64_t i, const buffer& where, std::size_t slot) const;
+  void verify(const step& s, phase p, std::uint64_t i, const buffer& where,
+              std::size_t slot) const {
+    verify_at(s, p, i, where, slot * s.size);
+  }
+  void verify_at(const step& s, phase p, std::uint64_t i, const buffer& where,
+                 std::size_t offset) const;
+  std::string path_since(const path_bytes& before);
+
+  // pages.cpp
+  measurement run_pages(const step& s);
+  double page_batch(const step& s, std::uint64_t turn, std::vector<ticket>& tickets);
+  double one_piece(const step& s);
+  void post_page(const step& s, std::size_t page, ticket& done);
+  [[nodiscard]] std::size_t place_of_page(const step& s, std::size_t page, bool acts) const;
 
   std::vector<double> message_latency(const step& s, std::uint64_t count);
   std::vector<double> rma_latency(const step& s, std::uint64_t count);
