@@ -15,7 +15,7 @@ build_packages=(
 # (whose tarball has no configure script, hence the autotools).
 test_packages=(
   clang-14 clang-format-14 clang-tidy-14 clang-tools-14 python3 python3-yaml man-db
-  shellcheck openmpi-bin libopenmpi-dev valgrind strace ccache
+  shellcheck openmpi-bin libopenmpi-dev valgrind strace ccache tshark python3-prometheus-client
   autoconf automake libtool make xz-utils ca-certificates curl
 )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Completion for gaudi_info, gaudi_perf and gaudi_rdma_check. The options come from the tool's own --help, so they are
+# Completion for gaudi_info, gaudi_perf, gaudi_rdma_check and gaudi_top. The options come from the tool's own --help, so they are
 # those of the installed release.
 # shellcheck shell=bash
 
@@ -10,6 +10,14 @@ _gaudi_fi_values() { # TOOL OPTION
     gaudi_rdma_check:--op) echo all send write write_imm read ;;
     *:--memory) echo host device device: ;;
   esac
+}
+
+# The processes of this user, all of root's.
+_gaudi_fi_pids() {
+  local folder
+  for folder in /proc/[0-9]*; do
+    [[ -r $folder/fd && -O $folder || $EUID == 0 ]] && echo "${folder##*/}"
+  done
 }
 
 _gaudi_fi() {
@@ -23,9 +31,13 @@ _gaudi_fi() {
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
   elif [[ $previous == --sysfs ]]; then
     mapfile -t COMPREPLY < <(compgen -d -- "$current")
-  elif [[ $current != -* && $tool != gaudi_info ]]; then
+  elif [[ $previous == --pid ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$(_gaudi_fi_pids)" -- "$current")
+  elif [[ $previous == --openmetrics ]]; then
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+  elif [[ $current != -* && $tool != gaudi_info && $tool != gaudi_top ]]; then
     mapfile -t COMPREPLY < <(compgen -A hostname -- "$current")
   fi
 }
 
-complete -F _gaudi_fi gaudi_info gaudi_perf gaudi_rdma_check
+complete -F _gaudi_fi gaudi_info gaudi_perf gaudi_rdma_check gaudi_top
