@@ -18,7 +18,7 @@ namespace {
 namespace counters = base::counters;
 
 // Far above what any release has; a page that claims more is not read.
-constexpr std::size_t max_page_size = 256 * 1024;
+constexpr std::size_t max_page_size = 1 << 18;
 constexpr std::size_t values_at = offsetof(counters::block, values);
 // How often a page is copied that changes meanwhile. A change takes microseconds, so after that the
 // process was stopped or killed in the middle of one.
