@@ -28,6 +28,8 @@
 
 All but the local ones and mpi are with FI_GAUDI_IPC=off, as between hosts.
 Both processes of a pair run on a CPU of their own. Figures of the stand-in are this machine's, not a Gaudi's.
+
+--results FILE also writes the figures, with date, machine and libfabric's release, as the table of tests/perf/RESULTS.md.
 """
 import argparse
 import json
@@ -40,6 +42,8 @@ import sys
 import tempfile
 import time
 
+import results
+
 RXM = "tcp;ofi_rxm"
 PORT = 18600
 SECTIONS = ["latency", "bandwidth", "local", "staged", "local-staged", "unexpected", "mpi", "cache", "idle"]
@@ -51,6 +55,7 @@ class Bench:
         self.pairs = pairs
         self.smoke = smoke
         self.window = ["--window", window] if window else []
+        self.rows = []
         cpus = sorted(os.sched_getaffinity(0))
         self.cpus = (cpus[0], cpus[-1])
 
@@ -101,6 +106,7 @@ class Bench:
         return min(float(word) for out in outputs for word in out.split())
 
     def report(self, what, ours, theirs, unit, ratios, note=""):
+        self.rows.append(results.ratio_row(what, ours, theirs, unit, ratios, note))
         print(f"{what:34} {statistics.median(ours):10.2f} {statistics.median(theirs):10.2f} {unit:5} "
               f"ratio median {statistics.median(ratios):5.2f}  min {min(ratios):5.2f}  max {max(ratios):5.2f}{note}",
               flush=True)
@@ -187,6 +193,7 @@ class Bench:
             at = {depth: statistics.median(self.program("perf_unexpected", "gaudi", depth)[0] for _ in range(self.pairs))
                   for depth in [64, 4096, 65536]}
             print(f"unexpected, cost a message {at[64]:.0f} / {at[4096]:.0f} / {at[65536]:.0f} ns at 64 / 4,096 / 65,536 deep")
+            self.rows += [results.single_row(f"unexpected, {depth} deep, a message", [cost], "ns") for depth, cost in at.items()]
 
     def mpi(self):
         program = self.build / "tests/perf/mpi_ping_pong"
@@ -227,6 +234,7 @@ class Bench:
 
     def alone(self, what, measure):
         times = [measure() for _ in range(self.pairs)]
+        self.rows.append(results.single_row(what, times, "ns"))
         print(f"{what:34} {statistics.median(times):10.2f} {'':10} ns    min {min(times):.2f}", flush=True)
 
     def idle(self):
@@ -241,6 +249,7 @@ def main():
     parser.add_argument("--build", default="build", help="build folder (default: build)")
     parser.add_argument("--pairs", type=int, default=9, help="pairs of runs for each figure (default: 9)")
     parser.add_argument("--window", type=int, help="messages in flight of staged and local-staged")
+    parser.add_argument("--results", metavar="FILE", help="write the figures as a Markdown table, too")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
     parser.add_argument("--smoke", action="store_true", help="one short pair of each: checks that this program works")
     options = parser.parse_args()
@@ -253,6 +262,9 @@ def main():
     bench = Bench(options.build, 1 if options.smoke else options.pairs, options.smoke, options.window)
     for what in options.what or SECTIONS:
         getattr(bench, what.replace("-", "_"))()
+    if options.results:
+        asked = [*options.what, "--pairs", str(bench.pairs)] + (["--window", str(options.window)] if options.window else [])
+        results.write(options.results, bench.rows, bench.pairs, [load, os.getloadavg()[0]], asked)
     return 0
 
 
