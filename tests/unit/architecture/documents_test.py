@@ -13,13 +13,17 @@ import source_tree
 
 ROOT = pathlib.Path(os.environ["GAUDI_SOURCE_DIR"])
 REQUIRED = ["README.md", ".github/CONTRIBUTING.md", "prov/docs/architecture.md", "prov/docs/protocol.md",
-            "prov/docs/device.md", "prov/docs/CHANGELOG.md"]
+            "prov/docs/device.md", "prov/docs/CHANGELOG.md", "tests/perf/RESULTS.md"]
+README_WORDS = 700
 PAGES = ["man/fi_gaudi.7", "man/fi_gaudi_params.7", "man/fi_gaudi_counters.7", "man/fi_gaudi_ext.3"]
 
 
 class the_documents(unittest.TestCase):
     def test_are_there(self):
         self.assertEqual([name for name in REQUIRED + PAGES if not (ROOT / name).is_file()], [])
+
+    def test_begin_with_a_short_one(self):
+        self.assertLessEqual(document_names.word_count(ROOT / "README.md"), README_WORDS)
 
     def test_name_only_what_the_tree_has(self):
         known = document_names.tree(ROOT)
