@@ -4,12 +4,15 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "../node.hpp"
 
 namespace gaudi::test::nccl {
+
+inline constexpr std::size_t page_size = 4096;
 
 enum class protocol { sendrecv, rdma };
 

@@ -11,8 +11,6 @@ namespace {
 constexpr std::uint64_t access =
     FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE | FI_READ | FI_REMOTE_READ;
 
-constexpr std::size_t page_size = 4096;
-
 template <class Value>
 std::span<std::byte> bytes_of(std::vector<Value>& values) {
   return std::as_writable_bytes(std::span(values));

@@ -4,7 +4,6 @@
 namespace gaudi::test::nccl {
 namespace {
 
-constexpr std::size_t page_size = 4096;
 constexpr std::size_t flush_size = 4;  // NCCL_OFI_FLUSH_SIZE
 
 template <class Value>
