@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "cs_table.hpp"
@@ -34,15 +35,24 @@ class registry {
     return *r;
   }
 
+  /// Whoever closes the descriptor in the middle of a call may see its number given to another
+  /// file: what was read of that one must not stand for the first.
   context_ref find(int fd) {
-    struct stat s {};
-    if (::fstat(fd, &s) != 0) return nullptr;
-    const std::lock_guard lock(mutex_);
-    const auto found = contexts_.find({s.st_dev, s.st_ino});
-    if (found != contexts_.end() && is_current(*found->second)) return found->second;
-    context_ref made = make_context(fd);
-    if (made) contexts_[{s.st_dev, s.st_ino}] = made;
-    return made;
+    for (;;) {
+      const std::optional<key> before = file_of(fd);
+      if (!before) return nullptr;
+      const std::lock_guard lock(mutex_);
+      const auto found = contexts_.find(*before);
+      if (found != contexts_.end() && is_current(*found->second)) return found->second;
+      context_ref made = make_context(fd);
+      const int failure = errno;
+      const std::optional<key> after = file_of(fd);
+      if (!after) return nullptr;
+      if (*after != *before) continue;
+      errno = failure;
+      if (made) contexts_[*before] = made;
+      return made;
+    }
   }
 
   void forget(const context_ref& c) {
@@ -57,6 +67,13 @@ class registry {
   }
 
  private:
+  /// None: no open descriptor, with EBADF in errno.
+  static std::optional<key> file_of(int fd) {
+    struct stat s {};
+    if (::fstat(fd, &s) != 0) return std::nullopt;
+    return key{s.st_dev, s.st_ino};
+  }
+
   static registry* make() {
     ::pthread_atfork([] { instance().mutex_.lock(), fault_set::instance().before_fork(); },
                      [] { instance().mutex_.unlock(), fault_set::instance().after_fork(); },
