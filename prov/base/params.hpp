@@ -67,6 +67,7 @@ enum class param : std::size_t {
   staging_depth,
   rx_buffers,
   unexpected_limit,
+  connect_timeout,
   device_timeout,
   copy_timeout,
   copy_table,
@@ -106,6 +107,8 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"rx_buffers", "256", 8, 65536, "receive buffers of an endpoint, shared by all its peers"},
     {"unexpected_limit", "67108864", 65536, 1ULL << 40,
      "bytes of unexpected messages that an endpoint keeps before it stops their senders"},
+    {"connect_timeout", "600", 0, 86400,
+     "seconds after which a peer that has not answered a connection request is given up; 0: never"},
     {"device_timeout", "15", 0, 3600, "seconds to wait for a device in reset"},
     {"copy_timeout", "60", 0, 86400,
      "seconds after which a device that has not completed a copy counts as lost; 0: when its "
@@ -159,6 +162,7 @@ struct params {
   std::size_t staging_depth = 0;     ///< chunks
   std::size_t rx_buffers = 0;        ///< buffers per endpoint
   std::size_t unexpected_limit = 0;  ///< bytes per endpoint
+  std::chrono::seconds connect_timeout{0};
   std::chrono::seconds device_timeout{0};
   std::chrono::seconds copy_timeout{0};  ///< 0: none
   copy_overrides copy_table;

@@ -49,6 +49,13 @@ void endpoint::malformed(connection& c, const char* what) {
   connections_->fail(c, FI_ECONNABORTED);
 }
 
+// What it may have here without an answer is what it was promised room for.
+void endpoint::overrun(connection& c) {
+  GAUDI_WARN(EP_DATA, "%s sent more messages than it had credits for: the connection is closed\n",
+             c.remote->name.to_string().c_str());
+  connections_->fail(c, FI_ECONNABORTED);
+}
+
 // A buffer of a stream was posted for one connection, and the number in the packet has to agree.
 // Over RDMA the number alone tells the connection; nobody but its peer knows it.
 void endpoint::arrived(buffer& b, std::size_t length, int error) {
@@ -77,11 +84,16 @@ void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
   c.control.returned(head.control_credits);
   const bool control = wire::is_control(head.what);
   const bool counted = head.what != wire::kind::credit;
-  if (counted) (control ? c.control : c.data).arrived();
-  const bool done_with_buffer = dispatch(c, b, length);
+  bool done_with_buffer = true;
+  if (counted && !(control ? c.control : c.data).arrived()) [[unlikely]] {
+    overrun(c);
+  } else {
+    done_with_buffer = dispatch(c, b, length);
+  }
   if (c.now != connection::state::failed) {
-    if (control && counted) c.control.consumed(wire::control_window);
-    return_credits(c);
+    if (control && counted && head.what != wire::kind::event)
+      c.control.consumed(wire::control_window);
+    if (c.returns_due()) return_credits(c);
   }
   if (!done_with_buffer || !receive_buffers_->give_back(b, c)) post_receives(c);
 }
@@ -141,10 +153,14 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
   return true;
 }
 
+// Of a message that is arriving: arrived_on looks at the end of it whether credits are due.
+void endpoint::consume(connection& c) noexcept {
+  if (c.now != connection::state::failed) c.data.consumed(connections_->data_window());
+}
+
 void endpoint::consumed_data(connection& c) {
-  if (c.now == connection::state::failed) return;
-  c.data.consumed(connections_->data_window());
-  return_credits(c);
+  consume(c);
+  if (c.returns_due()) return_credits(c);
 }
 
 bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, bool rendezvous) {
@@ -188,7 +204,7 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
     free = deliver(&c, m, b.bytes + start, &b, receive.asked, receive.memory);
     receives_->receive_pool_.destroy(&receive);
   }
-  consumed_data(c);
+  consume(c);
   return free;
 }
 
@@ -206,7 +222,7 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   const auto target = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_WRITE);
   if (!target) {
     send_done(c, fields.operation, FI_EACCES);
-    consumed_data(c);
+    consume(c);
     return true;
   }
   message_info m;
@@ -227,7 +243,7 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   asked.of_peer = true;
   const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, asked,
                             local_memory::inside(**target, fields.address, fields.length));
-  consumed_data(c);
+  asked.report&& reports_are_behind() ? withhold_credit(c, c.withheld) : consume(c);
   return free;
 }
 
@@ -237,7 +253,7 @@ void endpoint::arrived_read(connection& c, buffer& b, std::size_t length) {
   const auto source = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_READ);
   if (source && serve_read(c, fields, **source)) return;
   if (!source) send_done(c, fields.operation, FI_EACCES);
-  consumed_data(c);
+  consume(c);
 }
 
 bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous) {
@@ -337,11 +353,13 @@ void endpoint::arrived_event(connection& c, buffer& b, std::size_t length) {
   if (error)
     GAUDI_WARN(EP_DATA, "an RMA write of %s is reported without a flush: %s (FI_GAUDI_FLUSH)\n",
                c.remote->name.to_string().c_str(), fi_strerror(error));
-  if (!receive_queue_) return;
-  receive_queue_->push({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
-                        .length = fields.length,
-                        .data = fields.data,
-                        .source = c.remote->address});
+  if (receive_queue_)
+    receive_queue_->push({.flags = FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA,
+                          .length = fields.length,
+                          .data = fields.data,
+                          .source = c.remote->address});
+  reports_are_behind() ? withhold_credit(c, c.withheld_events)
+                       : c.control.consumed(wire::control_window);
 }
 
 void endpoint::arrived_flush(connection& c, buffer& b, std::size_t length) {

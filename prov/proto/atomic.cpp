@@ -101,7 +101,7 @@ void endpoint::arrived_atomic(connection& c, buffer& b, std::size_t length) {
   const auto target = keys_.find(fields.key, fields.address, bytes, access_for(op, group));
   if (target && carry_out(c, fields, **target, b.bytes + sizeof fields)) return;
   if (!target) send_done(c, fields.operation, FI_EACCES);
-  consumed_data(c);
+  consume(c);
 }
 
 // Whether the request's credit waits for the answer.

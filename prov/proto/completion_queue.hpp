@@ -44,6 +44,7 @@ class completion_queue {
       keep_stranger(entries_.back());
     if (sleeper_) sleeper_->notify();
   }
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] completion& front() noexcept { return entries_.front(); }
   void pop() noexcept { entries_.pop(); }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "core/fid.hpp"
 #include "ipc/link.hpp"
 #include "proto/buffer_pool.hpp"
@@ -27,18 +28,28 @@ struct buffer;
 class connection;
 
 /// Another endpoint, by the name of its listener. Exists from the first time that it is heard of or
-/// sent to until the endpoint closes, so that its number can name the source of messages.
+/// sent to, so that its number can name the source of messages. One that is_unused() without a
+/// connection may be forgotten: anybody can invent names.
 struct peer {
   std::uint32_t number = 0;
   net_address name;
   connection* current =
       nullptr;         // for new operations; replies go back on the connection of their request
   int last_error = 0;  // of the last connection attempt, told to the next operation
+  // After a request that it refused in favour of its own: the next one waits until then.
+  base::clock::time_point asks_from{};
+  base::clock::duration pause{};
   fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
   unexpected_budget::share unexpected;
   staging_share chunks;
   staging_share slots;
   staging_share injected;
+
+  /// Whether nothing names it or keeps anything of it; but for connections, which know their peer.
+  [[nodiscard]] bool is_unused() const noexcept {
+    return address == FI_ADDR_NOTAVAIL && !current && unexpected.empty() && chunks.held == 0 &&
+           slots.held == 0 && injected.held == 0;
+  }
 };
 
 /// One core connection to a peer, in use both ways. Belongs to the connection_manager.
@@ -79,10 +90,15 @@ class connection {
   std::uint32_t eager_limit =
       0;  // largest message in bytes that both ends' buffers take, header included
   std::uint64_t remote_instance = 0;
+  base::clock::time_point made_at{};  // the handshake is limited in time
+  bool requested_here = false;        // ours was the request
+  bool crossed = false;  // usable, a request of the peer's was refused as older than the connection
   credit_window data;
   credit_window control;
-  // Credits of messages that are kept beyond the peer's part of the budget: it waits for them.
+  // Credits of messages that are kept beyond the peer's part of the budget, or that the application
+  // has not read the completions of: the peer waits for them.
   std::uint32_t withheld = 0;
+  std::uint32_t withheld_events = 0;  // of wire::kind::event, which takes credits for control
   core::unique_fid<fid_ep> ep;
   std::uint32_t receives_posted = 0;  // to ep; over RDMA they are posted for all connections
   bool receives_short = false;        // listed among those that want more

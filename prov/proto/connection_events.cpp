@@ -15,6 +15,10 @@ namespace {
 // A look at the core's events is a system call. They come in swarms, or not for long.
 constexpr auto longest_interval = std::chrono::milliseconds(5);
 
+// Between requests that the peer refuses because it has made one itself.
+constexpr base::clock::duration shortest_pause = std::chrono::milliseconds(1);
+constexpr base::clock::duration longest_pause = std::chrono::milliseconds(100);
+
 // The same order at every endpoint, whatever the machine.
 bool precedes(const net_address& a, const net_address& b) noexcept {
   hello x{};
@@ -22,6 +26,32 @@ bool precedes(const net_address& a, const net_address& b) noexcept {
   set_address(x, a);
   set_address(y, b);
   return std::memcmp(&x.family, &y.family, sizeof(hello) - offsetof(hello, family)) < 0;
+}
+
+// Whether the peer may have asked before it knew of the connection: it will find it made. Where
+// ours was the request, one of the peer's can have crossed it; any other says that the peer has
+// lost the connection, of whose end the core here may never hear.
+bool is_older(connection& c, const hello& said) noexcept {
+  if (c.remote_instance != said.instance) return false;
+  if (said.connection == c.remote_id) return true;
+  return c.requested_here && !std::exchange(c.crossed, true);
+}
+
+// A connection ends for a request only if that comes from where its peer is, as far as the core
+// tells: anybody can say a peer's name.
+bool is_from_its_host(const fi_info& info, const hello& said) noexcept {
+  if (!info.dest_addr) return true;
+  const net_address from(info.dest_addr, info.dest_addrlen);
+  if (from.empty() || from.is_same_host(address_of(said))) return true;
+  GAUDI_INFO(EP_CTRL, "refused a request of %s in the name of %s, which is connected\n",
+             from.to_string().c_str(), address_of(said).to_string().c_str());
+  return false;
+}
+
+// Each request of two that ask at once costs both a connection.
+void pause_requests(peer& p, base::clock::time_point now) noexcept {
+  p.pause = std::clamp(2 * p.pause, shortest_pause, longest_pause);
+  p.asks_from = now + p.pause;
 }
 
 }  // namespace
@@ -43,6 +73,7 @@ void connection_manager::poll_now() {
   dropped_.clear();
   read_events();
   if (!undecided_.empty()) settle_links();
+  limit_handshakes();
   while (!shut_.empty()) {
     end_shut();
     for (request& asked : std::exchange(late_, {})) handle_request(std::move(asked));
@@ -127,13 +158,17 @@ void connection_manager::handle_request(request&& asked) {
     drop(*c);
     return accept(p, info, said);
   }
-  const bool closed = std::find(shut_.begin(), shut_.end(), c->id) != shut_.end();
-  // The peer asked before it took our request: it will find the connection made.
-  if (!closed && c->remote_instance == said.instance)
-    return reject(info, wire::reject_reason::simultaneous);
+  meet_request(*c, std::move(asked));
+}
+
+// A request of a peer that there is a connection with.
+void connection_manager::meet_request(connection& c, request&& asked) {
+  const bool closed = std::find(shut_.begin(), shut_.end(), c.id) != shut_.end();
+  if (!closed && (is_older(c, asked.said) || !is_from_its_host(*asked.info, asked.said)))
+    return reject(*asked.info, wire::reject_reason::simultaneous);
   // It has closed that one, or another process has its address now: only the end here is late. Its
   // last words come first, and this may be called in the middle of some.
-  if (!closed) shut_.push_back(c->id);
+  if (!closed) shut_.push_back(c.id);
   late_.push_back(std::move(asked));
 }
 
@@ -161,6 +196,7 @@ void connection_manager::handle_connected(connection& c, const hello* said) {
 void connection_manager::now_usable(connection& c) {
   --being_made_;
   c.now = connection::state::connected;
+  c.remote->pause = {};
   observer_.connection_up(c);
 }
 
@@ -190,7 +226,8 @@ void connection_manager::handle_error() {
   }
   const auto why = static_cast<wire::reject_reason>(h.reason);
   if (verdict == wire::reject_reason::none && why == wire::reject_reason::simultaneous) {
-    // The peer's own request makes the connection; if it does not, the next operation asks again.
+    // The peer's own request makes the connection; if it does not, a later operation asks again.
+    pause_requests(*c->remote, terms_.clock.now());
     drop(*c);
     return;
   }

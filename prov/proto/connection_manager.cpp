@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "base/log.hpp"
+#include "core/tcp_listener.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -71,6 +73,8 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   events_ = std::move(events);
   listener_ = std::move(listener);
   waitable_ = waitable;
+  limits_silence_ = !core_.over_rdma() && core::limit_reads(name_.raw(), name_.length());
+  next_silence_look_ = terms_.clock.now();
   if (terms_.ipc) open_meeting_point();
   return {};
 }
@@ -78,6 +82,7 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
 peer& connection_manager::peer_named(const net_address& name) {
   if (const auto found = peers_by_name_.find(name); found != peers_by_name_.end())
     return *found->second;
+  if (peers_.size() >= peers_to_look_at_) forget_unused_peers();
   auto added = std::make_unique<peer>();
   added->number = observer_.number_of(name);
   added->name = name;
@@ -86,10 +91,25 @@ peer& connection_manager::peer_named(const net_address& name) {
   return *peers_.back();
 }
 
+// The next look is due when as many have come again, so that a look costs each newcomer little.
+void connection_manager::forget_unused_peers() {
+  std::unordered_set<const peer*> connected;
+  for (const auto* list : {&connections_, &dropped_})
+    for (const auto& c : *list) connected.insert(c->remote);
+  std::erase_if(peers_, [&](const auto& p) {
+    if (!p->is_unused() || connected.contains(p.get())) return false;
+    observer_.forget_number_of(p->name);
+    peers_by_name_.erase(p->name);
+    return true;
+  });
+  peers_to_look_at_ = std::max(least_peers_to_look_at, 2 * peers_.size());
+}
+
 base::result<connection*> connection_manager::to(peer& p) {
   if (p.current && p.current->usable()) return p.current;
   if (const int error = std::exchange(p.last_error, 0)) return base::error{-error};
   if (!p.current) {
+    if (p.pause.count() != 0 && terms_.clock.now() < p.asks_from) return base::error{-FI_EAGAIN};
     if (const auto started = connect(p); !started) return started.failure();
   }
   return base::error{-FI_EAGAIN};
@@ -98,6 +118,8 @@ base::result<connection*> connection_manager::to(peer& p) {
 base::result<connection*> connection_manager::add(peer& p, connection::state s) {
   auto c = std::make_unique<connection>(p, s);
   c->id = by_id_.insert(c.get());
+  c->made_at = terms_.clock.now();
+  c->requested_here = s == connection::state::connecting;
   ++being_made_;
   connections_.push_back(std::move(c));
   return connections_.back().get();
@@ -139,6 +161,21 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
   return h;
 }
 
+// The listener's address and any port: the peer compares the first with what our hello says. Only
+// an address of the loopback interface is no source for all destinations.
+void connection_manager::set_source(fi_info& info) const noexcept {
+  if (info.src_addr && !name_.is_loopback()) {
+    const net_address here = net_address(info.src_addr, info.src_addrlen).with_port(0);
+    if (here.is_same_host(name_)) {
+      std::memcpy(info.src_addr, here.raw(), here.length());
+      return;
+    }
+  }
+  std::free(info.src_addr);
+  info.src_addr = nullptr;
+  info.src_addrlen = 0;
+}
+
 base::result<void> connection_manager::connect(peer& p) {
   if (!events_) return base::error{-FI_EOPBADSTATE};
   const core::unique_info info(fi_dupinfo(&core_.info()));
@@ -156,10 +193,7 @@ base::result<void> connection_manager::connect(peer& p) {
     info->dest_addr = destination;
     info->dest_addrlen = p.name.length();
   }
-  // The source port is the listener's; a connection takes any.
-  std::free(info->src_addr);
-  info->src_addr = nullptr;
-  info->src_addrlen = 0;
+  set_source(*info);
 
   auto opened = open_endpoint(c, *info);
   if (opened) {

@@ -28,6 +28,8 @@ class connection_observer {
  public:
   /// The number for a peer that becomes known: its messages match receives by it.
   virtual std::uint32_t number_of(const net_address& name) = 0;
+  /// The peer is forgotten, and no message of it is kept.
+  virtual void forget_number_of(const net_address& name) noexcept = 0;
   /// The core endpoint is there, and takes receives before it is up.
   virtual void connection_opened(connection& c) = 0;
   virtual void connection_up(connection& c) = 0;
@@ -56,6 +58,8 @@ class connection_manager {
     bool takes_dmabufs;         // of these
     std::size_t slots = 0;      // that data for devices passes through there, each way
     std::size_t slot_size = 0;  // bytes
+    // How long a handshake may take; 0: as long as it likes.
+    std::chrono::seconds connect_timeout{0};
     base::clock clock{};
     base::random_source random{};
   };
@@ -75,8 +79,9 @@ class connection_manager {
   [[nodiscard]] std::vector<std::unique_ptr<peer>>& peers() noexcept { return peers_; }
 
   /// A usable connection to the peer; starts to make one if there is none. -FI_EAGAIN: not yet.
-  /// -FI_EOPBADSTATE: not before listen(). Another error: the last attempt failed with it; the next
-  /// call tries anew.
+  /// -FI_EOPBADSTATE: not before listen(). -FI_ETIMEDOUT: the peer has not answered within
+  /// terms::connect_timeout. Another error: the last attempt failed with it. After an error the
+  /// next call makes another attempt.
   base::result<connection*> to(peer& p);
 
   [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return by_id_.find(id); }
@@ -121,8 +126,10 @@ class connection_manager {
     hello said;
   };
 
+  void forget_unused_peers();
   base::result<connection*> add(peer& p, connection::state s);
   base::result<void> open_endpoint(connection& c, fi_info& info);
+  void set_source(fi_info& info) const noexcept;
   base::result<void> connect(peer& p);
   void close_endpoint(connection& c) noexcept;
   void drop(connection& c);
@@ -131,6 +138,7 @@ class connection_manager {
   void read_events();
   void end_shut();
   void handle_request(request&& asked);
+  void meet_request(connection& c, request&& asked);
   void accept(peer& p, fi_info& info, const hello& said);
   void reject(fi_info& info, wire::reject_reason why);
   void handle_connected(connection& c, const hello* said);
@@ -139,6 +147,11 @@ class connection_manager {
   void take_terms(connection& c, const hello& said);
   [[nodiscard]] connection* of(const fid* f) const noexcept;
   [[nodiscard]] hello own_hello(const connection* c) const noexcept;
+
+  // handshake_limits.cpp
+  void limit_handshakes();
+  void end_overdue(base::clock::time_point now);
+  void end_silent(base::clock::time_point now);
 
   // connection_links.cpp
   void open_meeting_point();
@@ -165,6 +178,7 @@ class connection_manager {
 
   std::vector<std::unique_ptr<peer>> peers_;
   std::unordered_map<net_address, peer*> peers_by_name_;
+  std::size_t peers_to_look_at_ = least_peers_to_look_at;  // when there are as many, at the unused
   base::random_name_table<connection> by_id_;
   std::unordered_map<const fid*, connection*> by_fid_;
   std::vector<std::unique_ptr<connection>> connections_;
@@ -176,6 +190,7 @@ class connection_manager {
   std::vector<request> late_;
   /// Up in the core, and without the peer's word on the link.
   std::vector<std::uint32_t> undecided_;
+  static constexpr std::size_t least_peers_to_look_at = 1024;
   unsigned being_made_ = 0;
   // Reading the clock costs as much as a poll that finds nothing: only every so many polls.
   static constexpr unsigned polls_per_clock = 8;
@@ -183,6 +198,10 @@ class connection_manager {
   unsigned idle_polls_ = 0;
   base::clock::duration interval_ = shortest_interval;
   base::clock::time_point last_poll_{};
+  base::clock::time_point next_overdue_look_{};
+  base::clock::time_point next_silence_look_{};
+  bool limits_silence_ = false;  // the core listens at a socket
+  bool told_of_silent_ = false;
 };
 
 }  // namespace gaudi::proto

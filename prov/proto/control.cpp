@@ -71,7 +71,7 @@ bool endpoint::try_control(connection& c, const std::byte* bytes, std::size_t le
 }
 
 void endpoint::flush_control(connection& c) {
-  return_credits(c);
+  if (c.returns_due()) return_credits(c);
   while (!c.control_queue.empty()) {
     const auto& bytes = c.control_queue.front();
     if (!try_control(c, bytes.data(), bytes.size())) return;
@@ -141,9 +141,9 @@ int endpoint::core_credit(connection& c) {
   return ret;
 }
 
-// Credits usually travel with other messages; a peer that only sends needs a message for them.
+// Once returns_due(): credits usually travel with other messages, but a peer that only sends needs a
+// message for them.
 void endpoint::return_credits(connection& c) {
-  if (!c.usable() || !(c.data.return_is_due() || c.control.return_is_due())) return;
   if (post_credit(c) && !std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
 }
 

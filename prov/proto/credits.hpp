@@ -28,8 +28,8 @@ class credit_window {
   void sent() noexcept { --available_; }
   void returned(std::uint8_t count) noexcept { available_ += count; }
 
-  /// A message of the peer is here.
-  void arrived() noexcept { ++held_; }
+  /// A message of the peer is here. False: it had no credit for it.
+  [[nodiscard]] bool arrived() noexcept { return ++held_ + returnable_ <= granted_; }
 
   /// It no longer occupies anything here. `target` is the window that the peer shall have, to which
   /// the current one moves by one a message.

@@ -65,6 +65,7 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                                 .takes_dmabufs = how_.ipc && how_.imports,
                                 .slots = shared_at_once * how_.staging_depth,
                                 .slot_size = how_.staging_chunk,
+                                .connect_timeout = how_.connect_timeout,
                                 .clock = how_.clock,
                                 .random = how_.random},
       static_cast<connection_observer&>(*this));

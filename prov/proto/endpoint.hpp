@@ -238,6 +238,8 @@ class endpoint final : private connection_observer,
   void arrived_help(connection& c, buffer& b, std::size_t length);
   void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
+  void overrun(connection& c);
+  void consume(connection& c) noexcept;
   void consumed_data(connection& c);
 
   // receive.cpp
@@ -248,10 +250,14 @@ class endpoint final : private connection_observer,
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
                const request& asked, const local_memory& memory);
   void forget(unexpected& m);
-  void withhold_credit(connection& c);
+  void withhold_credit(connection& c, std::uint32_t& kind);
+  [[nodiscard]] bool reports_are_behind() const noexcept;
   void return_withheld();
   [[nodiscard]] request reported_here(request asked) const noexcept;
   std::uint32_t number_of(const net_address& name) override { return receives_->number_of(name); }
+  void forget_number_of(const net_address& name) noexcept override {
+    receives_->forget_number_of(name);
+  }
 
   // multi_receive.cpp
   bool deliver_into_many(connection& c, const message_info& m, const std::byte* payload,
@@ -348,7 +354,7 @@ class endpoint final : private connection_observer,
 
   // progress.cpp
   bool poll_links_first();
-  void handle_completions();
+  void handle_completions(std::size_t most);
   void handle_core_error();
   base::result<void> open_core(opening how);
   void drop_queued();

@@ -30,6 +30,8 @@ struct endpoint_settings {
   std::size_t core_operations = 0;
   // How long a close waits for peers to take what was sent to them.
   std::chrono::milliseconds linger{0};
+  // How long a peer may take to answer a connection request; 0: as long as it likes.
+  std::chrono::seconds connect_timeout{0};
   copy::engine_terms copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   reg::nic_loop* loop =

@@ -64,6 +64,19 @@ net_address net_address::with_port(std::uint16_t port) const noexcept {
   return copy;
 }
 
+bool net_address::is_same_host(const net_address& other) const noexcept {
+  if (raw()->sa_family != other.raw()->sa_family) return false;
+  if (raw()->sa_family == AF_INET)
+    return value_.v4.sin_addr.s_addr == other.value_.v4.sin_addr.s_addr;
+  return std::memcmp(&value_.v6.sin6_addr, &other.value_.v6.sin6_addr, sizeof(in6_addr)) == 0;
+}
+
+bool net_address::is_loopback() const noexcept {
+  if (raw()->sa_family == AF_INET)
+    return (ntohl(value_.v4.sin_addr.s_addr) >> IN_CLASSA_NSHIFT) == IN_LOOPBACKNET;
+  return raw()->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&value_.v6.sin6_addr);
+}
+
 net_address net_address::advanced(std::size_t step) const noexcept {
   net_address copy = *this;
   if (raw()->sa_family == AF_INET) {

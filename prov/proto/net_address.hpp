@@ -31,6 +31,10 @@ class net_address {
   /// In host byte order.
   [[nodiscard]] std::uint16_t port() const noexcept;
   [[nodiscard]] net_address with_port(std::uint16_t port) const noexcept;
+  /// Whether both have the same family and address, whatever the ports.
+  [[nodiscard]] bool is_same_host(const net_address& other) const noexcept;
+  /// 127.0.0.0/8 or ::1.
+  [[nodiscard]] bool is_loopback() const noexcept;
   /// The address `step` behind this one, counting up in its numeric form (fi_av_insertsym).
   [[nodiscard]] net_address advanced(std::size_t step) const noexcept;
 

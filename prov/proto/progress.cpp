@@ -13,12 +13,20 @@
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Peers that send without end are not to keep a call of the application's.
+constexpr std::size_t completions_at_once = 1024;
+// More than a peer has credits for: 16 packets a look.
+constexpr unsigned looks_at_the_end = 64;
+
+}  // namespace
 
 void endpoint::progress() {
   if (!enabled()) return;
   if (device::losses::count() != losses_seen_) [[unlikely]]
     end_lost();
-  if (poll_links_first()) handle_completions();
+  if (poll_links_first()) handle_completions(completions_at_once);
   if (!local_copies_.empty()) end_local_copies();
   if (!helping_.empty()) help_peers();
   if (copies_.any()) copies_.poll();
@@ -27,6 +35,8 @@ void endpoint::progress() {
     receive_buffers_->post_more();
   if (!receives_waiting_.empty()) [[unlikely]]
     post_waiting_receives();
+  if (!withholding_.empty()) [[unlikely]]
+    return_withheld();
   if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
   if (!doorbells_.empty()) ring_doorbells();
   if (given_.any_freed()) tell_of_freed();
@@ -95,15 +105,18 @@ int endpoint::try_wait() {
   return fi_trywait(core_.fabric(), sources.data(), static_cast<int>(sources.size()));
 }
 
-void endpoint::handle_completions() {
+// `most`: completions, one look more or less.
+void endpoint::handle_completions(std::size_t most) {
   std::array<fi_cq_msg_entry, 16> entries;
-  for (;;) {
+  for (std::size_t taken = 0; taken < most;) {
     const ssize_t count = fi_cq_read(core_queue_.get(), entries.data(), entries.size());
     if (count == -FI_EAVAIL) {
       handle_core_error();
+      ++taken;
       continue;
     }
     if (count <= 0) return;
+    taken += static_cast<std::size_t>(count);
     for (ssize_t i = 0; i < count; ++i) {
       if (entries[i].op_context)
         completed(work::from_context(entries[i].op_context), entries[i].len, 0);
@@ -217,9 +230,11 @@ void endpoint::connection_up(connection& c) {
   post_receives(c);
 }
 
+// What is there now was posted before: as many completions as there is work at the core find it,
+// however much other peers send meanwhile.
 void endpoint::connections_ending() {
-  handle_completions();
-  while (poll_links()) {
+  handle_completions(receive_buffers_->out() + at_core_);
+  for (unsigned looks = 0; looks < looks_at_the_end && poll_links(); ++looks) {
   }
 }
 

@@ -72,9 +72,9 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
   }
   unexpected_.keep(c.remote->unexpected, footprint(m));
   if (unexpected_.is_exceeded(c.remote->unexpected, connections_->count())) {
-    withhold_credit(c);
+    withhold_credit(c, c.withheld);
   } else {
-    consumed_data(c);
+    consume(c);
   }
   receives_->queue_for(m.flags & wire::tagged).add_arrival(*kept);
   return free;
@@ -107,21 +107,32 @@ void endpoint::forget(unexpected& m) {
   if (!withholding_.empty()) return_withheld();
 }
 
-void endpoint::withhold_credit(connection& c) {
-  if (c.withheld++ == 0) withholding_.push_back(c.id);
+// `kind`: which of the connection's counters it goes to.
+void endpoint::withhold_credit(connection& c, std::uint32_t& kind) {
+  if (c.withheld + c.withheld_events == 0) withholding_.push_back(c.id);
+  ++kind;
+}
+
+// Whether peers have reported more remote writes than the application has read: they need no
+// receive of its for that.
+bool endpoint::reports_are_behind() const noexcept {
+  return receive_queue_ && receive_queue_->size() >= how_.unexpected_limit / sizeof(completion);
 }
 
 // There is room again, for this peer or for all: the credits of messages that stay are returned,
 // too. The receiver may be waiting for one that its peer has not sent yet.
 void endpoint::return_withheld() {
+  if (reports_are_behind()) return;
   std::erase_if(withholding_, [this](std::uint32_t id) {
     connection* const c = connections_->find(id);
     if (!c) return true;
+    for (; c->withheld_events != 0; --c->withheld_events) c->control.consumed(wire::control_window);
     while (c->withheld != 0 &&
            !unexpected_.is_exceeded(c->remote->unexpected, connections_->count())) {
       --c->withheld;
       consumed_data(*c);
     }
+    if (c->returns_due()) return_credits(*c);
     return c->withheld == 0;
   });
 }

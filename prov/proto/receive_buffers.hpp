@@ -63,6 +63,8 @@ class receive_buffers {
   /// no room for all; try again when has_room().
   [[nodiscard]] bool post_more(connection& c);
   [[nodiscard]] bool has_room() const noexcept { return out_ < most_; }
+  /// How many the core has at most.
+  [[nodiscard]] std::size_t out() const noexcept { return out_; }
 
  private:
   friend struct endpoint_audit;  // tests/sim

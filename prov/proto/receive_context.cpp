@@ -35,7 +35,13 @@ void receive_context::remove(endpoint& e) noexcept {
 }
 
 std::uint32_t receive_context::number_of(const net_address& name) {
-  return numbers_.try_emplace(name, static_cast<std::uint32_t>(numbers_.size())).first->second;
+  const auto [found, is_new] = numbers_.try_emplace(name, next_number_);
+  if (is_new) ++next_number_;
+  return found->second;
+}
+
+void receive_context::forget_number_of(const net_address& name) noexcept {
+  if (members_.size() == 1) numbers_.erase(name);
 }
 
 base::result<std::uint32_t> receive_context::source_of(const incoming& wanted) const {

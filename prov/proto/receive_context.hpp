@@ -64,6 +64,9 @@ class receive_context {
   base::result<std::uint32_t> source_of(const incoming& wanted) const;
   /// What is known by this name to match by; the same for all endpoints.
   std::uint32_t number_of(const net_address& name);
+  /// Its next number will be another one. Where endpoints share the context one of them may still
+  /// have a use for it, and it stays.
+  void forget_number_of(const net_address& name) noexcept;
   [[nodiscard]] request reported_somewhere(const request& asked) const;
   static bool reserve(posted_receive& r, std::size_t length) noexcept;
   static void cancel_many(posted_receive& r, const request& asked);
@@ -85,6 +88,7 @@ class receive_context {
   match_queue tagged_;
   std::unordered_map<void*, unexpected*> claimed_;  // by the context of the FI_CLAIM
   std::unordered_map<net_address, std::uint32_t> numbers_;
+  std::uint32_t next_number_ = 0;
 };
 
 }  // namespace gaudi::proto

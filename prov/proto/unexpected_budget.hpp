@@ -17,6 +17,10 @@ class unexpected_budget {
 
   /// What is kept of one peer; the budget's alone.
   class share {
+   public:
+    [[nodiscard]] bool empty() const noexcept { return kept_ == 0; }
+
+   private:
     friend class unexpected_budget;
     std::size_t kept_ = 0;
   };

@@ -7,7 +7,7 @@
 // Checked: every message arrives, those too that were sent right before a polite close; at rest each pair has one connection,
 // which both ends have as their current one, and nobody waits.
 // Each of these breaks one rule, and must be found: BOTH_GO_ON, NEITHER_GOES_ON, DROPPED_STAYS_CURRENT, NO_GOODBYE,
-// LAST_WORDS_UNREAD, LATE_REQUEST_FORGOTTEN, ALIVE_ONLY_BY_ITS_EVENT, OLD_CONNECTION_KEPT.
+// LAST_WORDS_UNREAD, LATE_REQUEST_FORGOTTEN, ALIVE_ONLY_BY_ITS_EVENT, OLD_CONNECTION_KEPT, CROSSED_IS_NEWER.
 
 #ifndef NODES
 #define NODES 2
@@ -33,6 +33,7 @@ bool up[2 * most];             // FI_CONNECTED of who accepted
 bool closed[2 * most];         // FI_SHUTDOWN
 bool shut[2 * most];           // connection_manager::shut_
 byte remote_instance[2 * most];
+bool crossed[2 * most];        // connection::crossed
 byte wire[2 * most];  // messages on their way to this end
 byte inbox[2 * most]; // with it, and not looked at
 
@@ -91,6 +92,14 @@ inline reject(number) {
   fi
 }
 
+// A request that may have crossed the one which made the connection.
+#ifdef CROSSED_IS_NEWER
+#define is_older(end, number) false
+#else
+#define is_older(end, number) \
+  (remote_instance[end] == asking_instance[number] && ((end) & 1) == 0 && !crossed[end])
+#endif
+
 inline handle_request(number) {
   c = current[pair(target[number], asker[number])];
   if
@@ -113,9 +122,10 @@ inline handle_request(number) {
         accept(number)
 #endif
      fi
-  :: c != 0 && state[c - 1] != connecting && !shut[c - 1] && remote_instance[c - 1] == asking_instance[number] ->
+  :: c != 0 && state[c - 1] != connecting && !shut[c - 1] && is_older(c - 1, number) ->
+     crossed[c - 1] = true;
      reject(number)
-  :: c != 0 && state[c - 1] != connecting && (shut[c - 1] || remote_instance[c - 1] != asking_instance[number]) ->
+  :: c != 0 && state[c - 1] != connecting && (shut[c - 1] || !is_older(c - 1, number)) ->
 #ifdef OLD_CONNECTION_KEPT
      accept(number)
 #else

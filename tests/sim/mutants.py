@@ -22,14 +22,16 @@ PROTO = "prov/proto/"
 # (name, what it undoes, file, text, what is there instead). A text with a semicolon is statements, else an expression.
 MUTANTS = [
     ("closed-peer-asks-again", "bfaa1e6", "connection_events.cpp",
-     "!closed && c->remote_instance == said.instance", "c->remote_instance == said.instance"),
+     "!closed && (is_older(c, asked.said) || !is_from_its_host(*asked.info, asked.said))",
+     "is_older(c, asked.said) || !is_from_its_host(*asked.info, asked.said)"),
     ("last-words-before-the-end", "07cd59d", "connection_events.cpp", "observer_.connections_ending();", ""),
     ("end-in-the-middle", "07cd59d", "connection_events.cpp",
      "if (connection* c = of(entry.fid)) shut_.push_back(c->id);",
      "if (connection* c = of(entry.fid)) fail(*c, FI_ECONNRESET);"),
     ("request-before-the-end", "5061f00, e7c2b55", "connection_events.cpp",
-     "if (!closed) shut_.push_back(c->id);\n  late_.push_back(std::move(asked));",
-     "std::erase(shut_, c->id);\n  fail(*c, FI_ECONNRESET);\n  accept(p, info, said);"),
+     "if (!closed) shut_.push_back(c.id);\n  late_.push_back(std::move(asked));",
+     "peer& p = *c.remote;\n  std::erase(shut_, c.id);\n  fail(c, FI_ECONNRESET);\n"
+     "  accept(p, *asked.info, asked.said);"),
     ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "false"),
     ("neither-request-goes-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "true"),
     ("close-flushes-nothing", "b8ef715", "endpoint.cpp", "flush_outgoing();", ""),

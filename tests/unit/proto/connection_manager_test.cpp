@@ -46,9 +46,11 @@ class side final : private connection_observer {
   }
 
   std::vector<std::string> heard;
+  std::size_t forgotten = 0;
 
  private:
   std::uint32_t number_of(const net_address&) override { return 0; }
+  void forget_number_of(const net_address&) noexcept override { ++forgotten; }
   void connection_opened(connection&) override {}
   void connection_up(connection&) override { heard.emplace_back("up"); }
   void connections_ending() override { heard.emplace_back("ending"); }
@@ -61,6 +63,14 @@ class side final : private connection_observer {
  public:
   std::optional<connection_manager> manager;  // ends first
 };
+
+net_address net_address_with(std::uint16_t port) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(0xC0000201);  // 192.0.2.1, which is nobody's
+  name.sin_port = htons(port);
+  return {&name, sizeof name};
+}
 
 void connect(side& from, side& to) {
   peer& p = from.manager->peer_named(to.manager->name());
@@ -91,6 +101,20 @@ TEST(connection_manager, ends_a_connection_in_order_before_it_makes_the_next) {
   }
   connect(second, b);
   EXPECT_EQ(b.heard, (std::vector<std::string>{"up", "ending", "down", "up"}));
+}
+
+// Anybody can ask under as many names as there are ports.
+TEST(connection_manager, forgets_names_that_nothing_is_known_of) {
+  side a;
+  side b;
+  connect(a, b);
+  peer& known = a.manager->peer_named(net_address_with(1));
+  known.address = 0;
+  for (std::uint16_t port = 2; port < 20'000; ++port) a.manager->peer_named(net_address_with(port));
+  EXPECT_LT(a.manager->peers().size(), 3000U);
+  EXPECT_EQ(a.forgotten + a.manager->peers().size(), 20'000U);
+  EXPECT_EQ(&a.manager->peer_named(net_address_with(1)), &known) << "the application's";
+  EXPECT_TRUE(a.manager->to(a.manager->peer_named(b.manager->name()))) << "a connected one";
 }
 
 // What a peer sends waits in its socket, so others take nothing of its window.

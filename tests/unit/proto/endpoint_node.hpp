@@ -125,6 +125,12 @@ struct node {
   std::optional<endpoint> ep;
 };
 
+/// Time that passes only when a test says so.
+struct driven_clock final : base::clock::source {
+  base::clock::time_point now() noexcept override { return at; }
+  base::clock::time_point at{std::chrono::hours(1)};
+};
+
 /// An enabled one.
 struct live_node : node {
   explicit live_node(endpoint::settings how = small_settings()) : node(how) {

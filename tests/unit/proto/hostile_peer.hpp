@@ -35,7 +35,7 @@ inline core::unique_info loopback_tcp() {
 
 /// A whole endpoint of ours, with a region that peers may write to.
 struct victim {
-  victim() {
+  explicit victim(std::chrono::seconds connect_timeout = 0s) {
     auto opened = core::inner_domain::open(loopback_tcp());
     core = std::move(*opened);
     target.resize(4096);
@@ -52,7 +52,8 @@ struct victim {
                                   .staging_chunk = 65536,
                                   .staging_depth = 4,
                                   .rx_buffers = 64,
-                                  .unexpected_limit = 1 << 20});
+                                  .unexpected_limit = 1 << 20,
+                                  .connect_timeout = connect_timeout});
     ep->use_addresses(addresses);
     ep->use_receive_queue(&queue, false);
     EXPECT_TRUE(ep->enable());
@@ -70,7 +71,8 @@ struct victim {
 
 /// A connected endpoint of the core alone.
 struct raw_client {
-  raw_client() : info(loopback_tcp()) {
+  /// `source`: the last number of its address 127.0.0.x; 0: as the kernel chooses.
+  explicit raw_client(std::uint8_t source = 0) : info(loopback_tcp()) {
     fid_fabric* f = nullptr;
     fi_fabric(info->fabric_attr, &f, nullptr);
     fabric.reset(f);
@@ -95,9 +97,15 @@ struct raw_client {
     receives.reset(srx);
     fid_ep* p = nullptr;
     info->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
-    std::free(info->src_addr);
-    info->src_addr = nullptr;
-    info->src_addrlen = 0;
+    if (source != 0) {
+      auto& here = *static_cast<sockaddr_in*>(info->src_addr);
+      here.sin_addr.s_addr = htonl((IN_LOOPBACKNET << IN_CLASSA_NSHIFT) + source);
+      here.sin_port = 0;
+    } else {
+      std::free(info->src_addr);
+      info->src_addr = nullptr;
+      info->src_addrlen = 0;
+    }
     fi_endpoint(d, info.get(), &p, nullptr);
     ep.reset(p);
     fi_ep_bind(p, &e->fid, 0);

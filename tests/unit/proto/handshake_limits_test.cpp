@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Whoever connects and then says nothing, or only half of it, and who is asked and does not answer.
+#include <poll.h>
+
+#include <array>
+#include <future>
+
+#include "base/scoped_fd.hpp"
+#include "endpoint_node.hpp"
+#include "hostile_peer.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using namespace std::chrono_literals;
+using test::greeting;
+using test::raw_client;
+using test::victim;
+
+/// A socket of the kernel's alone.
+class bare_socket {
+ public:
+  bare_socket() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  explicit bare_socket(int accepted) : fd_(accepted) {}
+
+  net_address listen() const {
+    sockaddr_in any{};
+    any.sin_family = AF_INET;
+    any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<sockaddr*>(&any), sizeof any), 0);
+    EXPECT_EQ(::listen(fd_.get(), 8), 0);
+    socklen_t length = sizeof any;
+    ::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&any), &length);
+    return {&any, sizeof any};
+  }
+  [[nodiscard]] bare_socket accept() const {
+    return bare_socket(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+  void connect(const net_address& to) const {
+    EXPECT_EQ(::connect(fd_.get(), to.raw(), static_cast<socklen_t>(to.length())), 0);
+  }
+  [[nodiscard]] int get() const noexcept { return fd_.get(); }
+  /// Whether the other end has closed.
+  [[nodiscard]] bool ended() const {
+    std::byte one{};
+    const ssize_t got = ::recv(fd_.get(), &one, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno == ECONNRESET);
+  }
+
+ private:
+  base::scoped_fd fd_;
+};
+
+/// The first `length` bytes that the core's tcp provider sends with a request.
+std::vector<std::byte> start_of_a_request(std::size_t length) {
+  const bare_socket listener;
+  const net_address name = listener.listen();
+  raw_client client;
+  const hello ours = greeting(1);
+  fi_connect(client.ep.get(), name.raw(), &ours, sizeof ours);
+  client.progress();
+  const bare_socket accepted = listener.accept();
+  std::vector<std::byte> bytes(length);
+  std::size_t had = 0;
+  const auto give_up = std::chrono::steady_clock::now() + 20s;
+  while (had < length && std::chrono::steady_clock::now() < give_up) {
+    client.progress();
+    const ssize_t got = ::recv(accepted.get(), &bytes[had], length - had, MSG_DONTWAIT);
+    if (got > 0) had += static_cast<std::size_t>(got);
+  }
+  EXPECT_EQ(had, length);
+  return bytes;
+}
+
+// 32 bytes are the fixed part of the core's request (ofi_ctrl_hdr), 16 that of releases from 1.18
+// on.
+TEST(handshake_limits, half_a_request_stops_nobody) {
+  victim v;
+  const bare_socket talker;
+  talker.connect(v.ep->name());
+  const auto half = start_of_a_request(32);
+  ASSERT_EQ(::send(talker.get(), half.data(), half.size(), 0), 32);
+  // Where it does stop the victim, the end of the socket lets it go again.
+  std::promise<void> served;
+  auto is_served = served.get_future();
+  std::thread watchdog([&] {
+    if (is_served.wait_for(20s) != std::future_status::ready) ::shutdown(talker.get(), SHUT_RDWR);
+  });
+  const auto started = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i) {
+    v.ep->progress();
+    std::this_thread::sleep_for(100us);
+  }
+  raw_client honest;
+  const hello ours = greeting(50010);
+  hello theirs{};
+  EXPECT_EQ(honest.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+  served.set_value();
+  watchdog.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - started, 20s) << "the watchdog had to end it";
+}
+
+TEST(handshake_limits, connections_that_ask_for_nothing_are_closed) {
+  victim v(1s);
+  std::array<bare_socket, 20> silent;
+  for (const bare_socket& s : silent) s.connect(v.ep->name());
+  raw_client honest;
+  const hello ours = greeting(50011);
+  hello theirs{};
+  ASSERT_EQ(honest.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+  const auto give_up = std::chrono::steady_clock::now() + 30s;
+  const auto all_ended = [&] {
+    return std::all_of(silent.begin(), silent.end(), [](const auto& s) { return s.ended(); });
+  };
+  while (!all_ended() && std::chrono::steady_clock::now() < give_up) {
+    v.ep->progress();
+    honest.progress();
+  }
+  EXPECT_TRUE(all_ended());
+  EXPECT_FALSE(honest.shut) << "it has asked";
+}
+
+TEST(handshake_limits, a_peer_that_never_answers_is_given_up) {
+  const bare_socket mute;
+  const net_address name = mute.listen();
+  test::driven_clock time;
+  auto how = test::small_settings();
+  how.connect_timeout = 5s;
+  how.clock = base::clock(time);
+  test::live_node a(how);
+  const fi_addr_t to = a.meet(name);
+  char byte = 0;
+  const auto send = [&] { return a.send(to, test::memory_of(&byte, 1), 1, nullptr); };
+  EXPECT_EQ(send(), -FI_EAGAIN);
+  time.at += 4s;
+  a.ep->progress();
+  EXPECT_EQ(send(), -FI_EAGAIN) << "it has a second left";
+  time.at += 2s;
+  a.ep->progress();
+  EXPECT_EQ(send(), -FI_ETIMEDOUT);
+  EXPECT_EQ(send(), -FI_EAGAIN) << "another attempt";
+}
+
+/// A listener of the core alone that refuses what it is asked for as if it were asking itself.
+class refusing_listener {
+ public:
+  refusing_listener() : info_(test::loopback_info()) {
+    fid_fabric* f = nullptr;
+    fi_fabric(info_->fabric_attr, &f, nullptr);
+    fabric_.reset(f);
+    fi_eq_attr attr{};
+    attr.wait_obj = FI_WAIT_NONE;
+    fid_eq* e = nullptr;
+    fi_eq_open(f, &attr, &e, nullptr);
+    events_.reset(e);
+    fid_pep* p = nullptr;
+    fi_passive_ep(f, info_.get(), &p, nullptr);
+    listener_.reset(p);
+    fi_pep_bind(p, &e->fid, 0);
+    fi_listen(p);
+    sockaddr_in name{};
+    std::size_t length = sizeof name;
+    fi_getname(&p->fid, &name, &length);
+    name_ = net_address(&name, length);
+  }
+
+  [[nodiscard]] const net_address& name() const { return name_; }
+
+  void progress() {
+    std::uint32_t event = 0;
+    alignas(fi_eq_cm_entry) std::byte space[512];
+    if (fi_eq_read(events_.get(), &event, space, sizeof space, 0) <= 0 || event != FI_CONNREQ)
+      return;
+    ++refused;
+    const core::unique_info asked(reinterpret_cast<fi_eq_cm_entry*>(space)->info);
+    hello h = greeting(2);
+    h.reason = static_cast<std::uint8_t>(wire::reject_reason::simultaneous);
+    fi_reject(listener_.get(), asked->handle, &h, sizeof h);
+  }
+
+  int refused = 0;
+
+ private:
+  core::unique_info info_;
+  core::unique_fid<fid_fabric> fabric_;
+  core::unique_fid<fid_eq> events_;
+  core::unique_fid<fid_pep> listener_;
+  net_address name_;
+};
+
+TEST(handshake_limits, a_refused_request_is_not_repeated_at_once) {
+  refusing_listener peer;
+  test::driven_clock time;
+  auto how = test::small_settings();
+  how.clock = base::clock(time);
+  test::live_node a(how);
+  const fi_addr_t to = a.meet(peer.name());
+  char byte = 0;
+  const auto ask_until = [&](int refused) {
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (peer.refused < refused && std::chrono::steady_clock::now() < give_up) {
+      EXPECT_EQ(a.send(to, test::memory_of(&byte, 1), 1, nullptr), -FI_EAGAIN);
+      a.ep->progress();
+      peer.progress();
+    }
+  };
+  ask_until(1);
+  for (int i = 0; i < 2000; ++i) {
+    EXPECT_EQ(a.send(to, test::memory_of(&byte, 1), 1, nullptr), -FI_EAGAIN);
+    a.ep->progress();
+    peer.progress();
+  }
+  EXPECT_EQ(peer.refused, 1) << "while no time passed";
+  time.at += 1s;
+  ask_until(2);
+  EXPECT_EQ(peer.refused, 2);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
