@@ -4,11 +4,12 @@
 #include <bit>
 #include <cstddef>
 #include <memory>
+#include <new>
 #include <utility>
 
 namespace gaudi::base {
 
-/// A queue in a circular array that doubles when it is full. T is trivially copyable. Not thread
+/// A queue in a circular array that doubles before it is full. T is trivially copyable. Not thread
 /// safe.
 template <class T>
 class ring {
@@ -23,24 +24,35 @@ class ring {
   [[nodiscard]] T& back() noexcept { return items_[(tail_ - 1) & mask_]; }
   void pop() noexcept { ++head_; }
 
-  void push(const T& item) {
-    if (size() > mask_) grow();
-    items_[tail_++ & mask_] = item;
+  /// The item's place; null: it is full, as there has been no memory to grow since it was three
+  /// quarters full.
+  [[nodiscard]] T* push(const T& item) noexcept {
+    if (size() >= grows_at_ && !grow() && size() > mask_) [[unlikely]]
+      return nullptr;
+    T* const place = &items_[tail_++ & mask_];
+    *place = item;
+    return place;
   }
 
  private:
-  void grow() {
+  static constexpr std::size_t three_quarters(std::size_t mask) noexcept { return mask - mask / 4; }
+
+  bool grow() noexcept {
     const std::size_t capacity = (mask_ + 1) * 2;
-    auto items = std::make_unique_for_overwrite<T[]>(capacity);
+    std::unique_ptr<T[]> items(new (std::nothrow) T[capacity]);
+    if (!items) return false;
     const std::size_t count = size();
     for (std::size_t i = 0; i < count; ++i) items[i] = items_[(head_ + i) & mask_];
     items_ = std::move(items);
     mask_ = capacity - 1;
+    grows_at_ = three_quarters(mask_);
     head_ = 0;
     tail_ = count;
+    return true;
   }
 
   std::size_t mask_;
+  std::size_t grows_at_ = three_quarters(mask_);
   std::size_t head_ = 0;
   std::size_t tail_ = 0;
   std::unique_ptr<T[]> items_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <new>
 #include <vector>
 
 namespace gaudi::base {
@@ -16,16 +17,9 @@ class slot_table {
   /// No object has this name.
   static constexpr id invalid = 0;
 
-  /// invalid when the table is full.
-  [[nodiscard]] id insert(T* object) {
-    if (free_.empty()) {
-      if (slots_.size() > index_mask) return invalid;
-      // Slot 0 of the first round would be named 0: every slot begins in round 1.
-      slots_.push_back({nullptr, 1});
-      // So that erase() never allocates.
-      free_.reserve(slots_.capacity());
-      free_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
-    }
+  /// invalid when the table is full, or memory is short.
+  [[nodiscard]] id insert(T* object) noexcept {
+    if (free_.empty() && !add_slot()) return invalid;
     const std::uint32_t index = free_.back();
     free_.pop_back();
     slots_[index].object = object;
@@ -58,6 +52,19 @@ class slot_table {
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size() - free_.size(); }
 
  private:
+  bool add_slot() noexcept try {
+    if (slots_.size() > index_mask) return false;
+    if (slots_.size() == slots_.capacity()) slots_.reserve(2 * slots_.size() + 1);
+    // So that erase() never allocates.
+    free_.reserve(slots_.capacity());
+    // Slot 0 of the first round would be named 0: every slot begins in round 1.
+    slots_.push_back({nullptr, 1});
+    free_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+
   static constexpr unsigned index_bits = 20;
   static constexpr std::uint32_t index_mask = (1u << index_bits) - 1;
   static constexpr std::uint32_t max_round = (1u << (32 - index_bits)) - 1;

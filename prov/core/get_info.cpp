@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/log.hpp"
@@ -34,13 +35,16 @@ class nested_scope {
 
 /// fi_freeinfo frees strings and addresses with free().
 char* owned_string(const std::string& text) {
-  return text.empty() ? nullptr : ::strdup(text.c_str());
+  if (text.empty()) return nullptr;
+  char* const copy = ::strdup(text.c_str());
+  if (!copy) throw std::bad_alloc();
+  return copy;
 }
 
 void set_address(void*& addr, std::size_t& length, std::span<const std::byte> from) {
   if (from.empty()) return;
   addr = std::malloc(from.size());
-  if (!addr) return;
+  if (!addr) throw std::bad_alloc();
   std::memcpy(addr, from.data(), from.size());
   length = from.size();
 }

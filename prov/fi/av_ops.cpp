@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,7 +62,7 @@ const char* straddr(fid_av* a, const void* addr, char* buf, std::size_t* length)
   static_cast<void>(guarded_int([&] {
     const auto text = av::of(a).read(addr).to_string();
     if (buf && *length != 0) std::snprintf(buf, *length, "%s", text.c_str());
-    *length = text.size() + 1;
+    *length = std::strlen(text.c_str()) + 1;
     return 0;
   }));
   return buf;

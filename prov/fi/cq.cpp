@@ -136,7 +136,7 @@ ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
   const base::scoped_domain_lock hold(parent_.lock());
   if (entries_.empty() || count == 0) {
     parent_.progress();
-    if (entries_.empty()) return -FI_EAGAIN;
+    if (entries_.empty()) return entries_.overrun() ? -FI_EOVERRUN : -FI_EAGAIN;
   }
   auto* at = static_cast<std::byte*>(buf);
   std::size_t done = 0;

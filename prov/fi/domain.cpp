@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "base/make_room.hpp"
 #include "base/params.hpp"
 #include "fi/av.hpp"
 #include "fi/cntr.hpp"
@@ -131,23 +132,24 @@ bool domain::takes_dmabufs() const noexcept {
   return base::params::get().dmabuf != base::dmabuf_choice::off && core_->takes_dmabufs();
 }
 
-int domain::add(proto::endpoint& e) {
-  if (!e.wait_fds().empty()) {
+int domain::prepare_endpoint(bool waitable) {
+  if (!base::make_room(endpoints_)) return -FI_ENOMEM;
+  if (waitable) {
     const auto events = core_events();
     if (!events) return events.code();
-    for (const int fd : e.wait_fds()) core_events_->add(fd);
   }
-  endpoints_.push_back(&e);
-  counters_->endpoints = endpoints_.size();
-  if (!auto_progress_) return 0;
-  if (thread_) {
-    thread_->notify();
-    return 0;
-  }
+  if (!auto_progress_ || thread_) return 0;
   auto started = progress_thread::start(*this);
   if (!started) return started.code();
   thread_ = std::move(*started);
   return 0;
+}
+
+void domain::add(proto::endpoint& e) noexcept {
+  for (const int fd : e.wait_fds()) core_events_->add(fd);
+  endpoints_.push_back(&e);
+  counters_->endpoints = endpoints_.size();
+  if (thread_) thread_->notify();
 }
 
 void domain::remove(proto::endpoint& e) noexcept {

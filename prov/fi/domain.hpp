@@ -79,8 +79,11 @@ class domain final : public any_domain {
   /// Whether the NIC may be asked to register dma-bufs (FI_GAUDI_DMABUF, the core).
   [[nodiscard]] bool takes_dmabufs() const noexcept;
   proto::path_counters& paths() noexcept { return counters_->paths; }
+  /// Before an endpoint is enabled: makes what the domain needs for one, so that add() cannot fail.
+  /// -FI_ENOMEM, and errors of core_events() and progress_thread::start.
+  int prepare_endpoint(bool waitable);
   /// An endpoint was enabled, or is about to close.
-  int add(proto::endpoint& e);
+  void add(proto::endpoint& e) noexcept;
   void remove(proto::endpoint& e) noexcept;
   /// An endpoint listens at the port of the info already. Several can be opened with one info: the
   /// others get ports of their own, which fi_getname tells.

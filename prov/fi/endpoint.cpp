@@ -145,9 +145,9 @@ int endpoint::bind(fid_t other, std::uint64_t flags) {
   switch (other->fclass) {
     case FI_CLASS_AV:
       if (addresses_) return -FI_EINVAL;
+      core_.use_addresses(av::of(other).addresses());
       addresses_ = &av::of(other);
       addresses_hold_ = children::ref(addresses_->bound());
-      core_.use_addresses(addresses_->addresses());
       return 0;
     case FI_CLASS_CQ:
       return bind_queue(cq::of(other), flags);
@@ -236,9 +236,12 @@ int endpoint::enable() {
   if (core_.enabled()) return 0;
   if (!addresses_) return -FI_ENOAV;
   if (lacks_completions()) return -FI_ENOCQ;
-  const auto enabled = core_.enable({.waitable = waitable_ || parent_.progresses_itself(),
-                                     .any_port = parent_.has_port_of_info()});
-  return enabled ? parent_.add(core_) : enabled.code();
+  const bool waitable = waitable_ || parent_.progresses_itself();
+  if (const int ret = parent_.prepare_endpoint(waitable)) return ret;
+  const auto enabled = core_.enable({.waitable = waitable, .any_port = parent_.has_port_of_info()});
+  if (!enabled) return enabled.code();
+  parent_.add(core_);
+  return 0;
 }
 
 int endpoint::get_flags(std::uint64_t& flags) const {

@@ -15,6 +15,7 @@
 #include "base/params.hpp"
 #include "core/get_info.hpp"
 #include "fi/connected_info.hpp"
+#include "fi/guard.hpp"
 #include "fi/info_offer.hpp"
 #include "fi/named_devices.hpp"
 #include "fi/naming.hpp"
@@ -318,8 +319,7 @@ base::result<core::unique_info> list(const request& r, const char* node, const c
 namespace {
 
 int answer_getinfo(std::uint32_t version, const char* node, const char* service,
-                   std::uint64_t flags, const fi_info* hints, bool layered,
-                   fi_info** info) noexcept {
+                   std::uint64_t flags, const fi_info* hints, bool layered, fi_info** info) {
   // Util providers look for something to layer over; ofi_rxm would come first in the list and copy
   // device memory with the CPU.
   if (core::inside_get_info() || (flags & core::only_core_providers)) return -FI_ENODATA;
@@ -340,12 +340,14 @@ int answer_getinfo(std::uint32_t version, const char* node, const char* service,
 
 int getinfo(std::uint32_t version, const char* node, const char* service, std::uint64_t flags,
             const fi_info* hints, fi_info** info) noexcept {
-  return answer_getinfo(version, node, service, flags, hints, false, info);
+  return guarded_int(
+      [&] { return answer_getinfo(version, node, service, flags, hints, false, info); });
 }
 
 int getinfo_layered(std::uint32_t version, const char* node, const char* service,
                     std::uint64_t flags, const fi_info* hints, fi_info** info) noexcept {
-  return answer_getinfo(version, node, service, flags, hints, true, info);
+  return guarded_int(
+      [&] { return answer_getinfo(version, node, service, flags, hints, true, info); });
 }
 
 base::result<core::unique_info> core_info_for(const fi_info& info) {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -47,10 +48,13 @@ inline std::string_view core_domain_name(std::string_view name, domain_naming na
   return inner.substr(0, inner.rfind(device_mark));
 }
 
-/// Replaces a text of a fi_info, which fi_freeinfo frees with free().
+/// Replaces a text of a fi_info, which fi_freeinfo frees with free(). Throws std::bad_alloc, and
+/// then the text is as it was.
 inline void replace(char*& text, const std::string& value) {
+  char* const copy = ::strdup(value.c_str());
+  if (!copy) throw std::bad_alloc();
   std::free(text);
-  text = ::strdup(value.c_str());
+  text = copy;
 }
 
 /// What stands before our name in a layered provider's name: the core's name. Where FI_PROVIDER

@@ -49,7 +49,7 @@ class meeting_point {
   void let_in();
 
  private:
-  explicit meeting_point(base::scoped_fd listener) noexcept : listener_(std::move(listener)) {}
+  explicit meeting_point(base::scoped_fd listener) : listener_(std::move(listener)) {}
   /// Who came in; nothing is known of what they bring before they have said it.
   struct visitor {
     arrival brings;

@@ -66,19 +66,29 @@ base::result<fi_addr_t> address_vector::add(const net_address& address) noexcept
     entries_[index] = entry{.address = address};
     link(index);
   } catch (const std::bad_alloc&) {
-    if (index != FI_ADDR_NOTAVAIL) {
-      // An index from free_ left room there, so giving it back cannot fail.
-      entries_[index] = {};
-      if (index + 1 == entries_.size()) {
-        entries_.pop_back();
-      } else {
-        free_.push(index);
-      }
-    }
+    if (index != FI_ADDR_NOTAVAIL) give_index_back(index);
     return base::error{-FI_ENOMEM};
   }
-  for (listener* who : listeners_) who->added(index, entries_[index].address);
+  std::size_t told = 0;
+  try {
+    for (; told < listeners_.size(); ++told) listeners_[told]->added(index, address);
+  } catch (const std::bad_alloc&) {
+    unlink(index);
+    give_index_back(index);
+    while (told-- > 0) listeners_[told]->removed(index, address);
+    return base::error{-FI_ENOMEM};
+  }
   return index;
+}
+
+// An index from free_ left room there, so this cannot fail.
+void address_vector::give_index_back(fi_addr_t index) noexcept {
+  entries_[index] = {};
+  if (index + 1 == entries_.size()) {
+    entries_.pop_back();
+  } else {
+    free_.push(index);
+  }
 }
 
 base::result<void> address_vector::remove(fi_addr_t index) noexcept {

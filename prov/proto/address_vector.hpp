@@ -60,6 +60,7 @@ class address_vector {
   };
 
   fi_addr_t take_index();
+  void give_index_back(fi_addr_t index) noexcept;
   void link(fi_addr_t index);
   void unlink(fi_addr_t index) noexcept;
 

@@ -79,23 +79,81 @@ void endpoint::arrived(buffer& b, std::size_t length, int error) {
 
 // The packet has a whole header.
 void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
+  if (!c.postponed.empty()) [[unlikely]]
+    return postpone(c, b, length);
   const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
   c.data.returned(head.data_credits);
   c.control.returned(head.control_credits);
   const bool control = wire::is_control(head.what);
   const bool counted = head.what != wire::kind::credit;
-  bool done_with_buffer = true;
   if (counted && !(control ? c.control : c.data).arrived()) [[unlikely]] {
     overrun(c);
-  } else {
-    done_with_buffer = dispatch(c, b, length);
+    return done_with(c, b, true);
   }
-  if (c.now != connection::state::failed) {
-    if (control && counted && head.what != wire::kind::event)
-      c.control.consumed(wire::control_window);
-    if (c.returns_due()) return_credits(c);
+  done_with(c, b, dispatch_or_end(c, b, length));
+  if (c.now == connection::state::failed) return;
+  if (control && counted && head.what != wire::kind::event)
+    c.control.consumed(wire::control_window);
+  if (c.returns_due()) return_credits(c);
+}
+
+// `free`: nothing keeps the buffer.
+void endpoint::done_with(connection& c, buffer& b, bool free) {
+  if (!free || !receive_buffers_->give_back(b, c)) post_receives(c);
+}
+
+// Without memory for what the packet asks for, the peer cannot be served: it is told by the end of
+// the connection, and so are the operations with it. What keeps the buffer does so last of all. But
+// a message of which nothing was done yet waits in its buffer: its sender has been told that it is
+// sent.
+bool endpoint::dispatch_or_end(connection& c, buffer& b, std::size_t length) noexcept {
+  try {
+    return dispatch(c, b, length);
+  } catch (const untouched&) {
+    c.postponed_is_counted = true;
+    postpone(c, b, length);
+    return false;
+  } catch (const std::bad_alloc&) {
+    connections_->fail_soon(c, FI_ENOMEM);
+    return true;
   }
-  if (!done_with_buffer || !receive_buffers_->give_back(b, c)) post_receives(c);
+}
+
+// The packet waits for memory, and all that come behind it wait with it. The buffer is not posted
+// again, so that the peer comes to a halt.
+void endpoint::postpone(connection& c, buffer& b, std::size_t length) noexcept {
+  b.length = length;
+  c.postponed.push_back(b);
+  any_postponed_ = true;
+}
+
+void endpoint::retry_postponed() {
+  any_postponed_ = false;
+  connections_->for_each([this](connection& c) {
+    work_list waited;
+    waited.swap(c.postponed);
+    bool counted = std::exchange(c.postponed_is_counted, false);
+    while (!waited.empty()) {
+      auto& b = static_cast<buffer&>(waited.front());
+      waited.pop_front();
+      const bool is_counted = std::exchange(counted, false);
+      if (c.now == connection::state::failed) {
+        receive_buffers_->give_back(b);
+      } else if (!is_counted) {
+        arrived_on(c, b, b.length);
+      } else {
+        done_with(c, b, dispatch_or_end(c, b, b.length));
+      }
+    }
+  });
+}
+
+void endpoint::drop_postponed(connection& c) {
+  while (!c.postponed.empty()) {
+    auto& b = static_cast<buffer&>(c.postponed.front());
+    c.postponed.pop_front();
+    receive_buffers_->give_back(b);
+  }
 }
 
 // Whether the buffer is free again.

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <new>
+#include <utility>
 
 #include "base/log.hpp"
 
@@ -100,8 +101,9 @@ bool buffer_pool::add_slab() noexcept try {
   slabs_.reserve(slabs_.size() + 1);
   auto slab = buffer_slab::create(core_, kind_, buffer_size_, per_slab_, peers_may_);
   if (!slab) {
-    GAUDI_WARN(EP_DATA, "no memory for %zu more buffers of %zu bytes: %s (see RLIMIT_MEMLOCK)\n",
-               per_slab_, buffer_size_, fi_strerror(-slab.code()));
+    if (!std::exchange(told_, true))
+      GAUDI_WARN(EP_DATA, "no memory for %zu more buffers of %zu bytes: %s (see RLIMIT_MEMLOCK)\n",
+                 per_slab_, buffer_size_, fi_strerror(-slab.code()));
     return false;
   }
   auto& buffers = (*slab)->buffers();

@@ -145,6 +145,7 @@ class buffer_pool {
   const std::size_t limit_;
   const std::uint64_t peers_may_;
   std::size_t total_ = 0;
+  bool told_ = false;  // that there is no memory for more
   std::vector<std::unique_ptr<buffer_slab>> slabs_;
   std::vector<buffer*> free_;
 };

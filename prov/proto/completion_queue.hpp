@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <new>
 
 #include "base/ring.hpp"
 #include "base/waker.hpp"
@@ -31,19 +32,30 @@ struct completion {
 
 /// Ended operations that the application has not read yet, in the order they ended. It grows rather
 /// than drop or refuse one: how many can be outstanding is bounded by what the application posted
-/// (FI_RM_ENABLED). Not thread safe: the caller holds the domain lock.
+/// (FI_RM_ENABLED). Where there is no memory for that, it is overrun for good. Not thread safe: the
+/// caller holds the domain lock.
 class completion_queue {
  public:
   /// `sleeper`, if any, is told of every entry; it outlives the queue.
   explicit completion_queue(std::size_t size, base::waker* sleeper = nullptr)
       : entries_(size), sleeper_(sleeper) {}
 
-  void push(const completion& entry) {
-    entries_.push(entry);
-    if (entry.stranger) [[unlikely]]
-      keep_stranger(entries_.back());
+  void push(const completion& entry) noexcept { push(entry, entry.context, 0); }
+  /// The same with another context, and further flags.
+  void push(const completion& entry, void* context, std::uint64_t flags) noexcept {
+    completion* const kept = entries_.push(entry);
+    if (!kept) [[unlikely]] {
+      overrun_ = true;
+    } else {
+      kept->context = context;
+      kept->flags |= flags;
+      if (kept->stranger) [[unlikely]]
+        keep_stranger(*kept);
+    }
     if (sleeper_) sleeper_->notify();
   }
+  /// One was lost, as there was no memory for it.
+  [[nodiscard]] bool overrun() const noexcept { return overrun_; }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] completion& front() noexcept { return entries_.front(); }
@@ -58,14 +70,19 @@ class completion_queue {
  private:
   // The message is there, but who sent it can only be told in an error entry (fi_cq(3)). One with
   // another error says nothing of its sender.
-  void keep_stranger(completion& entry) {
+  void keep_stranger(completion& entry) noexcept {
     if (entry.error) return;
-    strangers_.push_back(*entry.stranger);
-    entry.error = FI_EADDRNOTAVAIL;
+    try {
+      strangers_.push_back(*entry.stranger);
+      entry.error = FI_EADDRNOTAVAIL;
+    } catch (const std::bad_alloc&) {
+      entry.stranger = nullptr;  // of an unknown source, as without FI_SOURCE_ERR
+    }
   }
 
   base::ring<completion> entries_;
   std::deque<net_address> strangers_;
+  bool overrun_ = false;
   base::waker* const sleeper_;
 };
 

@@ -62,7 +62,7 @@ class connection {
     failed,  // closed; goes as soon as nobody is looking at it
   };
 
-  connection(peer& p, state s) noexcept : remote(&p), now(s) {}
+  connection(peer& p, state s) : remote(&p), now(s) {}
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
@@ -111,10 +111,14 @@ class connection {
   bool up_in_core = false;    // accepting: only the peer's word on the link is missing
   bool refused_link = false;  // ours is the word that the peer waits for, and it was no
   bool peer_takes_dmabufs = false;
-  bool takes_nothing = false;  // of the peer's dma-bufs: our NIC does not read them
-  bool doorbell_due = false;   // listed among those whose peer has to be woken
-  bool core_wrote = false;     // by RMA, which no credit tells of
-  bool said_goodbye = false;   // goodbye.cpp
+  bool takes_nothing = false;         // of the peer's dma-bufs: our NIC does not read them
+  bool doorbell_due = false;          // listed among those whose peer has to be woken
+  bool core_wrote = false;            // by RMA, which no credit tells of
+  bool said_goodbye = false;          // goodbye.cpp
+  bool postponed_is_counted = false;  // the first of `postponed`: its credits are
+
+  // Packets that came and wait for memory, in their order.
+  work_list postponed;
 
   // Posted to the core and not yet completed.
   work_list posted;

@@ -76,7 +76,7 @@ void connection_manager::poll_now() {
   limit_handshakes();
   while (!shut_.empty()) {
     end_shut();
-    for (request& asked : std::exchange(late_, {})) handle_request(std::move(asked));
+    for (request& asked : std::exchange(late_, {})) take_request(std::move(asked));
   }
 }
 
@@ -84,8 +84,20 @@ void connection_manager::poll_now() {
 // that sends, sees it completed and closes must not take its last words back.
 void connection_manager::end_shut() {
   observer_.connections_ending();
-  for (const std::uint32_t id : std::exchange(shut_, {}))
-    if (connection* c = find(id)) fail(*c, FI_ECONNRESET);
+  // More may come while these end; their last words are not heard yet.
+  const std::size_t count = shut_.size();
+  for (std::size_t i = 0; i < count; ++i)
+    if (connection* c = find(shut_[i].id)) fail(*c, shut_[i].error);
+  shut_.erase(shut_.begin(), shut_.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+bool connection_manager::is_ending(const connection& c) const noexcept {
+  return std::any_of(shut_.begin(), shut_.end(), [&](const ending& e) { return e.id == c.id; });
+}
+
+// Every connection has a place there (add).
+void connection_manager::fail_soon(connection& c, int error) noexcept {
+  if (c.now != connection::state::failed && !is_ending(c)) shut_.push_back({c.id, error});
 }
 
 bool connection_manager::came_alive(connection& c) {
@@ -115,7 +127,7 @@ void connection_manager::read_events() {
         core::unique_info info(entry.info);
         const auto verdict = check_hello(entry.data, said, h);
         if (verdict == wire::reject_reason::none) {
-          handle_request({std::move(info), h});
+          take_request({std::move(info), h});
         } else {
           GAUDI_WARN(EP_CTRL,
                      "refused a connection request: %s (ours is version %u, the peer's %u)\n",
@@ -127,12 +139,12 @@ void connection_manager::read_events() {
       case FI_CONNECTED:
         if (connection* c = of(entry.fid)) {
           const bool valid = check_hello(entry.data, said, h) == wire::reject_reason::none;
-          handle_connected(*c, valid ? &h : nullptr);
+          connected_or_end(*c, valid ? &h : nullptr);
         }
         break;
       case FI_SHUTDOWN:
         // Not at once: completions may be on their way through us, and theirs is the first turn.
-        if (connection* c = of(entry.fid)) shut_.push_back(c->id);
+        if (connection* c = of(entry.fid)) fail_soon(*c, FI_ECONNRESET);
         break;
       default:
         break;
@@ -140,6 +152,15 @@ void connection_manager::read_events() {
   }
 }
 
+void connection_manager::take_request(request&& asked) {
+  try {
+    handle_request(std::move(asked));
+  } catch (const std::bad_alloc&) {
+    if (asked.info) reject(*asked.info, wire::reject_reason::resources);
+  }
+}
+
+// The request is moved from when it is kept.
 void connection_manager::handle_request(request&& asked) {
   fi_info& info = *asked.info;
   const hello& said = asked.said;
@@ -163,13 +184,21 @@ void connection_manager::handle_request(request&& asked) {
 
 // A request of a peer that there is a connection with.
 void connection_manager::meet_request(connection& c, request&& asked) {
-  const bool closed = std::find(shut_.begin(), shut_.end(), c.id) != shut_.end();
+  const bool closed = is_ending(c);
   if (!closed && (is_older(c, asked.said) || !is_from_its_host(*asked.info, asked.said)))
     return reject(*asked.info, wire::reject_reason::simultaneous);
   // It has closed that one, or another process has its address now: only the end here is late. Its
   // last words come first, and this may be called in the middle of some.
-  if (!closed) shut_.push_back(c.id);
   late_.push_back(std::move(asked));
+  if (!closed) fail_soon(c, FI_ECONNRESET);
+}
+
+void connection_manager::connected_or_end(connection& c, const hello* said) noexcept {
+  try {
+    handle_connected(c, said);
+  } catch (const std::bad_alloc&) {
+    fail_soon(c, FI_ENOMEM);
+  }
 }
 
 void connection_manager::handle_connected(connection& c, const hello* said) {

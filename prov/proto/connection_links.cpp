@@ -132,15 +132,13 @@ void connection_manager::stop_sharing() {
 }
 
 void connection_manager::settle_links() {
-  for (const std::uint32_t id : std::exchange(undecided_, {})) {
-    connection* c = find(id);
-    if (!c || c->usable()) continue;
-    if (link_is_settled(*c)) {
-      now_usable(*c);
-    } else if (c->now == connection::state::accepting) {
-      undecided_.push_back(id);
-    }
-  }
+  std::erase_if(undecided_, [this](std::uint32_t id) {
+    connection* const c = find(id);
+    if (!c || c->usable()) return true;
+    if (!link_is_settled(*c)) return c->now != connection::state::accepting;
+    now_usable(*c);
+    return true;
+  });
 }
 
 }  // namespace gaudi::proto

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/make_room.hpp"
 #include "core/tcp_listener.hpp"
 
 namespace gaudi::proto {
@@ -86,8 +87,13 @@ peer& connection_manager::peer_named(const net_address& name) {
   auto added = std::make_unique<peer>();
   added->number = observer_.number_of(name);
   added->name = name;
-  peers_.push_back(std::move(added));
-  peers_by_name_.emplace(name, peers_.back().get());
+  peers_by_name_.emplace(name, added.get());
+  try {
+    peers_.push_back(std::move(added));
+  } catch (const std::bad_alloc&) {
+    peers_by_name_.erase(name);
+    throw;
+  }
   return *peers_.back();
 }
 
@@ -115,8 +121,14 @@ base::result<connection*> connection_manager::to(peer& p) {
   return base::error{-FI_EAGAIN};
 }
 
+// What its end takes has room from the start. Throws std::bad_alloc, and then nothing has changed.
 base::result<connection*> connection_manager::add(peer& p, connection::state s) {
   auto c = std::make_unique<connection>(p, s);
+  const std::size_t most = connections_.size() + dropped_.size() + 1;
+  if (!base::make_room(connections_)) return base::error{-FI_ENOMEM};
+  if (dropped_.capacity() < most) dropped_.reserve(2 * most);
+  if (shut_.capacity() < most) shut_.reserve(2 * most);
+  if (undecided_.capacity() < most) undecided_.reserve(2 * most);
   c->id = by_id_.insert(c.get());
   c->made_at = terms_.clock.now();
   c->requested_here = s == connection::state::connecting;
@@ -178,40 +190,45 @@ void connection_manager::set_source(fi_info& info) const noexcept {
 
 base::result<void> connection_manager::connect(peer& p) {
   if (!events_) return base::error{-FI_EOPBADSTATE};
-  const core::unique_info info(fi_dupinfo(&core_.info()));
-  if (!info) return base::error{-FI_ENOMEM};
   auto added = add(p, connection::state::connecting);
   if (!added) return added.failure();
   connection& c = **added;
   p.current = &c;
+  base::result<void> asked = base::error{-FI_ENOMEM};
+  try {
+    asked = request_connection(c);
+  } catch (const std::bad_alloc&) {
+    // As a failure that is told.
+  }
+  if (asked) return asked;
+  GAUDI_WARN(
+      EP_CTRL, "cannot connect to %s: %s%s\n", p.name.to_string().c_str(),
+      fi_strerror(-asked.code()),
+      asked.code() == -FI_EMFILE ? " (raise RLIMIT_NOFILE: each peer takes one descriptor)" : "");
+  drop(c);
+  return asked;
+}
 
+base::result<void> connection_manager::request_connection(connection& c) {
+  const net_address& to = c.remote->name;
+  const core::unique_info info(fi_dupinfo(&core_.info()));
+  if (!info) return base::error{-FI_ENOMEM};
   std::free(info->dest_addr);
   info->dest_addr = nullptr;
   info->dest_addrlen = 0;
-  if (void* destination = std::malloc(p.name.length())) {
-    std::memcpy(destination, p.name.raw(), p.name.length());
+  if (void* destination = std::malloc(to.length())) {
+    std::memcpy(destination, to.raw(), to.length());
     info->dest_addr = destination;
-    info->dest_addrlen = p.name.length();
+    info->dest_addrlen = to.length();
   }
   set_source(*info);
 
-  auto opened = open_endpoint(c, *info);
-  if (opened) {
-    const hello h = own_hello(&c);
-    c.control.start(0, wire::control_window);
-    c.data.start(0, h.data_window);
-    const int ret = fi_connect(c.ep.get(), p.name.raw(), &h, sizeof h);
-    if (ret) opened = base::error{ret};
-  }
-  if (!opened) {
-    GAUDI_WARN(EP_CTRL, "cannot connect to %s: %s%s\n", p.name.to_string().c_str(),
-               fi_strerror(-opened.code()),
-               opened.code() == -FI_EMFILE
-                   ? " (raise RLIMIT_NOFILE: each peer takes one descriptor)"
-                   : "");
-    drop(c);
-    return opened;
-  }
+  if (const auto opened = open_endpoint(c, *info); !opened) return opened;
+  const hello h = own_hello(&c);
+  c.control.start(0, wire::control_window);
+  c.data.start(0, h.data_window);
+  const int ret = fi_connect(c.ep.get(), to.raw(), &h, sizeof h);
+  if (ret) return base::error{ret};
   return {};
 }
 
@@ -267,19 +284,28 @@ void connection_manager::accept(peer& p, fi_info& info, const hello& said) {
   if (!p.current) p.current = &c;
   p.last_error = 0;
   take_terms(c, said);
-  const auto opened = open_endpoint(c, info);
+  int ret = -FI_ENOMEM;
+  try {
+    ret = answer_request(c, info, said);
+  } catch (const std::bad_alloc&) {
+    // As a failure that is told.
+  }
+  if (!ret) return;
+  GAUDI_WARN(EP_CTRL, "cannot accept the connection of %s: %s\n", p.name.to_string().c_str(),
+             fi_strerror(-ret));
+  // The core's endpoint has taken the request over, and refuses it by its end.
+  if (!c.ep) reject(info, wire::reject_reason::resources);
+  drop(c);
+}
+
+int connection_manager::answer_request(connection& c, fi_info& info, const hello& said) {
+  if (const auto opened = open_endpoint(c, info); !opened) return opened.code();
   hello h = own_hello(&c);
-  if (opened) offer_link(c, said);
+  offer_link(c, said);
   if (c.link) h.flags |= wire::shares_memory;
   c.data.start(said.data_window, h.data_window);
   c.control.start(said.control_window, wire::control_window);
-  const int ret = opened ? fi_accept(c.ep.get(), &h, sizeof h) : opened.code();
-  if (ret) {
-    GAUDI_WARN(EP_CTRL, "cannot accept the connection of %s: %s\n", p.name.to_string().c_str(),
-               fi_strerror(-ret));
-    if (!opened) reject(info, wire::reject_reason::resources);
-    drop(c);
-  }
+  return fi_accept(c.ep.get(), &h, sizeof h);
 }
 
 void connection_manager::reject(fi_info& info, wire::reject_reason why) {

@@ -109,6 +109,8 @@ class connection_manager {
 
   /// Closes a connection that is of no use any more; its observer is told.
   void fail(connection& c, int error);
+  /// The same at the next poll, for who is in the middle of something. The first error counts.
+  void fail_soon(connection& c, int error) noexcept;
 
   /// How many unanswered messages each peer may have sent, now that there are this many.
   [[nodiscard]] std::uint16_t data_window() const noexcept;
@@ -131,20 +133,25 @@ class connection_manager {
   base::result<void> open_endpoint(connection& c, fi_info& info);
   void set_source(fi_info& info) const noexcept;
   base::result<void> connect(peer& p);
+  base::result<void> request_connection(connection& c);
+  int answer_request(connection& c, fi_info& info, const hello& said);
   void close_endpoint(connection& c) noexcept;
   void drop(connection& c);
 
   void poll_if_due();
   void read_events();
   void end_shut();
+  void take_request(request&& asked);
   void handle_request(request&& asked);
   void meet_request(connection& c, request&& asked);
   void accept(peer& p, fi_info& info, const hello& said);
   void reject(fi_info& info, wire::reject_reason why);
+  void connected_or_end(connection& c, const hello* said) noexcept;
   void handle_connected(connection& c, const hello* said);
   void now_usable(connection& c);
   void handle_error();
   void take_terms(connection& c, const hello& said);
+  [[nodiscard]] bool is_ending(const connection& c) const noexcept;
   [[nodiscard]] connection* of(const fid* f) const noexcept;
   [[nodiscard]] hello own_hello(const connection* c) const noexcept;
 
@@ -184,8 +191,12 @@ class connection_manager {
   std::vector<std::unique_ptr<connection>> connections_;
   std::vector<std::unique_ptr<connection>>
       dropped_;  // until the next poll: callers may still look at them
-  /// Closed by the peer; they end at the next poll.
-  std::vector<std::uint32_t> shut_;
+  /// Closed by the peer, or of no use any more; they end at the next poll.
+  struct ending {
+    std::uint32_t id;
+    int error;
+  };
+  std::vector<ending> shut_;
   /// Answered after these ends.
   std::vector<request> late_;
   /// Up in the core, and without the peer's word on the link.

@@ -15,8 +15,19 @@ namespace gaudi::proto {
 void endpoint::queue_control(connection& c, const std::byte* bytes, std::size_t length) {
   if (c.now == connection::state::failed) return;
   if (c.control_queue.empty() && c.control_buffers.empty() && try_control(c, bytes, length)) return;
-  c.control_queue.emplace_back(bytes, bytes + length);
-  if (!std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
+  try {
+    c.control_queue.emplace_back(bytes, bytes + length);
+    let_control_wait(c);
+  } catch (const std::bad_alloc&) {
+    connections_->fail_soon(c, FI_ENOMEM);
+  }
+}
+
+// Throws std::bad_alloc.
+void endpoint::let_control_wait(connection& c) {
+  if (c.control_waits) return;
+  control_waiting_.push_back(c.id);
+  c.control_waits = true;
 }
 
 // For payloads: the buffer leaves when it is loaded and there is a credit.
@@ -25,7 +36,7 @@ void endpoint::queue_control_buffer(connection& c, buffer& b) {
   b.on = nullptr;
   b.ready = b.copies == 0;
   c.control_buffers.push_back(&b);
-  if (!std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
+  let_control_wait(c);
   flush_control(c);
 }
 
@@ -141,10 +152,10 @@ int endpoint::core_credit(connection& c) {
   return ret;
 }
 
-// Once returns_due(): credits usually travel with other messages, but a peer that only sends needs a
-// message for them.
+// Once returns_due(): credits usually travel with other messages, but a peer that only sends needs
+// a message for them.
 void endpoint::return_credits(connection& c) {
-  if (post_credit(c) && !std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);
+  if (post_credit(c)) let_control_wait(c);
 }
 
 }  // namespace gaudi::proto

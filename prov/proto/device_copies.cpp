@@ -4,7 +4,9 @@
 #include <rdma/fi_errno.h>
 
 #include <cstring>
+#include <new>
 
+#include "base/make_room.hpp"
 #include "proto/buffer_pool.hpp"
 
 namespace gaudi::proto {
@@ -14,7 +16,7 @@ bool device_copies::copy_of::waits_for(const reg::region& r) const noexcept {
   return waits() && on_device - r.address < r.length;
 }
 
-base::result<copy::dma_engine*> device_copies::engine_for(device::device& on) {
+base::result<copy::dma_engine*> device_copies::engine_for(device::device& on) noexcept try {
   for (const auto& engine : engines_) {
     if (engine->owner().get() == &on) return engine.get();
   }
@@ -27,17 +29,28 @@ base::result<copy::dma_engine*> device_copies::engine_for(device::device& on) {
   if (!engine) return engine.failure();
   engines_.push_back(*engine);
   return engines_.back().get();
+} catch (const std::bad_alloc&) {
+  return base::error{-FI_ENOMEM};
 }
 
 int device_copies::start(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
-                         std::size_t length, copy::direction dir) {
+                         std::size_t length, copy::direction dir) noexcept {
+  int ret = -FI_ENOMEM;
+  try {
+    ret = start_all(b, at, memory, offset, length, dir);
+  } catch (const std::bad_alloc&) {
+    // As a failure that is told.
+  }
+  if (ret && b.copies) wait_for(b);
+  return ret;
+}
+
+int device_copies::start_all(buffer& b, std::size_t at, const local_memory& memory,
+                             std::size_t offset, std::size_t length, copy::direction dir) {
   while (length) {
     const auto place = memory.at(offset);
     const std::size_t part = std::min(length, place.left());
-    if (const int ret = start_part(b, at, place, part, dir)) {
-      if (b.copies) wait_for(b);
-      return ret;
-    }
+    if (const int ret = start_part(b, at, place, part, dir)) return ret;
     at += part;
     offset += part;
     length -= part;
@@ -83,6 +96,7 @@ int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::
   const bool to_device = dir == copy::direction::host_to_device;
   const std::uint64_t dst = to_device ? address : *host + at;
   const std::uint64_t src = to_device ? *host + at : address;
+  if (!base::make_room(copies_)) return -FI_ENOMEM;
   for (;;) {
     const auto ticket = (*engine)->submit(dst, src, length, dir);
     if (ticket) {
@@ -102,14 +116,17 @@ int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::
 }
 
 int device_copies::start_within(device::device& on, buffer& stands_for_it, std::uint64_t to,
-                                std::uint64_t from, std::size_t length) {
+                                std::uint64_t from, std::size_t length) noexcept try {
   const auto engine = engine_for(on);
   if (!engine) return engine.code();
+  if (!base::make_room(copies_)) return -FI_ENOMEM;
   const auto ticket = (*engine)->submit(to, from, length, copy::direction::device_to_device);
   if (!ticket) return ticket.code();
   copies_.push_back({*engine, *ticket, &stands_for_it});
   ++stands_for_it.copies;
   return 0;
+} catch (const std::bad_alloc&) {
+  return -FI_ENOMEM;
 }
 
 // Gives it to the engine that had no room for it. 0: it is under way, or has ended in error

@@ -27,7 +27,7 @@ class device_copies {
   class observer {
    public:
     /// All copies of the buffer have ended, found by poll().
-    virtual void copied(buffer& b) = 0;
+    virtual void copied(buffer& b) noexcept = 0;
 
    protected:
     ~observer() = default;
@@ -40,18 +40,19 @@ class device_copies {
   device_copies(const device_copies&) = delete;
   device_copies& operator=(const device_copies&) = delete;
 
-  /// The device's engine, for as long as this object has a copy on it. As dma_engine::for_device.
-  base::result<copy::dma_engine*> engine_for(device::device& on);
+  /// The device's engine, for as long as this object has a copy on it. As dma_engine::for_device;
+  /// -FI_ENOMEM.
+  base::result<copy::dma_engine*> engine_for(device::device& on) noexcept;
 
   /// Starts the copies between [at, at + length) of a buffer and the bytes from `offset` on of
   /// `memory`. Parts in host memory are copied here and now, and so are those that only the NIC
   /// reaches. 0: buffer::copies tells how many have not ended; -FI_E*: none is under way any more.
   int start(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
-            std::size_t length, copy::direction dir);
+            std::size_t length, copy::direction dir) noexcept;
   /// Starts one copy within a device, which `stands_for_it`, with no bytes of its own. -FI_EAGAIN:
   /// the engine is full.
   int start_within(device::device& on, buffer& stands_for_it, std::uint64_t to, std::uint64_t from,
-                   std::size_t length);
+                   std::size_t length) noexcept;
 
   /// Waits for all copies of the buffer; the observer is not told. buffer::failed.
   int wait_for(buffer& b);
@@ -92,6 +93,8 @@ class device_copies {
     [[nodiscard]] bool waits_for(const reg::region& r) const noexcept;
   };
 
+  int start_all(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
+                std::size_t length, copy::direction dir);
   int start_part(buffer& b, std::size_t at, const local_memory::place& place, std::size_t length,
                  copy::direction dir);
   int copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,

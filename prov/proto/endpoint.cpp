@@ -79,9 +79,7 @@ void endpoint::shut_down() {
   if (!connections_) return;
   while (must_linger()) progress();
   if (addresses_) addresses_->unsubscribe(*this);
-  std::vector<connection*> open;
-  connections_->for_each([&](connection& c) { open.push_back(&c); });
-  for (connection* c : open) connections_->fail(*c, FI_ECANCELED);
+  connections_->for_each([&](connection& c) { connections_->fail(c, FI_ECANCELED); });
   // The device must be done with our memory before it goes.
   copies_.end_all();
   connections_.reset();
@@ -138,15 +136,20 @@ void endpoint::let_go_of(const reg::region& r) {
 }
 
 void endpoint::use_addresses(address_vector& av) {
-  addresses_ = &av;
   for (fi_addr_t i = 0; i < av.end(); ++i) {
     if (const net_address* known = av.find(i)) added(i, *known);
   }
   av.subscribe(*this);
+  addresses_ = &av;
 }
 
 base::result<void> endpoint::enable(opening how) {
-  const auto opened = open_core(how);
+  base::result<void> opened = base::error{-FI_ENOMEM};
+  try {
+    opened = open_core(how);
+  } catch (const std::bad_alloc&) {
+    // As a failure that is told.
+  }
   if (opened) return opened;
   // An attempt that failed leaves nothing behind, so that another one can be made.
   receive_buffers_.reset();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_errno.h>
+
 #include <chrono>
 #include <deque>
 #include <memory>
@@ -125,8 +127,9 @@ class endpoint final : private connection_observer,
   /// may follow.
   void shut_down();
 
-  /// Handles what has happened since the last call. Never blocks.
-  void progress();
+  /// Handles what has happened since the last call. Never blocks. Where memory is short, the
+  /// operations that need some fail with FI_ENOMEM, or wait.
+  void progress() noexcept;
 
   /// Something is under way that no file descriptor tells of: progress() must be called soon.
   [[nodiscard]] bool needs_polling() const noexcept;
@@ -136,6 +139,9 @@ class endpoint final : private connection_observer,
   [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return wait_fds_; }
 
  private:
+  /// There was no memory for what was to be done, and nothing of it has been done.
+  struct untouched : std::bad_alloc {};
+
   friend class receive_context;
   friend struct endpoint_audit;  // tests/sim
 
@@ -220,6 +226,7 @@ class endpoint final : private connection_observer,
   int core_credit(connection& c);
   void send_done(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);
   void return_credits(connection& c);
+  void let_control_wait(connection& c);
 
   // arrival.cpp
   void arrived(buffer& b, std::size_t length, int error);
@@ -239,6 +246,11 @@ class endpoint final : private connection_observer,
   void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
   void overrun(connection& c);
+  bool dispatch_or_end(connection& c, buffer& b, std::size_t length) noexcept;
+  void done_with(connection& c, buffer& b, bool free);
+  void postpone(connection& c, buffer& b, std::size_t length) noexcept;
+  void retry_postponed();
+  void drop_postponed(connection& c);
   void consume(connection& c) noexcept;
   void consumed_data(connection& c);
 
@@ -250,7 +262,7 @@ class endpoint final : private connection_observer,
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
                const request& asked, const local_memory& memory);
   void forget(unexpected& m);
-  void withhold_credit(connection& c, std::uint32_t& kind);
+  void withhold_credit(connection& c, std::uint32_t& kind) noexcept;
   [[nodiscard]] bool reports_are_behind() const noexcept;
   void return_withheld();
   [[nodiscard]] request reported_here(request asked) const noexcept;
@@ -270,7 +282,7 @@ class endpoint final : private connection_observer,
   void settle(transfer& t);
   int send_rendezvous(connection& c, const local_memory& memory, const outgoing& message);
   [[nodiscard]] bool wants_grant(const local_memory& memory) const noexcept;
-  int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags);
+  int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept;
   int expose(transfer& t, wire::rts_fields& rts, std::uint64_t access);
   void start_sink(connection& c, const wire::rts_fields& rts, std::uint8_t flags, transfer& t);
   void ask_to_write(connection& c, transfer& t);
@@ -305,7 +317,8 @@ class endpoint final : private connection_observer,
                std::size_t offset, std::uint32_t slot);
   void piece_completed(direct_piece& piece, int error);
   void chunk_completed(buffer& b, int error);
-  void copied(buffer& b) override;
+  void copied(buffer& b) noexcept override;
+  void all_copied(buffer& b);
   void chunk_loaded(transfer& t, buffer& b, int error);
   void send_chunk(const transfer& t, const buffer& b);
   bool drain(transfer& t, buffer* holder, const std::byte* payload);
@@ -353,12 +366,22 @@ class endpoint final : private connection_observer,
   int say_goodbye(connection& c);
 
   // progress.cpp
+  void make_room_for_connections();
   bool poll_links_first();
   void handle_completions(std::size_t most);
   void handle_core_error();
   base::result<void> open_core(opening how);
   void drop_queued();
   void completed(work& w, std::size_t length, int error);
+  void completed_or_end(work& w, std::size_t length, int error) noexcept;
+  /// What is done for one peer ends with its connection where there is no memory for it, and goes
+  /// on for the others.
+  template <class Call>
+  void on_behalf_of(connection* c, Call&& call) noexcept try {
+    call();
+  } catch (const std::bad_alloc&) {
+    if (c) connections_->fail_soon(*c, FI_ENOMEM);
+  }
   void retry_stalled();
   [[nodiscard]] bool must_retry(const transfer& t) const noexcept;
   [[nodiscard]] bool must_flush(std::uint32_t id) const noexcept;
@@ -443,6 +466,8 @@ class endpoint final : private connection_observer,
   std::vector<helping> helping_;          // copies of peers, the oldest first
   given_dmabufs given_;
   std::optional<base::clock::time_point> linger_until_;
+  bool told_of_memory_ = false;
+  bool any_postponed_ = false;  // connection::postponed
 
   std::unique_ptr<connection_manager> connections_;
 };

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/make_room.hpp"
 #include "device/table.hpp"
 #include "proto/endpoint.hpp"
 
@@ -60,6 +61,7 @@ int endpoint::credit_by_link(connection& c) {
 
 // The first bell is for a peer that asked for our word on the link, and sleeps until it comes.
 void endpoint::add_link(connection& c) {
+  if (!base::make_room(linked_)) return connections_->fail_soon(c, FI_ENOMEM);
   linked_.push_back(&c);
   if (c.link->peer_sleeps()) ring_doorbell(c);
 }
@@ -70,7 +72,10 @@ void endpoint::commit(connection& c) {
 
 // A peer that sleeps waits for the core: any packet there wakes it.
 void endpoint::ring_doorbell(connection& c) {
-  if (core_credit(c) && !std::exchange(c.doorbell_due, true)) doorbells_.push_back(c.id);
+  if (!core_credit(c) || c.doorbell_due) return;
+  if (!base::make_room(doorbells_)) return connections_->fail_soon(c, FI_ENOMEM);
+  doorbells_.push_back(c.id);
+  c.doorbell_due = true;
 }
 
 void endpoint::ring_doorbells() {
@@ -165,6 +170,7 @@ bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& 
 // Takes its time now; its end is told at the next progress, as that of the core's operations is.
 int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
                            std::uint64_t remote) {
+  if (!base::make_room(local_copies_)) return -FI_ENOMEM;
   const ipc::neighbour& peer = *t.on->link->reach();
   const int ret = t.moves == transfer::motion::pull ? peer.read(bytes, remote, length)
                                                     : peer.write(remote, bytes, length);
@@ -176,7 +182,7 @@ int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length
 void endpoint::end_local_copies() {
   std::vector<local_copy> ended;
   ended.swap(local_copies_);
-  for (const local_copy& e : ended) completed(*e.done, e.length, e.error);
+  for (const local_copy& e : ended) completed_or_end(*e.done, e.length, e.error);
 }
 
 }  // namespace gaudi::proto

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "base/make_room.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -161,6 +162,11 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
   buffer* b = t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address)
                        : acquire_chunk(*t.on);
+  if (!b && !t.shared && chunks_->in_use() == 0) {
+    // None will come back.
+    finish(t, FI_ENOMEM);
+    return issue_result::waiting;
+  }
   if (!b) return t.shared ? issue_result::no_room : issue_result::no_chunk;
   b->owner = &t;
   b->offset = t.issued;
@@ -242,7 +248,11 @@ void endpoint::chunk_completed(buffer& b, int error) {
 }
 
 // All device copies that read or write the buffer have ended.
-void endpoint::copied(buffer& b) {
+void endpoint::copied(buffer& b) noexcept {
+  on_behalf_of(b.owner ? b.owner->on : nullptr, [&] { all_copied(b); });
+}
+
+void endpoint::all_copied(buffer& b) {
   transfer* t = b.owner;
   if (!t) {
     // A message: the queue that it stands in sends it.
@@ -277,6 +287,8 @@ void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
   if (!ret && !t.ending && t.shared) {
     // It is where the peer takes it from.
     send_chunk(t, b);
+  } else if (!ret && !t.ending && !base::make_room(unwritten_)) {
+    ret = -FI_ENOMEM;
   } else if (!ret && !t.ending) {
     ret = post_rma(t, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
     if (ret == -FI_EAGAIN) {

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <span>
 
@@ -88,18 +89,22 @@ net_address net_address::advanced(std::size_t step) const noexcept {
   return copy;
 }
 
-std::string net_address::to_string() const {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const std::string tail = ":" + std::to_string(port());
+net_address::text net_address::to_string() const noexcept {
+  std::array<char, INET6_ADDRSTRLEN> host{};
+  text all;
+  const auto print = [&](const char* format) {
+    std::snprintf(all.chars_.data(), all.chars_.size(), format, host.data(), port());
+  };
   if (raw()->sa_family == AF_INET) {
-    inet_ntop(AF_INET, &value_.v4.sin_addr, text.data(), text.size());
-    return std::string("fi_sockaddr_in://") + text.data() + tail;
+    inet_ntop(AF_INET, &value_.v4.sin_addr, host.data(), host.size());
+    print("fi_sockaddr_in://%s:%u");
+  } else if (raw()->sa_family == AF_INET6) {
+    inet_ntop(AF_INET6, &value_.v6.sin6_addr, host.data(), host.size());
+    print("fi_sockaddr_in6://[%s]:%u");
+  } else {
+    print("none");
   }
-  if (raw()->sa_family == AF_INET6) {
-    inet_ntop(AF_INET6, &value_.v6.sin6_addr, text.data(), text.size());
-    return std::string("fi_sockaddr_in6://[") + text.data() + "]" + tail;
-  }
-  return "none";
+  return all;
 }
 
 bool operator==(const net_address& a, const net_address& b) noexcept {

@@ -4,10 +4,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <string_view>
 
 namespace gaudi::proto {
 
@@ -40,7 +41,17 @@ class net_address {
 
   /// "fi_sockaddr_in://192.0.2.1:5000", "fi_sockaddr_in6://[::1]:5000": the form that libfabric's
   /// own providers print. "none" when empty.
-  [[nodiscard]] std::string to_string() const;
+  class text {
+   public:
+    [[nodiscard]] const char* c_str() const noexcept { return chars_.data(); }
+    [[nodiscard]] bool empty() const noexcept { return chars_[0] == 0; }
+    operator std::string_view() const noexcept { return chars_.data(); }
+
+   private:
+    friend class net_address;
+    std::array<char, 80> chars_{};
+  };
+  [[nodiscard]] text to_string() const noexcept;
 
   /// Family, address, port and, for a link-local address, its scope.
   friend bool operator==(const net_address& a, const net_address& b) noexcept;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "base/make_room.hpp"
 #include "core/cq_error.hpp"
 #include "proto/endpoint.hpp"
 
@@ -22,10 +23,16 @@ constexpr unsigned looks_at_the_end = 64;
 
 }  // namespace
 
-void endpoint::progress() {
+void endpoint::completed_or_end(work& w, std::size_t length, int error) noexcept {
+  on_behalf_of(w.on, [&] { completed(w, length, error); });
+}
+
+void endpoint::progress() noexcept try {
   if (!enabled()) return;
   if (device::losses::count() != losses_seen_) [[unlikely]]
     end_lost();
+  if (any_postponed_) [[unlikely]]
+    retry_postponed();
   if (poll_links_first()) handle_completions(completions_at_once);
   if (!local_copies_.empty()) end_local_copies();
   if (!helping_.empty()) help_peers();
@@ -41,6 +48,9 @@ void endpoint::progress() {
   if (!doorbells_.empty()) ring_doorbells();
   if (given_.any_freed()) tell_of_freed();
   connections_->poll();
+} catch (const std::bad_alloc&) {
+  if (!std::exchange(told_of_memory_, true))
+    GAUDI_WARN(EP_DATA, "memory is short: operations fail or wait\n");
 }
 
 // A look at the core can be a system call (tcp), which takes longer than all of a local message: as
@@ -60,8 +70,9 @@ bool endpoint::poll_links_first() {
 }
 
 bool endpoint::needs_polling() const noexcept {
-  return copies_.any() || receive_buffers_->short_of_posted() || !local_copies_.empty() ||
-         !helping_.empty() || !doorbells_.empty() || can_post_receives() || waits_unnoticed();
+  return copies_.any() || any_postponed_ || receive_buffers_->short_of_posted() ||
+         !local_copies_.empty() || !helping_.empty() || !doorbells_.empty() ||
+         can_post_receives() || waits_unnoticed();
 }
 
 // Whether something waits for what nobody tells of. A peer that is stopped keeps things waiting for
@@ -119,7 +130,7 @@ void endpoint::handle_completions(std::size_t most) {
     taken += static_cast<std::size_t>(count);
     for (ssize_t i = 0; i < count; ++i) {
       if (entries[i].op_context)
-        completed(work::from_context(entries[i].op_context), entries[i].len, 0);
+        completed_or_end(work::from_context(entries[i].op_context), entries[i].len, 0);
     }
     if (count < static_cast<ssize_t>(entries.size())) return;
   }
@@ -134,7 +145,8 @@ void endpoint::handle_core_error() {
   if (fi_cq_readerr(core_queue_.get(), &error.entry, 0) < 1) return;
   // An injected message has no context: the connection's own event tells of its end.
   if (error.entry.op_context)
-    completed(work::from_context(error.entry.op_context), 0, core::cause_of(error.entry, core_));
+    completed_or_end(work::from_context(error.entry.op_context), 0,
+                     core::cause_of(error.entry, core_));
 }
 
 void endpoint::completed(work& w, std::size_t length, int error) {
@@ -171,7 +183,7 @@ void endpoint::retry_stalled() {
   chunks_->forget_returns();
   std::vector<buffer*> buffers;
   buffers.swap(unwritten_);
-  for (buffer* b : buffers) chunk_loaded(*b->owner, *b, 0);
+  for (buffer* b : buffers) on_behalf_of(b->owner->on, [&] { chunk_loaded(*b->owner, *b, 0); });
   // Most wait for the same: where several in a row found none of it, the rest has its turn later.
   constexpr unsigned max_in_vain = 16;
   unsigned in_vain = 0;
@@ -180,7 +192,7 @@ void endpoint::retry_stalled() {
     transfer& t = stalled_.front();
     stalled_.pop_front();
     const std::size_t others = stalled_.size();
-    move(t);
+    on_behalf_of(t.on, [&] { move(t); });
     in_vain = stalled_.size() > others ? in_vain + 1 : 0;
     tried_in_vain_ = in_vain == 0 ? 0 : tried_in_vain_ + 1;
   }
@@ -189,13 +201,13 @@ void endpoint::retry_stalled() {
 void endpoint::flush_waiting() {
   std::erase_if(ordered_waiting_, [this](std::uint32_t id) {
     connection* c = connections_->find(id);
-    if (c) flush_ordered(*c);
+    if (c) on_behalf_of(c, [&] { flush_ordered(*c); });
     return !c || c->ordered.empty();
   });
   std::erase_if(control_waiting_, [this](std::uint32_t id) {
     connection* c = connections_->find(id);
     if (!c) return true;
-    flush_control(*c);
+    on_behalf_of(c, [&] { flush_control(*c); });
     if (!c->control_queue.empty() || !c->control_buffers.empty() || c->returns_due()) return false;
     c->control_waits = false;
     return true;
@@ -204,8 +216,10 @@ void endpoint::flush_waiting() {
 
 // Over a stream; elsewhere receives are posted for all.
 void endpoint::post_receives(connection& c) {
-  if (receive_buffers_->post_more(c) || std::exchange(c.receives_short, true)) return;
+  if (receive_buffers_->post_more(c) || c.receives_short) return;
+  if (!base::make_room(receives_waiting_)) return connections_->fail_soon(c, FI_ENOMEM);
   receives_waiting_.push_back(c.id);
+  c.receives_short = true;
 }
 
 void endpoint::post_waiting_receives() {
@@ -218,7 +232,21 @@ void endpoint::post_waiting_receives() {
   });
 }
 
+// Each connection may be in each of these lists, and a message that has come on one whose place
+// there cannot be made would be lost. Throws std::bad_alloc: the connection is not made then.
+void endpoint::make_room_for_connections() {
+  const std::size_t count = connections_->count();
+  const auto reserve = [count](auto& list) {
+    if (list.capacity() < count) list.reserve(2 * count);
+  };
+  reserve(linked_);
+  for (auto* list :
+       {&control_waiting_, &ordered_waiting_, &receives_waiting_, &doorbells_, &withholding_})
+    reserve(*list);
+}
+
 void endpoint::connection_opened(connection& c) {
+  make_room_for_connections();
   post_receives(c);
 }
 
@@ -233,6 +261,7 @@ void endpoint::connection_up(connection& c) {
 // What is there now was posted before: as many completions as there is work at the core find it,
 // however much other peers send meanwhile.
 void endpoint::connections_ending() {
+  if (any_postponed_) retry_postponed();
   handle_completions(receive_buffers_->out() + at_core_);
   for (unsigned looks = 0; looks < looks_at_the_end && poll_links(); ++looks) {
   }
@@ -243,6 +272,7 @@ void endpoint::connection_down(connection& c, int error) {
   std::erase(linked_, &c);
   given_.forget_connection(c.id);
   if (how_.imports) how_.imports->forget_peer(c.remote_instance);
+  drop_postponed(c);
   fail_posted(c, error);
   fail_queued(c, error);
   fail_transfers(c, error);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/make_room.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -38,37 +39,33 @@ request endpoint::reported_here(request asked) const noexcept {
 bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
                                const std::byte* payload) {
   unexpected* kept = receives_->unexpected_pool_.create();
-  if (!kept) {
-    malformed(c, "message (no memory to keep it)");
-    return true;
-  }
+  if (!kept) throw untouched();
   kept->tag = m.tag;
   kept->source = c.remote->number;
   kept->info = m;
   kept->owner = this;
   kept->on = &c;
   const std::size_t bytes = m.rendezvous ? 0 : m.length;
-  bool free = true;
+  const bool fits = bytes <= sizeof kept->inside;
+  const bool in_its_buffer = !fits && held_buffers_ < how_.rx_buffers / 2;
+  try {
+    if (!fits && !in_its_buffer) kept->copy.reset(new std::byte[bytes]);
+    receives_->queue_for(m.flags & wire::tagged).add_arrival(*kept);
+  } catch (const std::bad_alloc&) {
+    receives_->unexpected_pool_.destroy(kept);
+    throw untouched();
+  }
   if (m.rendezvous) {
     kept->rts = *m.rts;
     kept->info.rts = &kept->rts;
-  } else if (bytes <= sizeof kept->inside) {
-    if (bytes != 0) std::memcpy(kept->inside, payload, bytes);
-    kept->payload = kept->inside;
-  } else if (held_buffers_ < how_.rx_buffers / 2) {
+  } else if (in_its_buffer) {
     kept->holder = &b;
     kept->payload = payload;
     ++held_buffers_;
-    free = false;
   } else {
-    kept->copy.reset(new (std::nothrow) std::byte[bytes]);
-    if (!kept->copy) {
-      receives_->unexpected_pool_.destroy(kept);
-      connections_->fail(c, FI_ENOMEM);
-      return true;
-    }
-    std::memcpy(kept->copy.get(), payload, bytes);
-    kept->payload = kept->copy.get();
+    std::byte* const place = fits ? kept->inside : kept->copy.get();
+    if (bytes != 0) std::memcpy(place, payload, bytes);
+    kept->payload = place;
   }
   unexpected_.keep(c.remote->unexpected, footprint(m));
   if (unexpected_.is_exceeded(c.remote->unexpected, connections_->count())) {
@@ -76,8 +73,7 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
   } else {
     consume(c);
   }
-  receives_->queue_for(m.flags & wire::tagged).add_arrival(*kept);
-  return free;
+  return !in_its_buffer;
 }
 
 // The message has left its queue.
@@ -108,8 +104,11 @@ void endpoint::forget(unexpected& m) {
 }
 
 // `kind`: which of the connection's counters it goes to.
-void endpoint::withhold_credit(connection& c, std::uint32_t& kind) {
-  if (c.withheld + c.withheld_events == 0) withholding_.push_back(c.id);
+void endpoint::withhold_credit(connection& c, std::uint32_t& kind) noexcept {
+  if (c.withheld + c.withheld_events == 0) {
+    if (!base::make_room(withholding_)) return connections_->fail_soon(c, FI_ENOMEM);
+    withholding_.push_back(c.id);
+  }
   ++kind;
 }
 

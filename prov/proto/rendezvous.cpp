@@ -156,7 +156,7 @@ bool endpoint::wants_grant(const local_memory& memory) const noexcept {
 }
 
 // Fills in the rts of a source; adds to its message's flags.
-int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) {
+int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept try {
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
   if (!wants_grant(t.memory)) return expose(t, rts, FI_REMOTE_READ);
   rts.operation = t.id;
@@ -167,6 +167,8 @@ int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) {
   flags |= named ? wire::passed : wire::staged;
   if (!named) rts.segment_count = 0;
   return 0;
+} catch (const std::bad_alloc&) {
+  return -FI_ENOMEM;
 }
 
 // Describes our memory for the peer. Host memory is made accessible to it for the time of the

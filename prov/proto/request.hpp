@@ -24,14 +24,19 @@ struct request {
 
   /// Reports the end of the operation. `entry` has everything but context and flags, to which its
   /// own are added.
-  void end(completion entry) const {
+  void end(const completion& entry) const noexcept {
     if (tally) tally->count(entry.error);
     if (tally_of_memory) tally_of_memory->count(entry.error);
-    const bool releases = many && many->message_ended(entry);
-    if (!queue || (entry.error ? of_peer : !report && !releases)) return;
-    entry.context = context;
-    entry.flags |= flags;
-    queue->push(entry);
+    if (many) [[unlikely]]
+      return end_in_shared_buffer(entry);
+    if (!queue || (entry.error ? of_peer : !report)) return;
+    queue->push(entry, context, flags);
+  }
+
+ private:
+  void end_in_shared_buffer(completion entry) const noexcept {
+    const bool releases = many->message_ended(entry);
+    if (queue && (entry.error ? !of_peer : report || releases)) queue->push(entry, context, flags);
   }
 };
 

@@ -64,7 +64,7 @@ int endpoint::access_directly(connection& c, const local_memory& memory, const r
   if (t->length == 0) {
     finish(*t, 0);
   } else {
-    move(*t);
+    on_behalf_of(&c, [&] { move(*t); });
   }
   return 0;
 }

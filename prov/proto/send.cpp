@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/make_room.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -198,8 +199,13 @@ int endpoint::submit_ordered(connection& c, buffer& b) {
     if (ret == 0) c.data.sent();
     return ret;
   }
-  if (c.ordered.empty()) ordered_waiting_.push_back(c.id);
-  c.ordered.push_back(&b);
+  if (!base::make_room(ordered_waiting_)) return -FI_ENOMEM;
+  try {
+    c.ordered.push_back(&b);
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+  if (c.ordered.size() == 1) ordered_waiting_.push_back(c.id);
   c.data.sent();
   return 0;
 }

@@ -2,6 +2,8 @@
 // Staging slots of ours, which sources fill and our devices empty: which transfer is given them.
 // The oldest that wants some comes first. One that needs a slot no more does not keep it until its
 // own end: the next one's data is on its way by then.
+#include <rdma/fi_errno.h>
+
 #include <algorithm>
 
 #include "proto/endpoint.hpp"
@@ -26,6 +28,8 @@ void endpoint::grant_slots(transfer& t) {
   t.own_slots.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
   waiting_grants_.push_back(&t);
   hand_out_slots(shared);
+  // With none in use none will come back either.
+  if (!shared && slots_->in_use() == 0) finish(t, FI_ENOMEM);
 }
 
 void endpoint::hand_out_slots(const shared_slots* of) {

@@ -67,7 +67,7 @@ class dmabuf_registrar final : private device::free_watcher {
  public:
   /// `seen`, if any, is where others see what is counted here; it outlives this.
   dmabuf_registrar(core::inner_domain& core, base::dmabuf_choice choice, const cache_limits& limits,
-                   window_size windows = {}, published_counters* seen = nullptr) noexcept
+                   window_size windows = {}, published_counters* seen = nullptr)
       : core_(core),
         choice_(choice),
         over_rdma_(core.over_rdma()),

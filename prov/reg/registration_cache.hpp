@@ -80,8 +80,7 @@ class registration_cache {
   class user;
 
   /// `seen`, if any, outlives the cache.
-  explicit registration_cache(const cache_limits& limits,
-                              published_counters* seen = nullptr) noexcept
+  explicit registration_cache(const cache_limits& limits, published_counters* seen = nullptr)
       : limits_(limits), seen_(seen ? *seen : unseen_) {}
   /// All users are gone.
   ~registration_cache() = default;

@@ -26,11 +26,11 @@ MUTANTS = [
      "is_older(c, asked.said) || !is_from_its_host(*asked.info, asked.said)"),
     ("last-words-before-the-end", "07cd59d", "connection_events.cpp", "observer_.connections_ending();", ""),
     ("end-in-the-middle", "07cd59d", "connection_events.cpp",
-     "if (connection* c = of(entry.fid)) shut_.push_back(c->id);",
+     "if (connection* c = of(entry.fid)) fail_soon(*c, FI_ECONNRESET);",
      "if (connection* c = of(entry.fid)) fail(*c, FI_ECONNRESET);"),
     ("request-before-the-end", "5061f00, e7c2b55", "connection_events.cpp",
-     "if (!closed) shut_.push_back(c.id);\n  late_.push_back(std::move(asked));",
-     "peer& p = *c.remote;\n  std::erase(shut_, c.id);\n  fail(c, FI_ECONNRESET);\n"
+     "late_.push_back(std::move(asked));\n  if (!closed) fail_soon(c, FI_ECONNRESET);",
+     "peer& p = *c.remote;\n  std::erase_if(shut_, [&](const ending& e) { return e.id == c.id; });\n  fail(c, FI_ECONNRESET);\n"
      "  accept(p, *asked.info, asked.said);"),
     ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "false"),
     ("neither-request-goes-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "true"),
@@ -52,7 +52,7 @@ MUTANTS = [
     ("credits-of-a-refused-credit", "core_credit", "control.cpp",
      "if (ret) {\n    c.data = data_before;\n    c.control = control_before;\n  }", ""),
     ("credits-never-tried-again", "return_credits", "control.cpp",
-     "if (post_credit(c) && !std::exchange(c.control_waits, true)) control_waiting_.push_back(c.id);",
+     "if (post_credit(c)) let_control_wait(c);",
      "static_cast<void>(post_credit(c));"),
     ("credit-of-a-kept-message", "forget", "receive.cpp", "if (m.credit_held && m.on) consumed_data(*m.on);", ""),
     ("unexpected-bytes-of-a-rendezvous", "forget", "receive.cpp",
