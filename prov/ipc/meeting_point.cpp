@@ -23,6 +23,10 @@ namespace {
 // Invitations to connections that came to nothing are forgotten, the oldest first.
 constexpr std::size_t most_waiting = 256;
 
+// All that can be queued at once: one more than the backlog, as af_unix counts. More in one call
+// would let whoever connects without end hold the caller, which has the domain lock.
+constexpr int max_accepts = SOMAXCONN + 1;
+
 struct socket_name {
   sockaddr_un address{};
   socklen_t length;
@@ -160,7 +164,7 @@ base::result<meeting_point> meeting_point::open(std::uint64_t instance) {
 }
 
 void meeting_point::let_in() {
-  for (;;) {
+  for (int i = 0; i < max_accepts; ++i) {
     base::scoped_fd socket(
         ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) return;

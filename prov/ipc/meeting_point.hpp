@@ -44,8 +44,9 @@ class meeting_point {
   };
   std::optional<arrival> take(const invitation& expected);
 
-  /// Lets in who waits at the door, which holds only so many, and turns other users away. To be
-  /// called from time to time, lest they fill it.
+  /// Accepts the connections that wait, of which the kernel queues only so many, and closes those
+  /// of other users at once. Without any it is one system call. To be called from time to time: who
+  /// fills the queue keeps this host's peers from sharing memory until then.
   void let_in();
 
  private:

@@ -71,6 +71,7 @@ void connection_manager::poll_if_due() {
 
 void connection_manager::poll_now() {
   dropped_.clear();
+  if (meeting_point_) meeting_point_->let_in();
   read_events();
   if (!undecided_.empty()) settle_links();
   limit_handshakes();

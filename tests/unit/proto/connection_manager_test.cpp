@@ -4,8 +4,16 @@
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -17,22 +25,9 @@ namespace {
 /// A connection manager with what it needs of an endpoint, which writes down what it hears.
 class side final : private connection_observer {
  public:
-  explicit side(std::uint16_t port = 0) : core_(test::loopback_domain(port)) {
-    fi_cq_attr attr{};
-    attr.format = FI_CQ_FORMAT_MSG;
-    fid_cq* queue = nullptr;
-    fid_ep* receives = nullptr;
-    EXPECT_EQ(fi_cq_open(core_->domain(), &attr, &queue, nullptr), 0);
-    EXPECT_EQ(fi_srx_context(core_->domain(), core_->info().rx_attr, &receives, nullptr), 0);
-    queue_.reset(queue);
-    receives_.reset(receives);
-    manager.emplace(
-        *core_,
-        connection_manager::terms{
-            .eager_limit = 4096, .rx_buffers = 64, .ipc = false, .takes_dmabufs = false},
-        static_cast<connection_observer&>(*this));
-    EXPECT_TRUE(manager->listen(queue, receives));
-  }
+  explicit side(std::uint16_t port = 0) : side(port, false, {}) {}
+  /// One that shares memory; `random` gives its instance first.
+  explicit side(base::random_source random) : side(0, true, random) {}
   ~side() { manager.reset(); }
   side(const side&) = delete;
   side& operator=(const side&) = delete;
@@ -49,6 +44,26 @@ class side final : private connection_observer {
   std::size_t forgotten = 0;
 
  private:
+  side(std::uint16_t port, bool ipc, base::random_source random)
+      : core_(test::loopback_domain(port)) {
+    fi_cq_attr attr{};
+    attr.format = FI_CQ_FORMAT_MSG;
+    fid_cq* queue = nullptr;
+    fid_ep* receives = nullptr;
+    EXPECT_EQ(fi_cq_open(core_->domain(), &attr, &queue, nullptr), 0);
+    EXPECT_EQ(fi_srx_context(core_->domain(), core_->info().rx_attr, &receives, nullptr), 0);
+    queue_.reset(queue);
+    receives_.reset(receives);
+    manager.emplace(*core_,
+                    connection_manager::terms{.eager_limit = 4096,
+                                              .rx_buffers = 64,
+                                              .ipc = ipc,
+                                              .takes_dmabufs = false,
+                                              .random = random},
+                    static_cast<connection_observer&>(*this));
+    EXPECT_TRUE(manager->listen(queue, receives));
+  }
+
   std::uint32_t number_of(const net_address&) override { return 0; }
   void forget_number_of(const net_address&) noexcept override { ++forgotten; }
   void connection_opened(connection&) override {}
@@ -127,6 +142,83 @@ TEST(connection_manager, gives_each_peer_over_a_stream_the_same_window) {
     connect(*peers.back(), b);
     EXPECT_EQ(b.manager->data_window(), alone) << "with " << b.manager->count() << " peers";
   }
+}
+
+/// Numbers that no other process on this machine draws at this time.
+class counting_source final : public base::random_source::source {
+ public:
+  std::uint64_t next() noexcept override { return ++next_; }
+
+ private:
+  std::uint64_t next_ = (static_cast<std::uint64_t>(::getpid()) << 32) | 0xc0'0000;
+};
+
+/// In a process of another user: fills the queue of connections at that instance's socket, says so,
+/// and exits with 0 if they are all closed by the time that it is asked.
+class crowd {
+ public:
+  explicit crowd(std::uint64_t instance) {
+    EXPECT_EQ(::pipe(full_.data()), 0);
+    EXPECT_EQ(::pipe(ask_.data()), 0);
+    child_ = ::fork();
+    if (child_ == 0) ::_exit(run(instance));
+    char byte = 0;
+    EXPECT_EQ(::read(full_[0], &byte, 1), 1);
+  }
+  crowd(const crowd&) = delete;
+  crowd& operator=(const crowd&) = delete;
+  ~crowd() {
+    for (const int fd : {full_[0], full_[1], ask_[0], ask_[1]}) ::close(fd);
+  }
+  int status() {
+    EXPECT_EQ(::write(ask_[1], "?", 1), 1);
+    int status = -1;
+    ::waitpid(child_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  int run(std::uint64_t instance) const {
+    const rlimit many{8192, 8192};
+    if (::setrlimit(RLIMIT_NOFILE, &many) != 0 || ::setuid(4242) != 0) return 2;
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    const int text = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gaudi-fi-%016lx",
+                                   static_cast<unsigned long>(instance));
+    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                               static_cast<std::size_t>(text));
+    std::vector<int> in;
+    for (;;) {
+      const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+      if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&name), length) != 0) break;
+      in.push_back(fd);
+    }
+    char byte = 0;
+    if (::write(full_[1], "f", 1) != 1 || ::read(ask_[0], &byte, 1) != 1) return 3;
+    for (const int fd : in)
+      if (::recv(fd, &byte, 1, 0) != 0) return 1;
+    return in.empty() ? 4 : 0;
+  }
+
+  std::array<int, 2> full_{};
+  std::array<int, 2> ask_{};
+  pid_t child_ = -1;
+};
+
+// Nobody of this user asks for anything, so nothing but the poll looks at that socket.
+TEST(connection_manager, turns_other_users_away_at_each_poll) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  counting_source numbers;
+  const std::uint64_t instance = counting_source().next();
+  side here{base::random_source(numbers)};
+  const ipc::invitation to{
+      .to_instance = instance, .from_instance = 1, .to_connection = 1, .from_connection = 1};
+  ASSERT_TRUE(ipc::invite(to, STDIN_FILENO)) << "the socket has the instance's name";
+  crowd others(instance);
+  EXPECT_EQ(ipc::invite(to, STDIN_FILENO).code(), -FI_EAGAIN) << "the queue is full";
+  here.manager->poll_now();
+  EXPECT_TRUE(ipc::invite(to, STDIN_FILENO));
+  EXPECT_EQ(others.status(), 0) << "of all connections the other end is closed";
 }
 
 }  // namespace
