@@ -6,7 +6,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#include <chrono>
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -15,23 +15,23 @@
 namespace gaudi::core {
 namespace {
 
-using std::chrono::steady_clock;
-
-constexpr std::chrono::seconds patience{1};
+// Some cores keep lengths in 32 bits, whatever max_msg_size says.
+constexpr std::size_t max_operation = std::size_t{1} << 30;
 
 /// Polls before the CPU is given to others: on hardware the answer is there by then, soft-RoCE may
 /// need this very CPU.
 constexpr unsigned eager_polls = 64;
 
-/// Calls `step` until it gives something else than -FI_EAGAIN.
+/// Calls `step` until it gives something else than -FI_EAGAIN. -FI_ETIMEDOUT: that took longer than
+/// `limit`.
 template <class Step>
-int until_done(Step step) {
-  const auto deadline = steady_clock::now() + patience;
+int until_done(const base::clock& clock, base::clock::duration limit, Step step) {
+  const auto deadline = clock.now() + limit;
   for (unsigned polls = 0;; ++polls) {
     const auto ret = static_cast<int>(step());
     if (ret != -FI_EAGAIN) return ret;
     if (polls < eager_polls) continue;
-    if (steady_clock::now() > deadline) return -FI_ETIMEDOUT;
+    if (clock.now() > deadline) return -FI_ETIMEDOUT;
     std::this_thread::yield();
   }
 }
@@ -43,8 +43,8 @@ void clear_port(void* address, std::size_t length) noexcept {
 
 }  // namespace
 
-base::result<std::unique_ptr<loopback>> loopback::open(inner_domain& core) {
-  std::unique_ptr<loopback> self(new loopback(core));
+base::result<std::unique_ptr<loopback>> loopback::open(inner_domain& core, base::clock clock) {
+  std::unique_ptr<loopback> self(new loopback(core, clock));
   if (const auto done = self->open_queues(); !done) return done.failure();
   if (const auto done = self->listen(); !done) return done.failure();
   if (const auto done = self->connect(); !done) return done.failure();
@@ -132,7 +132,7 @@ base::result<void> loopback::answer_until_connected() {
     std::uint32_t event = 0;
     fi_eq_cm_entry entry{};
     // By its address: a structure with a flexible member is in no lambda's reach.
-    const int ret = until_done([this, &event, into = &entry] {
+    const int ret = until_done(clock_, time_limit(0), [this, &event, into = &entry] {
       return fi_eq_read(events_.get(), &event, into, sizeof *into, 0);
     });
     if (ret < 0) return base::error{ret == -FI_EAVAIL ? -FI_ECONNREFUSED : ret};
@@ -147,12 +147,27 @@ base::result<void> loopback::answer_until_connected() {
 
 base::result<void> loopback::read(void* to, void* descriptor, std::size_t length,
                                   std::uint64_t address, std::uint64_t key) {
+  const std::size_t most = std::min(core_.info().ep_attr->max_msg_size, max_operation);
+  for (std::size_t done = 0; done < length;) {
+    const std::size_t part = std::min(length - done, most);
+    const auto read =
+        read_part(static_cast<std::byte*>(to) + done, descriptor, part, address + done, key);
+    if (!read) return read;
+    done += part;
+  }
+  return {};
+}
+
+base::result<void> loopback::read_part(void* to, void* descriptor, std::size_t length,
+                                       std::uint64_t address, std::uint64_t key) {
   fi_context2 context{};
-  int ret = until_done(
-      [&] { return fi_read(near_.get(), to, length, descriptor, 0, address, key, &context); });
+  const auto limit = time_limit(length);
+  int ret = until_done(clock_, limit, [&] {
+    return fi_read(near_.get(), to, length, descriptor, 0, address, key, &context);
+  });
   if (ret) return base::error{ret};
   fi_cq_entry entry{};
-  ret = until_done([&] { return fi_cq_read(completions_.get(), &entry, 1); });
+  ret = until_done(clock_, limit, [&] { return fi_cq_read(completions_.get(), &entry, 1); });
   if (ret == 1) return {};
   return base::error{ret == -FI_EAVAIL ? -FI_EIO : ret};
 }

@@ -5,10 +5,12 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "core/fid.hpp"
 #include "core/inner_domain.hpp"
@@ -21,20 +23,29 @@ namespace gaudi::core {
 class loopback {
  public:
   /// Connects; takes some round trips of the connection manager. -FI_ETIMEDOUT: that took longer
-  /// than a second; else the core's error.
-  static base::result<std::unique_ptr<loopback>> open(inner_domain& core);
+  /// than a second by `clock`; else the core's error.
+  static base::result<std::unique_ptr<loopback>> open(inner_domain& core, base::clock clock = {});
 
   loopback(const loopback&) = delete;
   loopback& operator=(const loopback&) = delete;
 
   /// The NIC reads `length` bytes at `address` under `key`, which must allow FI_REMOTE_READ, and
-  /// puts them to `to` (a device address where `descriptor` is a dma-buf's). Returns when it has
-  /// done so. -FI_ETIMEDOUT after a second, or the core's error; the object is of no use then.
+  /// puts them to `to` (a device address where `descriptor` is a dma-buf's), in as many operations
+  /// as the core's max_msg_size asks for. Returns when all is there. -FI_ETIMEDOUT: an operation
+  /// took longer than time_limit() of its length; else the core's error. The object is of no use
+  /// then, and some of the bytes may have been written.
   base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
                           std::uint64_t key);
 
+  /// How long an operation of that many bytes may take. A NIC that fails says so itself, sooner;
+  /// this is for one that says nothing. So it is far beyond what the slowest needs: soft-RoCE on a
+  /// busy CPU moves several times 64 MiB a second.
+  static constexpr std::chrono::seconds time_limit(std::size_t length) noexcept {
+    return std::chrono::seconds(1 + length / (std::size_t{64} << 20));
+  }
+
  private:
-  explicit loopback(inner_domain& core) noexcept : core_(core) {}
+  loopback(inner_domain& core, base::clock clock) noexcept : core_(core), clock_(clock) {}
   base::result<void> open_queues();
   base::result<void> listen();
   base::result<unique_fid<fid_ep>> endpoint_for(fi_info& info);
@@ -42,8 +53,11 @@ class loopback {
   base::result<void> accept(unique_info request);
   base::result<void> answer_until_connected();
   [[nodiscard]] unique_info info_without_port() const;
+  base::result<void> read_part(void* to, void* descriptor, std::size_t length,
+                               std::uint64_t address, std::uint64_t key);
 
   inner_domain& core_;
+  const base::clock clock_;
   unique_fid<fid_eq> events_;
   unique_fid<fid_cq> completions_;
   unique_fid<fid_pep> listener_;
