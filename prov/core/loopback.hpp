@@ -17,6 +17,12 @@
 
 namespace gaudi::core {
 
+/// Memory of this process that the core knows, for its own operations at least.
+struct local_place {
+  std::byte* bytes;  ///< a device address where the descriptor is a dma-buf's
+  void* descriptor;
+};
+
 /// A connection of a domain with itself: by it the NIC copies between memory of this process, as
 /// between a peer's and ours. Not thread safe; belongs to the domain lock as the domain does, and
 /// ends before it.
@@ -37,6 +43,11 @@ class loopback {
   base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
                           std::uint64_t key);
 
+  /// The NIC copies `length` bytes by a message. Unlike what read() reads, neither place needs any
+  /// right of peers, who cannot be told from this connection: FI_SEND and FI_RECV are enough.
+  /// Returns when all is there and both places are the caller's again. Errors as read.
+  base::result<void> copy(const local_place& to, const local_place& from, std::size_t length);
+
   /// How long an operation of that many bytes may take. A NIC that fails says so itself, sooner;
   /// this is for one that says nothing. So it is far beyond what the slowest needs: soft-RoCE on a
   /// busy CPU moves several times 64 MiB a second.
@@ -53,8 +64,9 @@ class loopback {
   base::result<void> accept(unique_info request);
   base::result<void> answer_until_connected();
   [[nodiscard]] unique_info info_without_port() const;
-  base::result<void> read_part(void* to, void* descriptor, std::size_t length,
-                               std::uint64_t address, std::uint64_t key);
+  template <class Part>
+  base::result<void> in_parts(std::size_t length, Part part);
+  int await(unsigned operations, base::clock::duration limit);
 
   inner_domain& core_;
   const base::clock clock_;

@@ -14,13 +14,8 @@ namespace {
 
 constexpr std::size_t page_size = 4096;
 
-// What others send is in these buffers: nobody else reads them. But the NIC that reaches device
-// memory copies from here to there over a connection with itself (reg::nic_loop), and cannot tell
-// that from a peer's.
-std::uint64_t access_to(const core::inner_domain& core, std::uint64_t peers_may) noexcept {
-  const std::uint64_t own = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-  return own | peers_may | (core.takes_dmabufs() ? FI_REMOTE_READ : 0);
-}
+// What others send is in these buffers: nobody else reads them, whatever key he tries.
+constexpr std::uint64_t own_access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
 
 }  // namespace
 
@@ -51,7 +46,7 @@ base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domai
   // The NIC and the device write to these pages: a forked child must not make them copy-on-write.
   ::madvise(memory, self->length_, MADV_DONTFORK);
 
-  auto mr = core.register_memory(memory, self->length_, access_to(core, peers_may));
+  auto mr = core.register_memory(memory, self->length_, own_access | peers_may);
   if (!mr) return mr.failure();
   self->mr_ = std::move(*mr);
 

@@ -72,7 +72,7 @@ int device_copies::start_part(buffer& b, std::size_t at, const local_memory::pla
   return 0;
 }
 
-// Memory that no device of ours has: the NIC reads it, or reads our buffer for it, here and now.
+// Memory that no device of ours has: the NIC reads it, or sends it our buffer, here and now.
 int device_copies::copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
                                 std::size_t length, bool to_device) {
   const core::inner_mr* const known =
@@ -81,9 +81,10 @@ int device_copies::copy_foreign(const buffer& b, std::size_t at, const local_mem
   if (!known || !loop_ || b.shared) return -FI_EOPNOTSUPP;
   std::byte* const here = b.bytes + at;
   const std::uint64_t there = place.address();
-  const auto done = to_device ? loop_->read(reinterpret_cast<void*>(there), known->descriptor(),
-                                            length, reinterpret_cast<std::uint64_t>(here), b.key())
-                              : loop_->read(here, b.descriptor(), length, there, known->key());
+  const auto done = to_device
+                        ? loop_->copy({reinterpret_cast<std::byte*>(there), known->descriptor()},
+                                      {here, b.descriptor()}, length)
+                        : loop_->read(here, b.descriptor(), length, there, known->key());
   return done.code();
 }
 

@@ -16,7 +16,7 @@ bool nic_copies::copy(const buffer& from, std::size_t at, const local_memory& to
   const bool is_timed = to.count() == 1 && on && limit_.wants_time(length);
   using std::chrono::steady_clock;
   const auto began = is_timed ? steady_clock::now() : steady_clock::time_point{};
-  if (!read(from, at, to, length)) return false;
+  if (!bring(from, at, to, length)) return false;
   if (is_timed) {
     const std::chrono::duration<double, std::nano> took = steady_clock::now() - began;
     compare(*on, length, took.count());
@@ -34,18 +34,17 @@ void nic_copies::compare(device::device& on, std::size_t length, double nic_ns) 
                on.attributes().bus_id.c_str(), copy::limit_text(limit_.most()).c_str());
 }
 
-bool nic_copies::read(const buffer& from, std::size_t at, const local_memory& to,
-                      std::size_t length) const {
+bool nic_copies::bring(const buffer& from, std::size_t at, const local_memory& to,
+                       std::size_t length) const {
   std::size_t done = 0;
   while (done < length) {
     const auto place = to.at(done);
     const std::size_t part = std::min(length - done, place.left());
-    const std::byte* const bytes = from.bytes + at + done;
     if (place.segment->is_host()) {
-      std::memcpy(reinterpret_cast<void*>(place.address()), bytes, part);
-    } else if (!loop_->read(reinterpret_cast<void*>(place.address()),
-                            place.segment->core_descriptor(), part,
-                            reinterpret_cast<std::uint64_t>(bytes), from.key())) {
+      std::memcpy(reinterpret_cast<void*>(place.address()), from.bytes + at + done, part);
+    } else if (const core::local_place there{reinterpret_cast<std::byte*>(place.address()),
+                                             place.segment->core_descriptor()};
+               !loop_->copy(there, {from.bytes + at + done, from.descriptor()}, part)) {
       return false;
     } else if (place.segment->on) {
       place.segment->on->counted().staged_bytes.add(part);

@@ -30,7 +30,7 @@ class nic_copies {
   bool copy(const buffer& from, std::size_t at, const local_memory& to, std::size_t length);
 
  private:
-  bool read(const buffer& from, std::size_t at, const local_memory& to, std::size_t length) const;
+  bool bring(const buffer& from, std::size_t at, const local_memory& to, std::size_t length) const;
   void compare(device::device& on, std::size_t length, double nic_ns);
 
   reg::nic_loop* const loop_;

@@ -34,11 +34,14 @@ class nic_loop {
   /// As core::loopback::read.
   base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
                           std::uint64_t key) {
-    if (const auto there = connect(); !there) return there;
-    const auto done = connected_->read(to, descriptor, length, address, key);
-    // What is still under way must not arrive when others write there.
-    if (!done) connected_.reset();
-    return done;
+    return carry_out([&](core::loopback& connected) {
+      return connected.read(to, descriptor, length, address, key);
+    });
+  }
+  /// As core::loopback::copy.
+  base::result<void> copy(const core::local_place& to, const core::local_place& from,
+                          std::size_t length) {
+    return carry_out([&](core::loopback& connected) { return connected.copy(to, from, length); });
   }
 
   [[nodiscard]] core::inner_domain& core() const noexcept { return core_; }
@@ -46,6 +49,15 @@ class nic_loop {
  private:
   // Each may take a second, under the lock.
   static constexpr unsigned max_failures = 3;
+
+  template <class Operation>
+  base::result<void> carry_out(Operation operation) {
+    if (const auto there = connect(); !there) return there;
+    const auto done = operation(*connected_);
+    // What is still under way must not arrive when others write there.
+    if (!done) connected_.reset();
+    return done;
+  }
 
   void open() {
     auto opened = core::loopback::open(core_);

@@ -71,5 +71,24 @@ TEST_F(over_tcp, peers_do_not_read_what_is_for_the_core_alone) {
   EXPECT_FALSE(is_read(FI_REMOTE_WRITE));
 }
 
+// The connection of a domain with itself is a peer's for the core, and peers may read neither.
+TEST_F(over_tcp, a_copy_needs_no_right_of_peers) {
+  std::array<int, 4> to{};
+  const auto source = core_->register_memory(bytes_.data(), sizeof bytes_, FI_SEND);
+  const auto target = core_->register_memory(to.data(), sizeof to, FI_RECV);
+  ASSERT_TRUE(source && target);
+  const auto connected = loopback::open(*core_);
+  ASSERT_TRUE(connected);
+  const auto place = [](std::array<int, 4>& a, const inner_mr& mr) {
+    return local_place{reinterpret_cast<std::byte*>(a.data()), mr.descriptor()};
+  };
+  EXPECT_TRUE((*connected)->copy(place(to, *target), place(bytes_, *source), sizeof to));
+  EXPECT_EQ(to, bytes_);
+  to = {};
+  core_->info().ep_attr->max_msg_size = 5;
+  EXPECT_TRUE((*connected)->copy(place(to, *target), place(bytes_, *source), sizeof to));
+  EXPECT_EQ(to, bytes_) << "in several messages";
+}
+
 }  // namespace
 }  // namespace gaudi::core

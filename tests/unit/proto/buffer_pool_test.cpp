@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/buffer_pool.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <set>
 
+#include "../reg/fake_nic.hpp"
 #include "core/loopback.hpp"
 #include "endpoint_node.hpp"
+
+// The interposed one is what inner_domain asks.
+extern "C" std::uint32_t fi_version() {
+  using function = std::uint32_t (*)();
+  static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "fi_version"));
+  return gaudi::test::fake_nic::knows_dmabufs ? FI_VERSION(1, 20) : real();
+}
 
 namespace gaudi::proto {
 namespace {
@@ -79,6 +89,23 @@ TEST_F(buffer_pools, are_not_for_peers_to_read) {
                                reinterpret_cast<std::uint64_t>(b->bytes), b->key()));
     EXPECT_EQ(got, (std::array<std::byte, 64>{}));
   }
+}
+
+// Nor where the NIC copies from them to a device, over a connection that is like a peer's.
+TEST(buffer_pool, asks_a_nic_that_reaches_devices_for_no_right_of_peers) {
+  gaudi::test::fake_nic::knows_dmabufs = true;
+  gaudi::test::fake_nic nic;
+  ASSERT_TRUE(nic.core().takes_dmabufs());
+  std::uint64_t access = 0;
+  nic.made = [&](const auto& mr) { access = mr.access; };
+  constexpr std::uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+  for (const std::uint64_t peers_may : {std::uint64_t{0}, std::uint64_t{FI_REMOTE_WRITE}}) {
+    buffer_pool pool(nic.core(), work::kind::receive, 64, 2, 2, peers_may);
+    ASSERT_NE(pool.acquire(), nullptr);
+    EXPECT_EQ(access & remote, peers_may);
+    EXPECT_EQ(access & ~remote, FI_SEND | FI_RECV | FI_READ | FI_WRITE);
+  }
+  gaudi::test::fake_nic::knows_dmabufs = false;
 }
 
 // More than the address space has.

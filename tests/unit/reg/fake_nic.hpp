@@ -96,6 +96,15 @@ class fake_nic {
     *out = mr.release();
     return 0;
   }
+  /// Host memory.
+  static int register_host(fid_t f, const void* base, std::size_t length, std::uint64_t access,
+                           std::uint64_t, std::uint64_t, std::uint64_t, fid_mr** out, void*) {
+    const dmabuf_range range{-1, 0, length, const_cast<void*>(base)};
+    fi_mr_attr attr{};
+    attr.mr_iov = reinterpret_cast<const iovec*>(&range);
+    attr.access = access;
+    return register_one(f, &attr, 0, out);
+  }
   static int close_one(fid_t f) {
     const std::unique_ptr<registered> mr(static_cast<registered*>(reinterpret_cast<fid_mr*>(f)));
     mr->nic->ended(*mr);
@@ -122,7 +131,7 @@ class fake_nic {
                                          .trywait = nullptr,
                                          .domain2 = nullptr};
   static inline fi_ops_mr mr_ops{
-      .size = sizeof(fi_ops_mr), .reg = nullptr, .regv = nullptr, .regattr = register_one};
+      .size = sizeof(fi_ops_mr), .reg = register_host, .regv = nullptr, .regattr = register_one};
 
   fid_fabric fabric_;
   fid_domain domain_;
