@@ -3,10 +3,13 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
@@ -19,17 +22,23 @@ namespace gaudi::reg {
 /// thread safe: the caller holds the domain lock.
 class nic_loop {
  public:
-  explicit nic_loop(core::inner_domain& core) noexcept : core_(core) {}
+  /// `clock` measures the pauses between attempts to connect.
+  explicit nic_loop(core::inner_domain& core, base::clock clock = {}) noexcept
+      : core_(core), clock_(clock) {}
 
   /// Whether there is such a connection; where there is none, one is tried (core::loopback::open).
-  /// After max_failures of these in a row each call fails with the last one's error.
+  /// An attempt may take a second, under the lock: after one that failed, each call fails with its
+  /// error for a pause, which doubles with each failure in a row, from a second to some minutes. So
+  /// a NIC whose link is down for a while is used again when it is up.
   base::result<void> connect() {
-    if (!connected_ && may_connect()) open();
+    if (!connected_ && may_try()) open();
     if (!connected_) return base::error{failure_};
     return {};
   }
-  /// False: it has failed so often that it is not tried again.
-  [[nodiscard]] bool may_connect() const noexcept { return failures_ < max_failures; }
+  /// The core has no such connections, and so never will.
+  [[nodiscard]] bool cannot_connect() const noexcept {
+    return failure_ == -FI_ENOSYS || failure_ == -FI_EOPNOTSUPP;
+  }
 
   /// As core::loopback::read.
   base::result<void> read(void* to, void* descriptor, std::size_t length, std::uint64_t address,
@@ -47,8 +56,12 @@ class nic_loop {
   [[nodiscard]] core::inner_domain& core() const noexcept { return core_; }
 
  private:
-  // Each may take a second, under the lock.
-  static constexpr unsigned max_failures = 3;
+  static constexpr std::chrono::seconds min_pause{1};
+  static constexpr std::chrono::seconds max_pause{512};
+
+  [[nodiscard]] bool may_try() const noexcept {
+    return failure_ == 0 || (!cannot_connect() && clock_.now() >= next_try_);
+  }
 
   template <class Operation>
   base::result<void> carry_out(Operation operation) {
@@ -60,18 +73,25 @@ class nic_loop {
   }
 
   void open() {
-    auto opened = core::loopback::open(core_);
+    auto opened = core::loopback::open(core_, clock_);
     failure_ = opened.code();
-    failures_ = opened ? 0 : failures_ + 1;
-    if (opened) connected_ = *std::move(opened);
+    if (opened) {
+      connected_ = *std::move(opened);
+      pause_ = min_pause;
+    } else {
+      next_try_ = clock_.now() + pause_;
+      pause_ = std::min(2 * pause_, max_pause);
+    }
     GAUDI_INFO(EP_CTRL, "NIC %s connects with itself: %s\n", core_.info().domain_attr->name,
                fi_strerror(-failure_));
   }
 
   core::inner_domain& core_;
+  const base::clock clock_;
   std::unique_ptr<core::loopback> connected_;
-  unsigned failures_ = 0;  // to connect, in a row
-  int failure_ = 0;        // the last one
+  int failure_ = 0;  // of the last attempt to connect
+  std::chrono::seconds pause_ = min_pause;
+  base::clock::time_point next_try_{};
 };
 
 }  // namespace gaudi::reg

@@ -11,6 +11,9 @@
 namespace gaudi::reg {
 namespace {
 
+/// In a row, before a NIC that may yet read is left alone for a while.
+constexpr unsigned max_failed_reads = 3;
+
 /// Whether the library, the driver or the device has no such flush, and so never will.
 bool has_no_flush(int code) noexcept {
   return code == -FI_ENOSYS || code == -FI_EOPNOTSUPP;
@@ -41,6 +44,7 @@ base::result<void> write_flush::flush(device::device& on) {
   if (!active()) return {};
   if (const int gone = on.lost(); gone != 0) return base::error{gone};
   known_device& at = known(on);
+  reconsider(at);
   if (at.way == method::none) return {};
   const auto done = by_choice(at);
   // What failed because of a loss is told as one.
@@ -58,29 +62,48 @@ base::result<void> write_flush::by_choice(known_device& at) {
 base::result<void> write_flush::by_whatever_works(known_device& at) {
   const auto read = read_back(at);
   if (read) {
-    at.way = method::read;
     at.failed_reads = 0;
+    at.pause = min_pause;
+    at.way = method::read;
     return {};
   }
   if (const int gone = at.page.device().lost(); gone != 0) return base::error{gone};
   const auto asked = ask_driver(at);
-  if (!nic_cannot(at)) return asked ? asked : read;
+  ++at.failed_reads;
+  if (!nic_cannot(at) && at.failed_reads < max_failed_reads) return asked ? asked : read;
   if (asked) {
-    at.way = method::driver;
-    GAUDI_INFO(MR, "the NIC cannot read back from %s (%s): its driver flushes from now on\n",
-               at.page.device().attributes().bus_id.c_str(), fi_strerror(-read.code()));
+    settle_on(at, method::driver);
+    GAUDI_INFO(MR, "the NIC %s read back from %s (%s): its driver flushes from now on\n",
+               nic_cannot(at) ? "cannot" : "does not", at.page.device().attributes().bus_id.c_str(),
+               fi_strerror(-read.code()));
     return {};
   }
   if (!has_no_flush(asked.code())) return asked;
-  at.way = method::none;
+  settle_on(at, method::none);
   warn_unflushed(at, read.code(), asked.code());
   return {};
 }
 
-// What failed now may work at the next call: only what lasts decides.
-bool write_flush::nic_cannot(known_device& at) const noexcept {
-  constexpr unsigned max_failed_reads = 3;
-  return ++at.failed_reads >= max_failed_reads || at.page.failed_for_good() || !loop_.may_connect();
+bool write_flush::nic_cannot(const known_device& at) const noexcept {
+  return at.page.failed_for_good() || loop_.cannot_connect();
+}
+
+// A link that is down, or a NIC without memory for another region, is so for a while.
+void write_flush::settle_on(known_device& at, method way) const noexcept {
+  at.way = way;
+  if (nic_cannot(at)) {
+    at.next_try = base::clock::time_point::max();
+    return;
+  }
+  at.next_try = clock_.now() + at.pause;
+  at.pause = std::min(2 * at.pause, max_pause);
+}
+
+// One failure more is then enough to go back to the way that works.
+void write_flush::reconsider(known_device& at) const noexcept {
+  if (at.next_try == base::clock::time_point::max() || clock_.now() < at.next_try) return;
+  at.next_try = base::clock::time_point::max();
+  at.way = method::undecided;
 }
 
 base::result<void> write_flush::ask_driver(const known_device& at) {

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 
+#include "base/clock.hpp"
 #include "base/params.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
@@ -22,9 +24,11 @@ namespace gaudi::reg {
 /// holds the domain lock.
 class write_flush {
  public:
-  /// `seen`, if any, is where count() is kept; it outlives this.
-  write_flush(nic_loop& loop, base::flush_choice choice, std::uint64_t* seen = nullptr) noexcept
-      : loop_(loop), choice_(choice), count_(seen ? *seen : unseen_) {}
+  /// `seen`, if any, is where count() is kept; it outlives this. `clock` measures how long a device
+  /// goes without an attempt to read it.
+  write_flush(nic_loop& loop, base::flush_choice choice, std::uint64_t* seen = nullptr,
+              base::clock clock = {}) noexcept
+      : loop_(loop), choice_(choice), clock_(clock), count_(seen ? *seen : unseen_) {}
   write_flush(const write_flush&) = delete;
   write_flush& operator=(const write_flush&) = delete;
 
@@ -41,6 +45,8 @@ class write_flush {
   /// microseconds, the first call some milliseconds. Where neither way exists for that device, one
   /// warning says so and nothing is done. An error (-FI_E*): device::lost(); the way that the user
   /// demanded does not exist; or what exists failed this time, and is tried again at the next call.
+  /// A NIC that failed several times to read a device is asked again for that device after a pause,
+  /// which doubles; one that cannot is not.
   base::result<void> flush(device::device& on);
 
   /// Lets go of devices that are lost.
@@ -51,18 +57,25 @@ class write_flush {
 
  private:
   enum class method : std::uint8_t { undecided, read, driver, none };
+  static constexpr std::chrono::seconds min_pause{1};
+  static constexpr std::chrono::seconds max_pause{512};
 
   struct known_device {
     explicit known_device(device::device& on) : page(on) {}
     flush_page page;
     method way = method::undecided;
     unsigned failed_reads = 0;  // in a row
+    // Until when the way stays as it is, where the NIC failed but may yet read.
+    base::clock::time_point next_try = base::clock::time_point::max();
+    std::chrono::seconds pause = min_pause;
   };
 
   known_device& known(device::device& on);
   base::result<void> by_choice(known_device& at);
   base::result<void> by_whatever_works(known_device& at);
-  [[nodiscard]] bool nic_cannot(known_device& at) const noexcept;
+  [[nodiscard]] bool nic_cannot(const known_device& at) const noexcept;
+  void reconsider(known_device& at) const noexcept;
+  void settle_on(known_device& at, method way) const noexcept;
   base::result<void> read_back(known_device& at);
   base::result<void> ask_driver(const known_device& at);
   base::result<void> prepare_landing();
@@ -70,6 +83,7 @@ class write_flush {
 
   nic_loop& loop_;
   const base::flush_choice choice_;
+  const base::clock clock_;
   std::list<known_device> devices_;
   alignas(8) std::array<std::byte, 8> landing_{};
   core::inner_mr landing_mr_;
