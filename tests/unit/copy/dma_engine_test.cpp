@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -352,6 +354,69 @@ TEST_F(engine_test, that_hangs_while_it_is_measured_leaves_nothing_that_the_user
   owner->lose(-FI_ETIMEDOUT, "of the test");
   EXPECT_TRUE(owner->is_vacant());
 }
+
+/// What ends a device in the middle of its calibration: the answer to a look at a copy.
+using calibration_end = std::function<int(device::device&, std::uint32_t& status)>;
+
+class lost_in_calibration : public testing::TestWithParam<calibration_end> {};
+
+// Its engine is still there, and has what the device was to be measured with.
+TEST_P(lost_in_calibration, is_opened_anew_and_measured) {
+  test::fake_engine fake;
+  fake.driver.bus_id = "0000:2b:00.0";  // of another device there, the table may be known
+  const auto selected = *device::selector::parse(fake.driver.bus_id);
+  const auto lost = *device::device::open(fake.driver.thunk(), selected);
+  auto engine = *dma_engine::for_device(lost);
+  unsigned looks = 0;
+  ON_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault([&](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+        *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+        return ++looks >= 10 && lost->lost() == 0 ? GetParam()(*lost, *status) : 0;
+      });
+  const copy_table& before = engine->table();
+  ASSERT_GE(looks, 10U);
+  EXPECT_FALSE(before[direction::device_to_device].is_measured());
+  lost->lose(-FI_ETIMEDOUT, "of the test");
+  EXPECT_TRUE(lost->is_vacant()) << "nobody has anything to free";
+
+  const auto anew = device::device::open(fake.driver.thunk(), selected);
+  ASSERT_TRUE(anew);
+  ASSERT_NE(*anew, lost);
+  EXPECT_EQ((*anew)->lost(), 0);
+  const auto next = *dma_engine::for_device(*anew);
+  ASSERT_NE(next, engine);
+  const auto submitted = fake.submitted.size();
+  static_cast<void>(next->table());
+  EXPECT_GT(fake.submitted.size(), submitted + 10) << "it is measured; what of, a mock cannot say";
+  EXPECT_EQ((*anew)->lost(), 0);
+  engine.reset();
+  EXPECT_TRUE((*anew)->allocate(4096));
+}
+
+INSTANTIATE_TEST_SUITE_P(by, lost_in_calibration,
+                         testing::Values(
+                             // Its driver aborts a copy.
+                             [](device::device&, std::uint32_t& status) {
+                               status = static_cast<std::uint32_t>(hl::cs_status::aborted);
+                               errno = EIO;
+                               return -EIO;
+                             },
+                             // Somebody else notices first, and the copy does not end.
+                             [](device::device& d, std::uint32_t& status) {
+                               d.lose(-FI_ENODEV, "of the test");
+                               status = static_cast<std::uint32_t>(hl::cs_status::busy);
+                               return 0;
+                             },
+                             // It hangs, which the calibration does not wait for.
+                             [](device::device&, std::uint32_t& status) {
+                               status = static_cast<std::uint32_t>(hl::cs_status::busy);
+                               return 0;
+                             },
+                             // Somebody else notices, at the end of the copy.
+                             [](device::device& d, std::uint32_t&) {
+                               d.lose(-FI_EIO, "of the test");
+                               return 0;
+                             }));
 
 }  // namespace
 }  // namespace gaudi::copy
