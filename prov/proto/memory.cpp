@@ -30,6 +30,20 @@ device::device* device_that_has(std::uint64_t address, std::size_t length) noexc
   return nullptr;
 }
 
+// Of one that does not belong to the buffer.
+void warn_of_descriptor(const reg::region& taken, std::uint64_t address,
+                        std::size_t length) noexcept {
+  if (taken.marked != reg::region::mark) {
+    GAUDI_WARN(EP_DATA,
+               "%p, passed as descriptor of 0x%lx+%zu, is no descriptor of an open memory region: "
+               "pass fi_mr_desc() of the region that has the buffer, or NULL for host memory\n",
+               static_cast<const void*>(&taken), address, length);
+  } else {
+    GAUDI_WARN(EP_DATA, "device range 0x%lx+%zu is outside its memory region 0x%lx+%zu\n", address,
+               length, taken.address, taken.length);
+  }
+}
+
 }  // namespace
 
 base::result<local_memory> local_memory::from(const iovec* iov, void* const* descriptors,
@@ -49,8 +63,7 @@ int local_memory::add_checked(std::uint64_t address, std::size_t length,
   device::device* on = nullptr;
   if (registered && registered->on_device()) {
     if (length != 0 && !registered->holds(address, length)) {
-      GAUDI_WARN(EP_DATA, "device range 0x%lx+%zu is outside its memory region 0x%lx+%zu\n",
-                 address, length, registered->address, registered->length);
+      warn_of_descriptor(*registered, address, length);
       return -FI_EINVAL;
     }
     on = registered->owner;

@@ -14,7 +14,10 @@ namespace gaudi::reg {
 /// One registered range, host or device memory. The application's fid_mr and the descriptor that it
 /// passes with each buffer are this object.
 struct region {
-  std::uint64_t address = 0;  // first byte: a CPU or a device address
+  static constexpr std::uint64_t mark = 0x6761'7564'6972'6567;  // "gaudireg"
+
+  const std::uint64_t marked = mark;  // tells it from what an application took for a descriptor
+  std::uint64_t address = 0;          // first byte: a CPU or a device address
   std::size_t length = 0;
   std::uint64_t access = 0;  // FI_SEND ... FI_REMOTE_WRITE
   std::uint64_t key = 0;     // what peers name it by

@@ -1,13 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/memory.hpp"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
 
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
+
+namespace {
+/// What libfabric was given to log since the test asked for it; null: nobody wants to know.
+std::string* logged = nullptr;
+}  // namespace
+
+extern "C" {
+int fi_log_enabled(const fi_provider* provider, fi_log_level level, fi_log_subsys subsystem) {
+  using function = int (*)(const fi_provider*, fi_log_level, fi_log_subsys);
+  static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "fi_log_enabled"));
+  return logged ? level == FI_LOG_WARN : real(provider, level, subsystem);
+}
+void fi_log(const fi_provider*, fi_log_level, fi_log_subsys, const char*, int, const char* format,
+            ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  logged ? static_cast<void>(*logged += text) : static_cast<void>(std::fputs(text, stderr));
+}
+}
 
 namespace gaudi::proto {
 namespace {
@@ -47,6 +75,33 @@ TEST(local_memory, more_segments_than_offered_are_refused) {
 TEST(local_memory, a_device_address_that_nobody_knows_is_refused_not_read) {
   const auto m = local_memory::from(reinterpret_cast<void*>(device_address), 64, nullptr);
   EXPECT_EQ(m.code(), -FI_EINVAL);
+}
+
+/// What is said, at the level of warnings, about a buffer with that descriptor.
+std::string refusal(void* buffer, void* descriptor) {
+  std::string said;
+  logged = &said;
+  EXPECT_EQ(local_memory::from(buffer, 64, descriptor).code(), -FI_EINVAL);
+  logged = nullptr;
+  return said;
+}
+
+// Most often a key or an fid_mr, instead of its descriptor.
+TEST(local_memory, what_is_no_descriptor_is_called_so) {
+  std::vector<std::uint64_t> something(64, 0x4141'4141'4141'4141);
+  const auto said = refusal(something.data(), something.data());
+  EXPECT_NE(said.find("is no descriptor"), std::string::npos) << said;
+  EXPECT_NE(said.find("fi_mr_desc"), std::string::npos) << said;
+  EXPECT_EQ(said.find("outside its memory region"), std::string::npos) << said;
+}
+
+TEST(local_memory, a_descriptor_of_other_device_memory_is_told_from_that) {
+  reg::region other;
+  other.address = device_address;
+  other.length = 4096;
+  other.foreign = true;
+  const auto said = refusal(reinterpret_cast<void*>(device_address + 8192), &other);
+  EXPECT_NE(said.find("outside its memory region"), std::string::npos) << said;
 }
 
 // Any split of the same bytes reads and writes as the whole does.
