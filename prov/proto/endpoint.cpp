@@ -33,6 +33,12 @@ std::size_t message_limit(std::size_t eager_size) {
   return (bytes + 63) & ~std::size_t{63};
 }
 
+// Before libfabric 1.18 tcp looks for data with one poll(2) over the sockets of all connections, a
+// tenth of a microsecond for each, where nobody can wait for the queue; else it keeps an epoll set.
+bool polls_each_socket(const core::inner_domain& core) noexcept {
+  return !core.over_rdma() && fi_version() < FI_VERSION(1, 18);
+}
+
 }  // namespace
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
@@ -161,7 +167,7 @@ base::result<void> endpoint::enable(opening how) {
 base::result<void> endpoint::open_core(opening how) {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
-  attr.wait_obj = how.waitable ? FI_WAIT_FD : FI_WAIT_NONE;
+  attr.wait_obj = how.waitable || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
   // Each receive that is posted, and each operation that we have the core do, takes one entry.
   const std::size_t for_receives = std::max(how_.rx_buffers, core_.info().rx_attr->size);
   attr.size = for_receives + operations_at_core;

@@ -1,9 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What the core takes: so many operations at a time, and so many bytes in each.
+#include <dlfcn.h>
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 
+#include "../reg/fake_nic.hpp"
 #include "endpoint_node.hpp"
+
+namespace {
+/// Descriptors that poll(2) was asked about.
+unsigned long polled_descriptors = 0;
+
+int count_and_poll(pollfd* fds, nfds_t count, int timeout) {
+  using function = int (*)(pollfd*, nfds_t, int);
+  static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "poll"));
+  polled_descriptors += count;
+  return real(fds, count, timeout);
+}
+}  // namespace
+
+// The core's calls, too, come here.
+extern "C" {
+[[gnu::visibility("default")]] int poll(pollfd* fds, nfds_t count, int timeout) {
+  return count_and_poll(fds, count, timeout);
+}
+[[gnu::visibility("default")]] int __poll_chk(pollfd* fds, nfds_t count, int timeout, std::size_t) {
+  return count_and_poll(fds, count, timeout);
+}
+}
 
 namespace gaudi::proto {
 namespace {
@@ -108,6 +134,67 @@ TEST(core_limits, of_length_cut_long_transfers_into_pieces) {
   EXPECT_EQ(wait(a, {&a, &b}).error, 0);
   EXPECT_TRUE(progress_until({&a, &b}, [&] { return target == sent; }));
   EXPECT_EQ(a.paths.direct_ops, 4U) << "writes of the core";
+}
+
+/// Writes down what the core's completion queues are opened to be waited for by.
+class watched_queues {
+ public:
+  explicit watched_queues(core::inner_domain& core) : domain_(*core.domain()), real_(domain_.ops) {
+    ops_ = *real_;
+    ops_.cq_open = [](fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) {
+      opened().push_back(attr->wait_obj);
+      return self()->real_->cq_open(d, attr, out, context);
+    };
+    opened().clear();
+    self() = this;
+    domain_.ops = &ops_;
+  }
+  ~watched_queues() { domain_.ops = real_; }
+  watched_queues(const watched_queues&) = delete;
+  watched_queues& operator=(const watched_queues&) = delete;
+
+  static std::vector<fi_wait_obj>& opened() {
+    static std::vector<fi_wait_obj> all;
+    return all;
+  }
+
+ private:
+  static watched_queues*& self() {
+    static watched_queues* one;
+    return one;
+  }
+
+  fid_domain& domain_;
+  fi_ops_domain* const real_;
+  fi_ops_domain ops_{};
+};
+
+// Of releases that look at each connection at each read, unless the queue can be waited for.
+TEST(core_queue, can_be_waited_for_where_it_is_read_sooner_so) {
+  if (fi_version() >= FI_VERSION(1, 18)) GTEST_SKIP() << "this libfabric is none of them";
+  for (const bool is_newer : {false, true}) {
+    node n(without_links());
+    {
+      const watched_queues watched(*n.core);
+      gaudi::test::fake_nic::knows_dmabufs = is_newer;
+      EXPECT_TRUE(n.ep->enable());
+      gaudi::test::fake_nic::knows_dmabufs = false;
+    }
+    EXPECT_EQ(watched_queues::opened(), std::vector{is_newer ? FI_WAIT_NONE : FI_WAIT_FD});
+  }
+}
+
+TEST(core_queue, is_read_without_a_look_at_each_connection) {
+  live_node a(without_links());
+  std::vector<std::unique_ptr<live_node>> peers;
+  for (int i = 0; i < 20; ++i) {
+    peers.push_back(std::make_unique<live_node>(without_links()));
+    pass(a, a.meet(*peers.back()), *peers.back(), 10, 1);
+  }
+  constexpr unsigned reads = 1000;
+  polled_descriptors = 0;
+  for (unsigned i = 0; i < reads; ++i) a.ep->progress();
+  EXPECT_LT(polled_descriptors, reads);
 }
 
 }  // namespace
