@@ -29,6 +29,7 @@ connection_manager::connection_manager(core::inner_domain& core, terms t,
     : core_(core),
       terms_(t),
       observer_(observer),
+      scope_(net_address(core.info().src_addr, core.info().src_addrlen).scope()),
       instance_(random_instance(t.random)),
       by_id_(t.random) {}
 
@@ -80,7 +81,8 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   return {};
 }
 
-peer& connection_manager::peer_named(const net_address& name) {
+peer& connection_manager::peer_named(const net_address& given) {
+  const net_address name = scope_ != 0 ? given.with_scope(scope_) : given;
   if (const auto found = peers_by_name_.find(name); found != peers_by_name_.end())
     return *found->second;
   if (peers_.size() >= peers_to_look_at_) forget_unused_peers();

@@ -74,7 +74,9 @@ class connection_manager {
                             bool any_port = false);
   [[nodiscard]] const net_address& name() const noexcept { return name_; }
 
-  /// The peer with this name, made known if it is new.
+  /// The peer with this name, made known if it is new. Where this endpoint's own address is a
+  /// link-local one, so is the way to peers that have such: by the same interface, whatever number
+  /// that, or theirs, has in the name.
   peer& peer_named(const net_address& name);
   [[nodiscard]] std::vector<std::unique_ptr<peer>>& peers() noexcept { return peers_; }
 
@@ -174,6 +176,7 @@ class connection_manager {
   fid_ep* shared_receives_ = nullptr;
   const terms terms_;
   connection_observer& observer_;
+  const std::uint32_t scope_;     // of our own address, if it is a link-local one
   const std::uint64_t instance_;  // tells this endpoint from an earlier one at the same address
 
   core::unique_fid<fid_eq> events_;

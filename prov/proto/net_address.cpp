@@ -78,6 +78,18 @@ bool net_address::is_loopback() const noexcept {
   return raw()->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&value_.v6.sin6_addr);
 }
 
+std::uint32_t net_address::scope() const noexcept {
+  const bool has_one = raw()->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&value_.v6.sin6_addr);
+  return has_one ? value_.v6.sin6_scope_id : 0;
+}
+
+net_address net_address::with_scope(std::uint32_t scope) const noexcept {
+  net_address copy = *this;
+  if (raw()->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&value_.v6.sin6_addr))
+    copy.value_.v6.sin6_scope_id = scope;
+  return copy;
+}
+
 net_address net_address::advanced(std::size_t step) const noexcept {
   net_address copy = *this;
   if (raw()->sa_family == AF_INET) {

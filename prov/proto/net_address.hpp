@@ -36,6 +36,11 @@ class net_address {
   [[nodiscard]] bool is_same_host(const net_address& other) const noexcept;
   /// 127.0.0.0/8 or ::1.
   [[nodiscard]] bool is_loopback() const noexcept;
+  /// The interface of this host that a link-local IPv6 address is reached by; 0: it says none, or
+  /// needs none.
+  [[nodiscard]] std::uint32_t scope() const noexcept;
+  /// The same address, by that interface if it is a link-local one.
+  [[nodiscard]] net_address with_scope(std::uint32_t scope) const noexcept;
   /// The address `step` behind this one, counting up in its numeric form (fi_av_insertsym).
   [[nodiscard]] net_address advanced(std::size_t step) const noexcept;
 

@@ -14,7 +14,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "endpoint_node.hpp"
@@ -142,6 +145,43 @@ TEST(connection_manager, gives_each_peer_over_a_stream_the_same_window) {
     connect(*peers.back(), b);
     EXPECT_EQ(b.manager->data_window(), alone) << "with " << b.manager->count() << " peers";
   }
+}
+
+struct deaf final : connection_observer {
+  std::uint32_t number_of(const net_address&) override { return 0; }
+  void forget_number_of(const net_address&) noexcept override {}
+  void connection_opened(connection&) override {}
+  void connection_up(connection&) override {}
+  void connections_ending() override {}
+  void connection_down(connection&, int) override {}
+};
+
+net_address in_ipv6(const char* host, std::uint32_t scope) {
+  sockaddr_in6 name{};
+  name.sin6_family = AF_INET6;
+  name.sin6_port = htons(4711);
+  name.sin6_scope_id = scope;
+  EXPECT_EQ(inet_pton(AF_INET6, host, &name.sin6_addr), 1);
+  return net_address(&name, sizeof name);
+}
+
+// The number of an interface is its host's own: a peer's greeting has none, and its name, as it was
+// exchanged, the peer's.
+TEST(connection_manager, knows_a_link_local_peer_whatever_number_its_interface_has) {
+  const auto core = test::loopback_domain();
+  const net_address own = in_ipv6("fe80::1", 7);
+  fi_info& info = core->info();
+  std::free(std::exchange(info.src_addr, std::malloc(own.length())));
+  std::memcpy(info.src_addr, own.raw(), own.length());
+  info.src_addrlen = own.length();
+  deaf observer;
+  connection_manager here(*core, {}, observer);
+  const peer& known = here.peer_named(in_ipv6("fe80::2", 7));
+  EXPECT_EQ(&here.peer_named(in_ipv6("fe80::2", 0)), &known);
+  EXPECT_EQ(&here.peer_named(in_ipv6("fe80::2", 3)), &known);
+  EXPECT_EQ(known.name.scope(), 7U);
+  EXPECT_NE(&here.peer_named(in_ipv6("fe80::3", 0)), &known);
+  EXPECT_EQ(here.peer_named(in_ipv6("2001:db8::2", 0)).name, in_ipv6("2001:db8::2", 0));
 }
 
 /// Numbers that no other process on this machine draws at this time.
