@@ -199,10 +199,15 @@ void warn_no_device() {
       "loaded); leave FI_HMEM out of the hints to use host memory only\n");
 }
 
+/// Null where the hints name no domain.
+const char* domain_asked(const fi_info* hints) {
+  return hints && hints->domain_attr ? hints->domain_attr->name : nullptr;
+}
+
 /// A name with a device in it is that of an entry with FI_HMEM.
 bool hints_name_device(const fi_info* hints) {
-  return hints && hints->domain_attr && hints->domain_attr->name &&
-         names_device(hints->domain_attr->name);
+  const char* const asked = domain_asked(hints);
+  return asked && names_device(asked);
 }
 
 bool adds_hmem(const fi_info& core, const request& r) {
@@ -331,7 +336,8 @@ int answer_getinfo(std::uint32_t version, const char* node, const char* service,
                    : list({version, hints, *params, layered}, node, service, flags);
   if (!found) return found.code();
   // Who takes the layered name looks for the NIC's in the domain's.
-  if (!layered && !(flags & FI_PROV_ATTR_ONLY)) label_devices(found->get(), *params);
+  const bool labels = !layered && !(flags & FI_PROV_ATTR_ONLY);
+  if (labels) name_devices(found->get(), domain_asked(hints), *params);
   *info = (*found).release();
   return 0;
 }

@@ -107,13 +107,13 @@ std::string devices_label(const base::params& params) {
   return indices.empty() ? "any" : "gaudi" + list_text(indices);
 }
 
-void label_devices(fi_info* list, const base::params& params) {
+void name_devices(fi_info* list, const char* asked, const base::params& params) {
   std::optional<std::string> label;
   for (fi_info* info = list; info; info = info->next) {
     const char* name = info->domain_attr->name;
     if (!has_hmem(*info) || !name || names_device(name)) continue;
-    if (!label) label = devices_label(params);
-    replace(info->domain_attr->name, std::string(name) + device_mark + *label);
+    if (!label && !asked) label = devices_label(params);
+    replace(info->domain_attr->name, asked ? asked : std::string(name) + device_mark + *label);
   }
 }
 

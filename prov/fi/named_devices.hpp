@@ -20,7 +20,9 @@ base::result<void> check_named_devices(const base::params& params);
 /// "synapse" (the one that Synapse has), or "any" (the first free of several). Opens none.
 std::string devices_label(const base::params& params);
 
-/// Puts devices_label behind the domain name of each entry of `list` with FI_HMEM.
-void label_devices(fi_info* list, const base::params& params);
+/// Puts devices_label behind the domain name of each entry of `list` with FI_HMEM. With `asked`,
+/// the hints' domain name, not null they are called by that instead, as libfabric drops entries
+/// whose name is not the one asked for: who finds a NIC without FI_HMEM then gets it with FI_HMEM.
+void name_devices(fi_info* list, const char* asked, const base::params& params);
 
 }  // namespace gaudi::fi
