@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Two NIXL agents in two processes write to and read from each other's host and Gaudi memory, and
 // compare every byte. Built beside NIXL, not by this tree: README.md says how.
+// Usage: two_agents [host|device|second]; second: on the second of two Gaudis of each process.
 #include <nixl.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
@@ -42,7 +43,7 @@ bytes pattern(std::uint32_t seed) {
 /// Synapse.
 class gaudi {
  public:
-  gaudi() {
+  explicit gaudi(int number) {
     fi_info* hints = fi_allocinfo();
     hints->caps = FI_MSG | FI_RMA | FI_HMEM;
     hints->ep_attr->type = FI_EP_RDM;
@@ -55,10 +56,17 @@ class gaudi {
     must(fi_open_ops(&domain_->fid, FI_GAUDI_DOMAIN_OPS, 0, reinterpret_cast<void**>(&ops_),
                      nullptr),
          "fi_open_ops");
+    if (number == 0) return;
+    must(ops_->alloc(domain_, region_size, &decoy_), "alloc on the first device");
+    must(ops_->select_device(domain_, number), "select_device");
   }
   gaudi(const gaudi&) = delete;
   gaudi& operator=(const gaudi&) = delete;
   ~gaudi() {
+    if (decoy_) {
+      must(ops_->select_device(domain_, 0), "select_device");
+      free(decoy_);
+    }
     must(fi_close(&domain_->fid), "closing the domain");
     must(fi_close(&fabric_->fid), "closing the fabric");
     fi_freeinfo(info_);
@@ -78,16 +86,18 @@ class gaudi {
   fid_fabric* fabric_ = nullptr;
   fid_domain* domain_ = nullptr;
   fi_gaudi_ops* ops_ = nullptr;
+  // Devices hand out the same addresses: who confuses them finds this.
+  std::uint64_t decoy_ = 0;
 };
 
 /// A registered piece of host or Gaudi memory.
 class region {
  public:
-  region(gaudi* g, nixl_mem_t kind, nixlAgent& agent, const nixl_opt_args_t& on)
+  region(gaudi* g, int number, nixl_mem_t kind, nixlAgent& agent, const nixl_opt_args_t& on)
       : gaudi_(g), agent_(agent), on_(on), descs_(kind) {
     if (kind == DRAM_SEG) host_.resize(region_size);
     at_ = kind == DRAM_SEG ? reinterpret_cast<std::uint64_t>(host_.data()) : g->alloc(region_size);
-    descs_.addDesc(nixlBlobDesc(at_, region_size, 0, ""));
+    descs_.addDesc(nixlBlobDesc(at_, region_size, kind == DRAM_SEG ? 0 : number, ""));
     must(agent_.registerMem(descs_, &on_), "registerMem");
   }
   region(const region&) = delete;
@@ -176,6 +186,7 @@ struct peer {
   const char* name;
   std::uint64_t at;
   nixl_mem_t kind;
+  int number;  // of its Gaudi
 };
 
 nixlXferReqH* request(nixlAgent& agent, const nixl_opt_args_t& on, nixl_xfer_op_t op,
@@ -183,8 +194,9 @@ nixlXferReqH* request(nixlAgent& agent, const nixl_opt_args_t& on, nixl_xfer_op_
   nixl_xfer_dlist_t local(kind);
   nixl_xfer_dlist_t remote(to.kind);
   for (std::size_t i = 0; i < s.count; ++i) {
-    local.addDesc(nixlBasicDesc(own + local_page(s, i), s.size, 0));
-    remote.addDesc(nixlBasicDesc(to.at + remote_page(s, i), s.size, 0));
+    local.addDesc(nixlBasicDesc(own + local_page(s, i), s.size, kind == DRAM_SEG ? 0 : to.number));
+    remote.addDesc(
+        nixlBasicDesc(to.at + remote_page(s, i), s.size, to.kind == DRAM_SEG ? 0 : to.number));
   }
   nixlXferReqH* made = nullptr;
   must(agent.createXferReq(op, local, remote, to.name, made, &on), "createXferReq");
@@ -262,11 +274,12 @@ void all_of(side& me, region& own, nixl_mem_t own_kind, const peer& to) {
   }
 }
 
-void run(int rank, other process, bool device) {
+void run(int rank, other process, bool device, int number) {
   const std::string names[] = {"left", "right"};
   const std::string& theirs = names[1 - rank];
-  setenv("FI_GAUDI_DEVICE", std::to_string(rank).c_str(), 1);
-  std::unique_ptr<gaudi> g = device ? std::make_unique<gaudi>() : nullptr;
+  const std::string two = std::to_string(2 * rank) + "," + std::to_string(2 * rank + 1);
+  setenv("FI_GAUDI_DEVICE", number == 0 ? std::to_string(rank).c_str() : two.c_str(), 1);
+  std::unique_ptr<gaudi> g = device ? std::make_unique<gaudi>(number) : nullptr;
   nixlAgentConfig config;
   config.useProgThread = true;
   nixlAgent agent(names[rank], config);
@@ -278,9 +291,9 @@ void run(int rank, other process, bool device) {
   side me{rank, agent, {}, process};
   me.on.backends.push_back(backend);
   {
-    region host(g.get(), DRAM_SEG, agent, me.on);
+    region host(g.get(), 0, DRAM_SEG, agent, me.on);
     std::unique_ptr<region> hbm;
-    if (device) hbm = std::make_unique<region>(g.get(), VRAM_SEG, agent, me.on);
+    if (device) hbm = std::make_unique<region>(g.get(), number, VRAM_SEG, agent, me.on);
     std::string metadata;
     must(agent.getLocalMD(metadata), "getLocalMD");
     std::string loaded;
@@ -289,10 +302,10 @@ void run(int rank, other process, bool device) {
     const auto address = [&](region& r) {
       return std::stoull(process.swap(std::to_string(r.at())));
     };
-    const peer their_host{theirs.c_str(), address(host), DRAM_SEG};
+    const peer their_host{theirs.c_str(), address(host), DRAM_SEG, number};
     all_of(me, host, DRAM_SEG, their_host);
     if (device) {
-      const peer their_hbm{theirs.c_str(), address(*hbm), VRAM_SEG};
+      const peer their_hbm{theirs.c_str(), address(*hbm), VRAM_SEG, number};
       all_of(me, *hbm, VRAM_SEG, their_hbm);
       // The initiator's in one kind of memory and the target's in the other, both ways.
       all_of(me, rank == 0 ? host : *hbm, rank == 0 ? DRAM_SEG : VRAM_SEG,
@@ -308,13 +321,15 @@ void run(int rank, other process, bool device) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool device = argc > 1 && std::string(argv[1]) == "device";
+  const std::string memory = argc > 1 ? argv[1] : "host";
+  const bool second = memory == "second";
+  const bool device = second || memory == "device";
   int fds[2];
   must(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), "socketpair");
   const pid_t child = fork();
   must(child, "fork");
   close(fds[child ? 1 : 0]);
-  run(child ? 0 : 1, other(fds[child ? 0 : 1]), device);
+  run(child ? 0 : 1, other(fds[child ? 0 : 1]), device, second ? 1 : 0);
   if (child == 0) return 0;
   int status = 0;
   must(waitpid(child, &status, 0), "waitpid");
