@@ -25,7 +25,7 @@ void event_set::remove(int member) noexcept {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, member, nullptr);
 }
 
-bool event_set::wait(int timeout) const noexcept {
+bool event_set::wait(int timeout) const {
   pollfd readable{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
   return ::poll(&readable, 1, timeout) > 0;
 }

@@ -20,8 +20,8 @@ class event_set {
   void remove(int member) noexcept;
 
   /// Blocks until a member is readable. False: `timeout` ms passed (negative: never), or a signal
-  /// came.
-  bool wait(int timeout) const noexcept;
+  /// came. A cancellation point (pthread_cancel(3)), with which it throws.
+  bool wait(int timeout) const;
 
  private:
   explicit event_set(scoped_fd epoll) noexcept : epoll_(std::move(epoll)) {}

@@ -26,8 +26,9 @@ int change_by(fid_cntr* c, std::uint64_t n) noexcept {
   return 0;
 }
 
-int wait(fid_cntr* c, std::uint64_t threshold, int timeout) noexcept {
-  return guarded_int([&] { return cntr::of(c).wait(threshold, timeout); });
+int wait(fid_cntr* c, std::uint64_t threshold, int timeout) {
+  return static_cast<int>(
+      guarded_sleeping([&]() -> ssize_t { return cntr::of(c).wait(threshold, timeout); }));
 }
 
 int close(fid_t f) noexcept {

@@ -51,11 +51,10 @@ ssize_t read_error(fid_cq* c, fi_cq_err_entry* buf, std::uint64_t) noexcept {
 // The condition is a hint that the application may not need (fi_cq(3)): any completion ends the
 // wait.
 ssize_t wait_and_read_from(fid_cq* c, void* buf, std::size_t count, fi_addr_t* sources, const void*,
-                           int timeout) noexcept {
-  return guarded([&] { return cq::of(c).wait_and_read(buf, count, sources, timeout); });
+                           int timeout) {
+  return guarded_sleeping([&] { return cq::of(c).wait_and_read(buf, count, sources, timeout); });
 }
-ssize_t wait_and_read(fid_cq* c, void* buf, std::size_t count, const void* condition,
-                      int timeout) noexcept {
+ssize_t wait_and_read(fid_cq* c, void* buf, std::size_t count, const void* condition, int timeout) {
   return wait_and_read_from(c, buf, count, nullptr, condition, timeout);
 }
 

@@ -13,6 +13,7 @@
 #include <new>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "fi/tables.hpp"
 
@@ -115,6 +116,7 @@ int event_queue::control(fid_t f, int command, void* arg) noexcept {
 }
 
 int event_queue::try_wait() noexcept {
+  const base::cancellation_deferred until_it_is_known;
   const std::lock_guard hold(mutex_);
   if (!items_.empty()) return -FI_EAGAIN;
   return core_ ? core_->try_wait() : 0;
@@ -151,6 +153,7 @@ int event_queue::post_error(const fi_eq_err_entry& entry) noexcept {
 }
 
 int event_queue::append(item&& it) noexcept {
+  const base::cancellation_deferred until_it_is_there;
   const std::lock_guard hold(mutex_);
   if (overrun_) return -FI_EOVERRUN;
   try {
@@ -203,6 +206,7 @@ ssize_t event_queue::read(fid_eq* eq, std::uint32_t* event, void* buf, std::size
 
 ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
                                std::uint64_t flags) noexcept {
+  const base::cancellation_deferred until_it_is_read;
   const std::lock_guard hold(mutex_);
   if (items_.empty()) return core_ ? core_->read(event, buf, len, flags) : -FI_EAGAIN;
   const item& front = items_.front();
@@ -218,6 +222,7 @@ ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
 ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t flags) noexcept {
   event_queue& self = of(eq);
   if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+  const base::cancellation_deferred until_it_is_read;
   const std::lock_guard hold(self.mutex_);
   if (self.items_.empty()) return self.core_ ? self.core_->read_error(buf, flags) : -FI_EAGAIN;
   if (!is_error(self.items_.front().error)) return -FI_EAGAIN;
@@ -236,7 +241,7 @@ ssize_t event_queue::write(fid_eq* eq, std::uint32_t event, const void* buf, std
 }
 
 ssize_t event_queue::wait_and_read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
-                                   int timeout, std::uint64_t flags) noexcept {
+                                   int timeout, std::uint64_t flags) {
   event_queue& self = of(eq);
   if (self.wait_obj_ == FI_WAIT_NONE) return -FI_EINVAL;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout);

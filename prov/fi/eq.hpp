@@ -74,7 +74,7 @@ class event_queue final : public fid_eq {
   static ssize_t write(fid_eq* eq, std::uint32_t event, const void* buf, std::size_t len,
                        std::uint64_t flags) noexcept;
   static ssize_t wait_and_read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
-                               int timeout, std::uint64_t flags) noexcept;
+                               int timeout, std::uint64_t flags);  // where it can be cancelled
   static const char* error_text(fid_eq* eq, int prov_errno, const void* err_data, char* buf,
                                 std::size_t len) noexcept;
   static fi_ops fid_ops_;

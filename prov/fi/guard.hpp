@@ -19,7 +19,18 @@ ssize_t guarded(Call&& call) noexcept {
   }
 }
 
-/// The same, for functions that return int.
+/// The same for an operation that sleeps. A thread that is cancelled (pthread_cancel(3)) ends while
+/// it sleeps, and what it leaves through is not noexcept.
+template <class Call>
+ssize_t guarded_sleeping(Call&& call) {
+  try {
+    return call();
+  } catch (const std::exception&) {
+    return -FI_ENOMEM;
+  }
+}
+
+/// guarded(), for functions that return int.
 template <class Call>
 int guarded_int(Call&& call) noexcept {
   return static_cast<int>(guarded([&]() -> ssize_t { return call(); }));

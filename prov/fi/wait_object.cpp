@@ -59,11 +59,11 @@ bool sleeper::still_spins() const noexcept {
   return clock::now() - start_ < spin_time;
 }
 
-void sleeper::nap_briefly() noexcept {
+void sleeper::nap_briefly() {
   std::this_thread::sleep_for(nap_time);
 }
 
-void sleeper::sleep() const noexcept {
+void sleeper::sleep() const {
   if (!object_) return nap_briefly();
   if (timeout_ < 0) return object_->sleep(-1);
   const auto rest = start_ + std::chrono::milliseconds(timeout_) - clock::now();

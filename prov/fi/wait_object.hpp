@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/event_set.hpp"
 #include "base/waker.hpp"
 #include "fi/domain.hpp"
@@ -28,8 +29,8 @@ class wait_object {
   [[nodiscard]] int fd() const noexcept { return set_.fd(); }
   base::waker& waker() noexcept { return waker_; }
 
-  /// Blocks for at most `timeout` ms (negative: no limit).
-  void sleep(int timeout) const noexcept { set_.wait(timeout); }
+  /// Blocks for at most `timeout` ms (negative: no limit). A cancellation point.
+  void sleep(int timeout) const { set_.wait(timeout); }
 
  private:
   base::event_set set_;
@@ -41,7 +42,8 @@ int tell_wait_object(const wait_object* object, fi_wait_obj kind, int command, v
 
 /// The part of fi_cq_sread and fi_cntr_wait that they share: lets time pass until something may
 /// have changed. Spins at first, as a message that is under way takes microseconds, then sleeps on
-/// the object, or naps where there is none.
+/// the object, or naps where there is none. In that sleep, and nowhere else, the thread can be
+/// cancelled.
 class sleeper {
  public:
   using clock = std::chrono::steady_clock;
@@ -55,6 +57,7 @@ class sleeper {
   void pass(Changed&& changed) {
     if (still_spins()) return;
     if (object_) {
+      const base::cancellation_deferred while_it_is_locked;
       const base::scoped_domain_lock hold(domain_.lock());
       // Armed first: the progress that is made here may be what changes it.
       object_->waker().arm();
@@ -65,8 +68,8 @@ class sleeper {
 
  private:
   [[nodiscard]] bool still_spins() const noexcept;
-  static void nap_briefly() noexcept;
-  void sleep() const noexcept;
+  static void nap_briefly();
+  void sleep() const;
 
   domain& domain_;
   wait_object* const object_;

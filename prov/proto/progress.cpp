@@ -8,6 +8,7 @@
 #include <array>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "base/make_room.hpp"
 #include "core/cq_error.hpp"
@@ -29,6 +30,7 @@ void endpoint::completed_or_end(work& w, std::size_t length, int error) noexcept
 
 void endpoint::progress() noexcept try {
   if (!enabled()) return;
+  const base::cancellation_deferred until_it_is_done;
   if (device::losses::count() != losses_seen_) [[unlikely]]
     end_lost();
   if (any_postponed_) [[unlikely]]
@@ -108,6 +110,7 @@ bool endpoint::must_flush(std::uint32_t id) const noexcept {
 
 int endpoint::try_wait() {
   if (!enabled()) return 0;
+  const base::cancellation_deferred until_it_is_known;
   progress();
   connections_->poll_now();
   if (needs_polling() || !links_may_sleep()) return -FI_EAGAIN;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // FI_THREAD_SAFE: several threads use one endpoint and one queue at once.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 
@@ -82,6 +84,73 @@ TEST(threads, share_one_endpoint) {
     for (int i = 0; i < threads; ++i) team.emplace_back(worker(n, 1 - r.id(), i, done));
     for (std::thread& t : team) t.join();
     r.barrier();
+  });
+}
+
+// Ends by being cancelled, or not at all.
+struct thread_to_cancel {
+  node& n;
+  std::function<void(node&)> calls;
+  bool by_itself;  // before the calls
+  bool came_back = false;
+
+  static void* run(void* self) {
+    auto& own = *static_cast<thread_to_cancel*>(self);
+    if (own.by_itself) ::pthread_cancel(::pthread_self());
+    own.calls(own.n);
+    own.came_back = true;
+    ::pthread_testcancel();
+    return nullptr;
+  }
+};
+
+// Whether it had come back from its calls.
+bool cancel(node& n, bool by_itself, std::function<void(node&)> calls) {
+  thread_to_cancel own{n, std::move(calls), by_itself};
+  pthread_t thread{};
+  void* ended = nullptr;
+  must(-::pthread_create(&thread, nullptr, &thread_to_cancel::run, &own), "pthread_create");
+  if (!by_itself) ::pthread_cancel(thread);
+  must(-::pthread_join(thread, &ended), "pthread_join");
+  EXPECT_EQ(PTHREAD_CANCELED, ended);
+  return own.came_back;
+}
+
+void exchange(rank& r, node& n, std::uint64_t tag) {
+  const bytes out = bytes_of(tag, 100);
+  bytes in(out.size());
+  const int other = 1 - r.id();
+  n.post([&] {
+    return fi_trecv(n.ep(), in.data(), in.size(), nullptr, FI_ADDR_UNSPEC, tag, 0, ctx(1));
+  });
+  n.post([&] {
+    return fi_tsend(n.ep(), out.data(), out.size(), nullptr, n.peer(other), tag, ctx(2));
+  });
+  n.wait(ctx(1));
+  n.wait(ctx(2));
+  expect_same(out, in, "message " + std::to_string(tag));
+  r.barrier();
+}
+
+// pthread_cancel(3) while a thread is in the provider.
+TEST(threads, one_that_is_cancelled_ends_when_nothing_is_half_done) {
+  run({}, [](rank& r) {
+    node n({.mr_mode = 0, .threading = FI_THREAD_SAFE, .wait = FI_WAIT_FD, .counters = {FI_SEND}});
+    n.meet(r);
+    exchange(r, n, 1);
+    fi_cq_tagged_entry entry{};
+    EXPECT_TRUE(cancel(n, true, [&](node& own) {
+      for (int i = 0; i < 1000; ++i) fi_cq_read(own.cq(), &entry, 1);
+    })) << "it ends in the middle of progress";
+    exchange(r, n, 2);
+    for (const bool by_itself : {true, false}) {
+      EXPECT_FALSE(
+          cancel(n, by_itself, [&](node& own) { fi_cq_sread(own.cq(), &entry, 1, nullptr, -1); }));
+      exchange(r, n, 3);
+      EXPECT_FALSE(
+          cancel(n, by_itself, [&](node& own) { fi_cntr_wait(own.counter(0), 1000, -1); }));
+      exchange(r, n, 4);
+    }
   });
 }
 
