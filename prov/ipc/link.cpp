@@ -83,12 +83,17 @@ void link::learn_of_peer() {
   peer_sleeps_ = peer.sleeps != 0;
   auto found = neighbour::find(with_.pid, peer.proof_address, peer.proof_value);
   if (found) {
-    reach_ = std::move(*found);
+    peer_ = std::move(*found);
   } else {
     why_not_ = found.code();
   }
-  memory_.facts_of(end_).reaches.store(reach_ ? reaching::yes : reaching::no,
+  memory_.facts_of(end_).reaches.store(reach() ? reaching::yes : reaching::no,
                                        std::memory_order_release);
+}
+
+void link::lose_reach(int why) noexcept {
+  why_not_ = why;
+  memory_.facts_of(end_).reaches.store(reaching::no, std::memory_order_release);
 }
 
 }  // namespace gaudi::ipc

@@ -51,12 +51,22 @@ class link {
   /// Whether the peer may wait on file descriptors (ring_writer::commit).
   [[nodiscard]] bool peer_sleeps() const noexcept { return peer_sleeps_; }
   /// The peer's memory; null: the kernel keeps it from us, see why_not_reached().
-  [[nodiscard]] const neighbour* reach() const noexcept { return reach_ ? &*reach_ : nullptr; }
+  [[nodiscard]] const neighbour* reach() const noexcept {
+    return why_not_ == 0 && peer_ ? &*peer_ : nullptr;
+  }
+  /// From now on the kernel keeps it from us, with this negative errno; the peer is told.
+  void lose_reach(int why) noexcept;
+  /// The peer is this process.
+  [[nodiscard]] bool is_within_process() const noexcept {
+    return peer_ && peer_->is_this_process();
+  }
+  /// Its process has ended. False also where that cannot be told.
+  [[nodiscard]] bool peer_has_ended() const noexcept { return peer_ && peer_->has_ended(); }
   /// Whether the peer has a reach() of us, as it says.
   [[nodiscard]] reaching peer_reaches() noexcept {
     return memory_.facts_of(other_).reaches.load(std::memory_order_acquire);
   }
-  /// Negative errno of neighbour::find; 0 while reach() is there.
+  /// Negative errno of neighbour::find, or of lose_reach; 0 while reach() is there.
   [[nodiscard]] int why_not_reached() const noexcept { return why_not_; }
 
  private:
@@ -73,7 +83,7 @@ class link {
   ring_reader in_;
   joint_copies joint_copies_;
   bool peer_sleeps_ = false;
-  std::optional<neighbour> reach_;
+  std::optional<neighbour> peer_;
   int why_not_ = 0;
 };
 

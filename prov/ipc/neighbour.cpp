@@ -59,6 +59,10 @@ bool neighbour::is_this_process() const noexcept {
   return pid_ == ::getpid();
 }
 
+bool neighbour::is_denial(int code) noexcept {
+  return code == -EPERM || code == -EACCES || code == -ENOSYS;
+}
+
 // Asked afterwards: as long as it has not ended, its number was its own.
 int neighbour::read(void* to, std::uint64_t from, std::size_t length) const noexcept {
   const int ret = copy_all(::process_vm_readv, pid_, to, from, length);

@@ -24,6 +24,10 @@ class neighbour {
 
   [[nodiscard]] bool is_this_process() const noexcept;
 
+  /// Whether with this code of read() or write() the kernel has forbidden it, as it may at any
+  /// time: to who gives up privileges, and by a seccomp filter.
+  [[nodiscard]] static bool is_denial(int code) noexcept;
+
   /// It reads and writes no memory any more, its own or another's.
   [[nodiscard]] bool has_ended() const noexcept;
 

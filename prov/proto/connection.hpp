@@ -72,9 +72,7 @@ class connection {
   [[nodiscard]] bool usable() const noexcept { return now == state::connected; }
 
   /// Whether the other end is an endpoint of this process.
-  [[nodiscard]] bool is_here() const noexcept {
-    return link && link->reach() && link->reach()->is_this_process();
-  }
+  [[nodiscard]] bool is_here() const noexcept { return link && link->is_within_process(); }
   /// Where the peer may put data that is for a device here; null: nowhere.
   [[nodiscard]] shared_slots* slots_to_us();
   /// Whether the grant names slots that there are, and no more of them than they are long.

@@ -177,7 +177,9 @@ class endpoint final : private connection_observer,
   [[nodiscard]] bool nic_is_shorter(const connection& c, const local_memory& memory) const noexcept;
   [[nodiscard]] bool reaches(const transfer& t, std::uint64_t local,
                              std::uint64_t remote) const noexcept;
-  int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length, std::uint64_t remote);
+  [[nodiscard]] int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
+                                 std::uint64_t remote);
+  static void lose_reach(connection& c, int why) noexcept;
   void end_local_copies();
   [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
                                          bool by_allocation,
@@ -187,6 +189,7 @@ class endpoint final : private connection_observer,
   // joint.cpp
   void ask_for_help(connection& c, const wire::rts_fields& rts, transfer& t);
   void copy_jointly(transfer& t);
+  void copy_alone(transfer& t);
   static void end_joint_copy(transfer& t);
   void start_helping(connection& c, const wire::help_fields& asked);
   void help_peers();

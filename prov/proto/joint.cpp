@@ -58,22 +58,32 @@ void endpoint::copy_jointly(transfer& t) {
   if (const auto piece = work ? copy.take() : std::nullopt) {
     const auto place = t.memory.at(piece->offset);
     work->length = piece->length;
-    copy_by_link(t, *work, place.segment->host() + place.within, piece->length,
-                 t.remote.front().address + piece->offset);
+    if (copy_by_link(t, *work, place.segment->host() + place.within, piece->length,
+                     t.remote.front().address + piece->offset)) {
+      piece_pool_.destroy(work);
+      return copy_alone(t);
+    }
     ++t.in_flight;
     return count_piece(t, place, true, piece->length);
   }
   if (work) piece_pool_.destroy(work);
-  if (const int error = copy.error()) return finish(t, error);
+  if (copy.error()) return copy_alone(t);
   if (t.finished + copy.helped() >= t.length) return finish(t, 0);
   stall(t);
+}
+
+// All of it: a piece that failed is missing somewhere.
+void endpoint::copy_alone(transfer& t) {
+  end_joint_copy(t);
+  t.finished = 0;
+  move(t);
 }
 
 // The helper may be at a piece: it is through with that in a moment, or when its process has ended.
 // One that is stopped right behind the piece is not waited for.
 void endpoint::end_joint_copy(transfer& t) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!t.joint->copy.stop() && !t.on->link->reach()->has_ended() &&
+  while (!t.joint->copy.stop() && !t.on->link->peer_has_ended() &&
          std::chrono::steady_clock::now() < give_up) {
   }
   t.on->link->joint_copies_to_us().end(t.joint->words);
@@ -101,15 +111,18 @@ void endpoint::help_peers() {
 // Whether there may be more of it to copy.
 bool endpoint::help_peer(helping& h) {
   const transfer* const t = transfers_.find(h.source);
-  if (!t || t->ending) return false;
+  const ipc::neighbour* const sink = t && !t->ending ? t->on->link->reach() : nullptr;
+  if (!sink) return false;
   const auto piece = h.copy.take_to_help();
   if (!piece) return false;
-  const int ret = t->on->link->reach()->write(
-      h.to + piece->offset, t->memory.single_host() + piece->offset, piece->length);
+  const int ret =
+      sink->write(h.to + piece->offset, t->memory.single_host() + piece->offset, piece->length);
   h.copy.gave(*piece, -ret);
+  if (ipc::neighbour::is_denial(ret)) lose_reach(*t->on, ret);
+  if (ret) return false;
   ++paths_.one_copy_ops;
   paths_.one_copy_bytes += piece->length;
-  return ret == 0;
+  return true;
 }
 
 }  // namespace gaudi::proto

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/log.hpp"
 #include "base/make_room.hpp"
 #include "device/table.hpp"
 #include "proto/endpoint.hpp"
@@ -167,13 +168,28 @@ bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& 
                      });
 }
 
+// What is under way goes by the core then, whose keys both ends have; what begins later, through
+// slots.
+void endpoint::lose_reach(connection& c, int why) noexcept {
+  c.link->lose_reach(why);
+  GAUDI_INFO(EP_DATA,
+             "the kernel keeps the memory of %s from us by now: %s (has the process given up "
+             "privileges, or forbidden system calls?); long messages are copied twice\n",
+             c.remote->name.to_string().c_str(), fi_strerror(-why));
+}
+
 // Takes its time now; its end is told at the next progress, as that of the core's operations is.
+// -FI_EAGAIN: the peer is not reached any more.
 int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
                            std::uint64_t remote) {
   if (!base::make_room(local_copies_)) return -FI_ENOMEM;
   const ipc::neighbour& peer = *t.on->link->reach();
   const int ret = t.moves == transfer::motion::pull ? peer.read(bytes, remote, length)
                                                     : peer.write(remote, bytes, length);
+  if (ipc::neighbour::is_denial(ret)) [[unlikely]] {
+    lose_reach(*t.on, ret);
+    return -FI_EAGAIN;
+  }
   list_posted(*t.on, w);
   local_copies_.push_back({&w, length, -ret});
   return 0;

@@ -68,6 +68,32 @@ void send(rank& r, node& n, int from, std::size_t size, std::uint64_t tag) {
   r.barrier();
 }
 
+// Rank 0 writes to the other's memory, and reads it back.
+void write_and_read(rank& r, node& n) {
+  constexpr std::size_t size = 3'000'001;
+  memory own(n, size, false);
+  const std::array<std::uint64_t, 2> mine{own.remote(0), own.key()};
+  const auto all = r.all_gather({reinterpret_cast<const char*>(mine.data()), sizeof mine});
+  if (r.id() == 0) {
+    std::array<std::uint64_t, 2> other{};
+    std::memcpy(other.data(), all[1].data(), sizeof other);
+    own.put(0, bytes_of(1, size));
+    n.post([&] {
+      return fi_write(n.ep(), own.at(0), size, own.desc(), n.peer(1), other[0], other[1], ctx(1));
+    });
+    EXPECT_EQ(0, n.wait(ctx(1)).err);
+    own.put(0, bytes_of(2, size));
+    n.post([&] {
+      return fi_read(n.ep(), own.at(0), size, own.desc(), n.peer(1), other[0], other[1], ctx(2));
+    });
+    EXPECT_EQ(0, n.wait(ctx(2)).err);
+    expect_same(bytes_of(1, size), own.get(0, size), "read");
+  }
+  r.barrier();
+  expect_same(bytes_of(1, size), own.get(0, size), "written");
+  r.barrier();
+}
+
 // What each of two ranks does that the kernel keeps from looking into the other.
 template <class Body>
 void between_strangers(Body body) {
@@ -99,30 +125,7 @@ TEST_F(local, out_of_each_other_s_reach_memory_goes_through_the_segment) {
 }
 
 TEST_F(local, out_of_each_other_s_reach_memory_is_written_and_read) {
-  between_strangers([](rank& r, node& n) {
-    constexpr std::size_t size = 3'000'001;
-    memory own(n, size, false);
-    const std::array<std::uint64_t, 2> mine{own.remote(0), own.key()};
-    const auto all = r.all_gather({reinterpret_cast<const char*>(mine.data()), sizeof mine});
-    if (r.id() == 0) {
-      std::array<std::uint64_t, 2> other{};
-      std::memcpy(other.data(), all[1].data(), sizeof other);
-      own.put(0, bytes_of(1, size));
-      n.post([&] {
-        return fi_write(n.ep(), own.at(0), size, own.desc(), n.peer(1), other[0], other[1], ctx(1));
-      });
-      EXPECT_EQ(0, n.wait(ctx(1)).err);
-      own.put(0, bytes_of(2, size));
-      n.post([&] {
-        return fi_read(n.ep(), own.at(0), size, own.desc(), n.peer(1), other[0], other[1], ctx(2));
-      });
-      EXPECT_EQ(0, n.wait(ctx(2)).err);
-      expect_same(bytes_of(1, size), own.get(0, size), "read");
-    }
-    r.barrier();
-    expect_same(bytes_of(1, size), own.get(0, size), "written");
-    r.barrier();
-  });
+  between_strangers(write_and_read);
 }
 
 TEST_F(local, who_reaches_the_other_copies_for_both) {
@@ -140,6 +143,97 @@ TEST_F(local, who_reaches_the_other_copies_for_both) {
     const auto went = n.paths();
     EXPECT_EQ(r.id() == 0 ? 2 * size : 0, went.one_copy_bytes);
     EXPECT_EQ(0U, went.staged_bytes + went.direct_bytes);
+    r.barrier();
+  });
+}
+
+// The kernel asks each time, and a process may give up privileges at any time.
+template <class Before, class After>
+void between_ranks_that_become_strangers(Before before, After after) {
+  if (yama_is_strict()) GTEST_SKIP() << "kernel.yama.ptrace_scope keeps all memory private";
+  run({}, [&](rank& r) {
+    setenv("FI_GAUDI_IPC", "auto", 1);
+    look_into_nobody();
+    node n;
+    n.meet(r);
+    before(r, n);
+    r.barrier();
+    const private_memory mine_alone;
+    r.barrier();
+    after(r, n);
+  });
+}
+
+TEST_F(local, messages_to_who_becomes_out_of_reach_go_by_the_core_and_then_through_the_segment) {
+  constexpr std::size_t first = 100'000;  // none helps
+  std::size_t copied_once = 0;
+  between_ranks_that_become_strangers(
+      [&](rank& r, node& n) {
+        for (const int from : {0, 1}) send(r, n, from, first, 1);
+        copied_once = n.paths().one_copy_bytes;
+        EXPECT_LT(0U, copied_once);
+      },
+      [&](rank& r, node& n) {
+        std::uint64_t tag = 2;
+        std::size_t later = 0;
+        for (const int from : {0, 1}) send(r, n, from, first, tag++);
+        for (const std::size_t size :
+             {std::size_t{20'000}, std::size_t{1'000'003}, std::size_t{20} << 20}) {
+          for (const int from : {0, 1}) send(r, n, from, size, tag++);
+          later += size;
+        }
+        const auto went = n.paths();
+        EXPECT_EQ(copied_once, went.one_copy_bytes);
+        EXPECT_EQ(first, went.direct_bytes);
+        EXPECT_EQ(later, went.staged_bytes);
+        r.barrier();
+      });
+}
+
+TEST_F(local, memory_of_who_becomes_out_of_reach_is_written_and_read) {
+  between_ranks_that_become_strangers([](rank& r, node& n) { send(r, n, 0, 300'000, 1); },
+                                      [](rank& r, node& n) { write_and_read(r, n); });
+}
+
+// Rank 0 copies for both, until rank 1 is private, too.
+TEST_F(local, who_loses_the_reach_of_the_other_copies_for_nobody) {
+  if (yama_is_strict()) GTEST_SKIP() << "kernel.yama.ptrace_scope keeps all memory private";
+  run({}, [](rank& r) {
+    setenv("FI_GAUDI_IPC", "auto", 1);
+    look_into_nobody();
+    std::optional<private_memory> mine_alone;
+    if (r.id() == 0) mine_alone.emplace();
+    r.barrier();
+    node n;
+    n.meet(r);
+    constexpr std::size_t size = 1'000'003;
+    std::uint64_t tag = 1;
+    for (const int from : {0, 1}) send(r, n, from, size, tag++);
+    const std::size_t copied_once = n.paths().one_copy_bytes;
+    r.barrier();
+    if (r.id() == 1) mine_alone.emplace();
+    r.barrier();
+    for (const int from : {0, 1, 0, 1}) send(r, n, from, size, tag++);
+    EXPECT_EQ(copied_once, n.paths().one_copy_bytes);
+    r.barrier();
+  });
+}
+
+// The sink reads the source, which does not reach the sink any more: it helps with nothing.
+TEST_F(local, a_helper_that_loses_its_reach_leaves_the_copy_to_the_other) {
+  if (yama_is_strict()) GTEST_SKIP() << "kernel.yama.ptrace_scope keeps all memory private";
+  run({}, [](rank& r) {
+    setenv("FI_GAUDI_IPC", "auto", 1);
+    look_into_nobody();
+    node n;
+    n.meet(r);
+    constexpr std::size_t size = std::size_t{20} << 20;
+    send(r, n, 0, size, 1);
+    std::optional<private_memory> mine_alone;
+    if (r.id() == 1) mine_alone.emplace();
+    r.barrier();
+    for (std::uint64_t tag = 2; tag < 6; ++tag) send(r, n, 0, size, tag);
+    EXPECT_EQ(0U, n.paths().staged_bytes + n.paths().direct_bytes);
     r.barrier();
   });
 }
