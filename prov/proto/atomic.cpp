@@ -54,7 +54,7 @@ int endpoint::request_atomic(connection& c, const atomic_access& access) {
   transfer* t = b ? new_transfer(&c, access.results, access.asked) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
-    return -FI_EAGAIN;
+    return why_nothing_left();
   }
   const bool returns = access.group != call::plain;
   t->is = returns ? transfer::role::reader : transfer::role::source;

@@ -132,6 +132,7 @@ base::result<connection*> connection_manager::add(peer& p, connection::state s) 
   if (shut_.capacity() < most) shut_.reserve(2 * most);
   if (undecided_.capacity() < most) undecided_.reserve(2 * most);
   c->id = by_id_.insert(c.get());
+  if (c->id == by_id_.invalid) return base::error{-FI_ENOMEM};
   c->made_at = terms_.clock.now();
   c->requested_here = s == connection::state::connecting;
   ++being_made_;

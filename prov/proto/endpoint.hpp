@@ -148,6 +148,7 @@ class endpoint final : private connection_observer,
   // send.cpp
   int send_eager(connection& c, const local_memory& memory, const outgoing& message);
   int send_injected(connection& c, const local_memory& memory, const outgoing& message);
+  [[nodiscard]] int why_nothing_left() const noexcept;
   int send_buffered(connection& c, const local_memory& memory, const outgoing& message,
                     bool gather);
   [[nodiscard]] bool can_gather(const local_memory& memory, const outgoing& message) const noexcept;
@@ -314,6 +315,7 @@ class endpoint final : private connection_observer,
   void note_remainder(transfer& t) noexcept;
   issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
   void count_piece(transfer& t, const local_memory::place& place, bool local, std::size_t length);
+  issue_result no_chunk_for(transfer& t);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
   int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,

@@ -132,12 +132,19 @@ buffer* endpoint::acquire_chunk(const connection& c) noexcept {
   return chunks_->acquire(c.remote->chunks, connections_->count());
 }
 
+// One that was in use comes back. Where none is, there was no memory for the first.
+endpoint::issue_result endpoint::no_chunk_for(transfer& t) {
+  if (chunks_->in_use() != 0) return issue_result::no_chunk;
+  finish(t, FI_ENOMEM);
+  return issue_result::waiting;
+}
+
 // A chunk stands for the copy, with none of the bytes.
 endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
                                                  std::size_t length) {
   if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
   buffer* const b = acquire_chunk(*t.on);
-  if (!b) return issue_result::no_chunk;
+  if (!b) return no_chunk_for(t);
   b->owner = &t;
   b->length = length;
   b->copies = 0;
@@ -162,12 +169,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
   buffer* b = t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address)
                        : acquire_chunk(*t.on);
-  if (!b && !t.shared && chunks_->in_use() == 0) {
-    // None will come back.
-    finish(t, FI_ENOMEM);
-    return issue_result::waiting;
-  }
-  if (!b) return t.shared ? issue_result::no_room : issue_result::no_chunk;
+  if (!b) return t.shared ? issue_result::no_room : no_chunk_for(t);
   b->owner = &t;
   b->offset = t.issued;
   b->length = std::min(limit, t.pace.chunk);

@@ -118,7 +118,7 @@ int endpoint::send_rendezvous(connection& c, const local_memory& memory, const o
   transfer* t = b ? new_transfer(&c, memory, message.asked) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
-    return -FI_EAGAIN;
+    return why_nothing_left();
   }
   t->is = transfer::role::source;
   std::uint8_t flags = message.wire_flags;

@@ -55,7 +55,7 @@ int endpoint::access_directly(connection& c, const local_memory& memory, const r
   if (!core_has_room() || stalled_.size() >= max_stalled) return -FI_EAGAIN;
   if (access.inject) return inject_write(c, memory, access);
   transfer* t = new_transfer(&c, memory, access.asked);
-  if (!t) return -FI_EAGAIN;
+  if (!t) return why_nothing_left();
   t->moves = way;
   t->remote.push_back({access.address, access.key, memory.length()});
   t->delivery = access.delivery;
@@ -75,7 +75,7 @@ int endpoint::inject_write(connection& c, const local_memory& memory, const rma_
   transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
   if (!t) {
     if (b) release_staging(*b);
-    return -FI_EAGAIN;
+    return why_nothing_left();
   }
   t->moves = transfer::motion::push;
   t->remote.push_back({access.address, access.key, memory.length()});
@@ -110,7 +110,7 @@ int endpoint::write_by_message(connection& c, const local_memory& memory,
   transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
-    return -FI_EAGAIN;
+    return why_nothing_left();
   }
   t->is = transfer::role::source;
   wire::rma_fields fields{};
@@ -160,7 +160,7 @@ int endpoint::read_by_message(connection& c, const local_memory& memory, const r
   transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
-    return -FI_EAGAIN;
+    return why_nothing_left();
   }
   t->is = transfer::role::reader;
   wire::rma_fields fields{};

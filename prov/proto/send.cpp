@@ -133,17 +133,25 @@ int endpoint::send_injected(connection& c, const local_memory& memory, const out
   return 0;
 }
 
+// Where there was no buffer or no transfer for an operation: those of others come back, and without
+// others there is no memory.
+int endpoint::why_nothing_left() const noexcept {
+  const bool comes_back =
+      send_buffers_->in_use() != 0 || injected_->in_use() != 0 || transfers_.size() != 0;
+  return comes_back ? -FI_EAGAIN : -FI_ENOMEM;
+}
+
 int endpoint::send_buffered(connection& c, const local_memory& memory, const outgoing& message,
                             bool gather) {
   buffer* b = send_buffers_->acquire();
-  if (!b) return -FI_EAGAIN;
+  if (!b) return why_nothing_left();
   transfer* t = nullptr;
   std::uint8_t flags = message.wire_flags;
   if (message.delivery) {
     t = new_transfer(&c, {}, message.asked);
     if (!t) {
       send_buffers_->release(*b);
-      return -FI_EAGAIN;
+      return why_nothing_left();
     }
     t->is = transfer::role::source;
     t->moves = transfer::motion::drain;  // nothing to grant
