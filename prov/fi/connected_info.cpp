@@ -15,6 +15,7 @@
 #include "fi/info.hpp"
 #include "fi/info_offer.hpp"
 #include "fi/naming.hpp"
+#include "fi/nic_bus.hpp"
 #include "fi/nic_order.hpp"
 #include "topo/kernel_class.hpp"
 
@@ -115,6 +116,7 @@ base::result<core::unique_info> list_connected(const connected_request& asked) {
                                        *hints);
   if (!found) return found;
   found = in_order(*std::move(found), order_in_use(asked.params));
+  add_pci_addresses(found->get());
   const bool hmem = asks_hmem(asked.hints);
   if (hmem) {
     if (const char* why = without_hmem(asked, **found)) {

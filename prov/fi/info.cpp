@@ -19,6 +19,7 @@
 #include "fi/info_offer.hpp"
 #include "fi/named_devices.hpp"
 #include "fi/naming.hpp"
+#include "fi/nic_bus.hpp"
 #include "fi/nic_order.hpp"
 #include "topo/kernel_class.hpp"
 
@@ -296,6 +297,7 @@ base::result<core::unique_info> list_datagram(const request& r, const char* node
   auto core = core::get_info(q);
   if (!core) return core.failure();
   const auto ordered = in_order(*std::move(core), order_in_use(r.params));
+  add_pci_addresses(ordered.get());
   return answer(*ordered, r);
 }
 
