@@ -134,7 +134,7 @@ class endpoint final : private connection_observer,
   /// Something is under way that no file descriptor tells of: progress() must be called soon.
   [[nodiscard]] bool needs_polling() const noexcept;
   /// Progresses; whether a thread may sleep on wait_fds() after that. 0 or -FI_EAGAIN.
-  int try_wait();
+  int try_wait() noexcept;
   /// File descriptors of a waitable endpoint, readable when there is something to progress.
   [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return wait_fds_; }
 
@@ -372,6 +372,7 @@ class endpoint final : private connection_observer,
 
   // progress.cpp
   void make_room_for_connections();
+  void memory_is_short() noexcept;
   bool poll_links_first();
   void handle_completions(std::size_t most);
   void handle_core_error();

@@ -35,7 +35,7 @@ void endpoint::progress() noexcept try {
     end_lost();
   if (any_postponed_) [[unlikely]]
     retry_postponed();
-  if (poll_links_first()) handle_completions(completions_at_once);
+  if (linked_.empty() || poll_links_first()) handle_completions(completions_at_once);
   if (!local_copies_.empty()) end_local_copies();
   if (!helping_.empty()) help_peers();
   if (copies_.any()) copies_.poll();
@@ -51,6 +51,10 @@ void endpoint::progress() noexcept try {
   if (given_.any_freed()) tell_of_freed();
   connections_->poll();
 } catch (const std::bad_alloc&) {
+  memory_is_short();
+}
+
+void endpoint::memory_is_short() noexcept {
   if (!std::exchange(told_of_memory_, true))
     GAUDI_WARN(EP_DATA, "memory is short: operations fail or wait\n");
 }
@@ -60,7 +64,6 @@ void endpoint::progress() noexcept try {
 bool endpoint::poll_links_first() {
   constexpr unsigned quiet = 256;  // looks at links that brought nothing
   constexpr unsigned looks_at_links = 64;
-  if (linked_.empty()) return true;
   if (poll_links()) {
     quiet_looks_ = 0;
   } else if (quiet_looks_ < quiet) {
@@ -108,7 +111,7 @@ bool endpoint::must_flush(std::uint32_t id) const noexcept {
   return has_something && (c->link || c->posted.empty());
 }
 
-int endpoint::try_wait() {
+int endpoint::try_wait() noexcept try {
   if (!enabled()) return 0;
   const base::cancellation_deferred until_it_is_known;
   progress();
@@ -117,6 +120,9 @@ int endpoint::try_wait() {
   if (wait_fds_.empty()) return 0;
   std::array<fid*, 2> sources{&core_queue_->fid, connections_->events()};
   return fi_trywait(core_.fabric(), sources.data(), static_cast<int>(sources.size()));
+} catch (const std::bad_alloc&) {
+  memory_is_short();
+  return -FI_EAGAIN;
 }
 
 // `most`: completions, one look more or less.
