@@ -106,7 +106,7 @@ void endpoint::done_with(connection& c, buffer& b, bool free) {
 // the connection, and so are the operations with it. What keeps the buffer does so last of all. But
 // a message of which nothing was done yet waits in its buffer: its sender has been told that it is
 // sent.
-bool endpoint::dispatch_or_end(connection& c, buffer& b, std::size_t length) noexcept {
+bool endpoint::dispatch_or_end(connection& c, buffer& b, std::size_t length) {
   try {
     return dispatch(c, b, length);
   } catch (const untouched&) {

@@ -250,7 +250,7 @@ class endpoint final : private connection_observer,
   void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
   void overrun(connection& c);
-  bool dispatch_or_end(connection& c, buffer& b, std::size_t length) noexcept;
+  bool dispatch_or_end(connection& c, buffer& b, std::size_t length);
   void done_with(connection& c, buffer& b, bool free);
   void postpone(connection& c, buffer& b, std::size_t length) noexcept;
   void retry_postponed();

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <string_view>
 
 namespace gaudi::proto {
 
@@ -50,7 +49,6 @@ class net_address {
    public:
     [[nodiscard]] const char* c_str() const noexcept { return chars_.data(); }
     [[nodiscard]] bool empty() const noexcept { return chars_[0] == 0; }
-    operator std::string_view() const noexcept { return chars_.data(); }
 
    private:
     friend class net_address;
