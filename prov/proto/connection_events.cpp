@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -114,6 +115,9 @@ void connection_manager::read_events() {
   auto& entry = *reinterpret_cast<fi_eq_cm_entry*>(space);
   for (;;) {
     std::uint32_t event = 0;
+    // libfabric 1.17 takes a socket that has ended for one that has nothing yet, and keeps it,
+    // where an earlier call left EAGAIN here (tcpx_conn_mgr.c, rx_cm_data).
+    errno = 0;
     const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
     if (got != -FI_EAGAIN) interval_ = shortest_interval;
     if (got == -FI_EAVAIL) {

@@ -3,7 +3,9 @@
 #include <poll.h>
 
 #include <array>
+#include <filesystem>
 #include <future>
+#include <optional>
 
 #include "base/scoped_fd.hpp"
 #include "endpoint_node.hpp"
@@ -51,6 +53,21 @@ class bare_socket {
   base::scoped_fd fd_;
 };
 
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+/// Until the core has closed what others ended: it frees nothing of what is left at its own end.
+bool closes_down_to(victim& v, std::size_t descriptors) {
+  const auto give_up = std::chrono::steady_clock::now() + 20s;
+  while (open_descriptors() > descriptors) {
+    if (std::chrono::steady_clock::now() > give_up) return false;
+    v.ep->progress();
+  }
+  return true;
+}
+
 /// The first `length` bytes that the core's tcp provider sends with a request.
 std::vector<std::byte> start_of_a_request(std::size_t length) {
   const bare_socket listener;
@@ -76,9 +93,11 @@ std::vector<std::byte> start_of_a_request(std::size_t length) {
 // on.
 TEST(handshake_limits, half_a_request_stops_nobody) {
   victim v;
-  const bare_socket talker;
-  talker.connect(v.ep->name());
   const auto half = start_of_a_request(32);
+  const std::size_t before = open_descriptors();
+  std::optional<bare_socket> talking(std::in_place);
+  const bare_socket& talker = *talking;
+  talker.connect(v.ep->name());
   ASSERT_EQ(::send(talker.get(), half.data(), half.size(), 0), 32);
   // Where it does stop the victim, the end of the socket lets it go again.
   std::promise<void> served;
@@ -91,13 +110,17 @@ TEST(handshake_limits, half_a_request_stops_nobody) {
     v.ep->progress();
     std::this_thread::sleep_for(100us);
   }
+  const std::size_t without = open_descriptors();
   raw_client honest;
   const hello ours = greeting(50010);
   hello theirs{};
   EXPECT_EQ(honest.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+  const std::size_t of_honest = open_descriptors() - without;
   served.set_value();
   watchdog.join();
   EXPECT_LT(std::chrono::steady_clock::now() - started, 20s) << "the watchdog had to end it";
+  talking.reset();
+  EXPECT_TRUE(closes_down_to(v, before + of_honest)) << "the core keeps the talker's socket";
 }
 
 TEST(handshake_limits, connections_that_ask_for_nothing_are_closed) {
@@ -105,6 +128,7 @@ TEST(handshake_limits, connections_that_ask_for_nothing_are_closed) {
   std::array<bare_socket, 20> silent;
   for (const bare_socket& s : silent) s.connect(v.ep->name());
   raw_client honest;
+  const std::size_t without_accepted = open_descriptors();
   const hello ours = greeting(50011);
   hello theirs{};
   ASSERT_EQ(honest.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
@@ -117,6 +141,7 @@ TEST(handshake_limits, connections_that_ask_for_nothing_are_closed) {
     honest.progress();
   }
   EXPECT_TRUE(all_ended());
+  EXPECT_TRUE(closes_down_to(v, without_accepted + 2)) << "the core keeps their sockets";
   EXPECT_FALSE(honest.shut) << "it has asked";
 }
 
