@@ -301,7 +301,8 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   asked.of_peer = true;
   const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, asked,
                             local_memory::inside(**target, fields.address, fields.length));
-  asked.report&& reports_are_behind() ? withhold_credit(c, c.withheld) : consume(c);
+  const bool must_wait = asked.report && reports_are_behind();
+  must_wait ? withhold_credit(c, c.withheld) : consume(c);
   return free;
 }
 
