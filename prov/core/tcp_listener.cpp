@@ -19,12 +19,23 @@ namespace {
 
 constexpr timeval longest_read{.tv_sec = 0, .tv_usec = 100'000};
 
+bool is_socket(int fd) noexcept {
+  int type = 0;
+  socklen_t length = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0;
+}
+
 // A duplicate, so that a descriptor which another thread closes in the middle is still the same
 // socket. Only of sockets: to close a duplicate of a file would drop the application's locks on it.
-base::scoped_fd duplicate_socket(int fd) noexcept {
+// The look before goes by the name, as ThreadSanitizer takes a descriptor for memory that whoever
+// closes it writes to.
+base::scoped_fd duplicate_socket(int folder, const char* name, int fd) noexcept {
   struct stat s {};
-  if (::fstat(fd, &s) != 0 || !S_ISSOCK(s.st_mode)) return {};
-  return base::scoped_fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (::fstatat(folder, name, &s, 0) != 0 || !S_ISSOCK(s.st_mode)) return {};
+  base::scoped_fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy || is_socket(copy.get())) return copy;
+  static_cast<void>(copy.release());  // the number stands for a file by now
+  return {};
 }
 
 /// Calls visit(fd) for each socket of the process until it returns false.
@@ -37,7 +48,7 @@ void for_each_socket(Visit&& visit) noexcept {
     const char* const name = entry->d_name;
     const char* const end = name + std::strlen(name);
     if (std::from_chars(name, end, fd).ptr != end) continue;
-    const base::scoped_fd socket = duplicate_socket(fd);
+    const base::scoped_fd socket = duplicate_socket(::dirfd(folder.get()), name, fd);
     if (socket && !visit(socket.get())) return;
   }
 }
