@@ -10,8 +10,8 @@
 #include "endpoint_node.hpp"
 
 namespace {
-/// Descriptors that poll(2) was asked about.
-unsigned long polled_descriptors = 0;
+/// Descriptors that poll(2) was asked about by this thread: those that watch devices poll, too.
+thread_local unsigned long polled_descriptors = 0;
 
 int count_and_poll(pollfd* fds, nfds_t count, int timeout) {
   using function = int (*)(pollfd*, nfds_t, int);
