@@ -51,6 +51,8 @@ class joint_copy {
   }
   /// Owner: 0, or the positive FI_E* with which the helper failed.
   [[nodiscard]] int error() const noexcept { return words_->error.load(std::memory_order_acquire); }
+  /// Owner: as if the helper had failed with this positive FI_E*.
+  void fail(int error) noexcept { words_->error.store(error, std::memory_order_release); }
   /// Owner: nobody takes a piece any more. Whether the helper is at none either: until then it may
   /// still write.
   [[nodiscard]] bool stop() noexcept;

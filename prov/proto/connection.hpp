@@ -39,6 +39,7 @@ struct peer {
   // After a request that it refused in favour of its own: the next one waits until then.
   base::clock::time_point asks_from{};
   base::clock::duration pause{};
+  std::uint32_t early = 0;               // early_sends that wait for a connection
   fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
   unexpected_budget::share unexpected;
   staging_share chunks;
@@ -47,8 +48,8 @@ struct peer {
 
   /// Whether nothing names it or keeps anything of it; but for connections, which know their peer.
   [[nodiscard]] bool is_unused() const noexcept {
-    return address == FI_ADDR_NOTAVAIL && !current && unexpected.empty() && chunks.held == 0 &&
-           slots.held == 0 && injected.held == 0;
+    return address == FI_ADDR_NOTAVAIL && !current && early == 0 && unexpected.empty() &&
+           chunks.held == 0 && slots.held == 0 && injected.held == 0;
   }
 };
 
@@ -102,7 +103,7 @@ class connection {
   bool receives_short = false;        // listed among those that want more
   // To a peer on this host: packets go this way. The core connection carries what neither process
   // can copy, wakes a peer that sleeps, and tells of its end.
-  std::unique_ptr<ipc::link> link;
+  std::shared_ptr<ipc::link> link;  // and of copies that outlive the connection
   // In the link's memory; null before the first data that is staged there.
   std::unique_ptr<shared_slots> slots_in;
   std::unique_ptr<shared_slots> slots_out;
@@ -128,6 +129,7 @@ class connection {
   std::deque<buffer*> control_buffers;
   // Operations that fail if it does.
   transfer_list transfers;
+  bool holds_early = false;     // of early_sends some have still to leave; counted in with_rest
   std::uint32_t with_rest = 0;  // of them, those with transfer::has_rest
 };
 

@@ -86,6 +86,7 @@ void endpoint::shut_down() {
   while (must_linger()) progress();
   if (addresses_) addresses_->unsubscribe(*this);
   connections_->for_each([&](connection& c) { connections_->fail(c, FI_ECANCELED); });
+  await_helpers();
   // The device must be done with our memory before it goes.
   copies_.end_all();
   connections_.reset();
@@ -103,6 +104,7 @@ void endpoint::shut_down() {
 // The pools free memory, not objects.
 void endpoint::drop_queued() {
   stalled_.clear();
+  for_peers_.clear();
   transfers_.for_each([&](transfer& t) { transfer_pool_.destroy(&t); });
   receives_->remove(*this);
 }
@@ -126,11 +128,8 @@ void endpoint::let_go_of(const reg::region& r) {
   };
   const auto give_up = how_.clock.now() + std::chrono::seconds(1);
   for (;;) {
-    transfer* user = nullptr;
-    transfers_.for_each([&](transfer& t) {
-      if (t.for_peer && uses(t)) user = &t;
-    });
-    if (!user) return;
+    const auto user = std::find_if(for_peers_.begin(), for_peers_.end(), uses);
+    if (user == for_peers_.end()) return;
     if (!user->ending) {
       finish(*user, FI_ECANCELED);
     } else if (user->on && how_.clock.now() > give_up) {

@@ -191,7 +191,10 @@ class endpoint final : private connection_observer,
   void ask_for_help(connection& c, const wire::rts_fields& rts, transfer& t);
   void copy_jointly(transfer& t);
   void copy_alone(transfer& t);
-  static void end_joint_copy(transfer& t);
+  [[nodiscard]] static bool helper_is_through(transfer& t) noexcept;
+  static void end_joint_copy(transfer& t) noexcept;
+  static void outlive_connection(transfer& t) noexcept;
+  void await_helpers();
   void start_helping(connection& c, const wire::help_fields& asked);
   void help_peers();
   bool help_peer(helping& h);
@@ -457,9 +460,10 @@ class endpoint final : private connection_observer,
   nic_copies nic_copies_;
   std::uint64_t losses_seen_ = device::losses::count();
 
-  stalled_list stalled_;            // could not hand out more: no chunk, no room in core or device
-  std::size_t tried_in_vain_ = 0;   // of them, since one got on or a chunk came back
-  std::vector<buffer*> unwritten_;  // loaded chunks that the core had no room for
+  stalled_list stalled_;  // could not hand out more: no chunk, no room in core or device
+  for_peer_list for_peers_;
+  std::size_t tried_in_vain_ = 0;               // of them, since one got on or a chunk came back
+  std::vector<buffer*> unwritten_;              // loaded chunks that the core had no room for
   std::vector<transfer*> waiting_grants_;       // sinks that want more staging slots
   std::vector<std::uint32_t> control_waiting_;  // connections by id
   std::vector<std::uint32_t> ordered_waiting_;

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
+#include "base/log.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -40,6 +42,7 @@ void endpoint::ask_for_help(connection& c, const wire::rts_fields& rts, transfer
     return;
   t.joint = c.link->joint_copies_to_us().begin(t.length, piece_length);
   if (!t.joint) return;
+  t.joint_link = c.link;
   wire::help_fields fields{};
   fields.source_operation = t.peer_operation;
   fields.address = t.memory[0].address;
@@ -52,42 +55,68 @@ void endpoint::ask_for_help(connection& c, const wire::rts_fields& rts, transfer
 
 // One piece at a time, for the sake of those who wait for this thread.
 void endpoint::copy_jointly(transfer& t) {
-  if (t.in_flight != 0 || t.ending) return;
+  if (t.in_flight != 0) return;
+  if (t.ending) return settle(t);
   ipc::joint_copy& copy = t.joint->copy;
+  if (copy.error()) return copy_alone(t);
   direct_piece* const work = piece_pool_.create(t, std::size_t{0});
   if (const auto piece = work ? copy.take() : std::nullopt) {
     const auto place = t.memory.at(piece->offset);
     work->length = piece->length;
-    if (copy_by_link(t, *work, place.segment->host() + place.within, piece->length,
-                     t.remote.front().address + piece->offset)) {
+    if (const int ret = copy_by_link(t, *work, place.segment->host() + place.within, piece->length,
+                                     t.remote.front().address + piece->offset)) {
       piece_pool_.destroy(work);
+      copy.fail(-ret);
       return copy_alone(t);
     }
     ++t.in_flight;
     return count_piece(t, place, true, piece->length);
   }
   if (work) piece_pool_.destroy(work);
-  if (copy.error()) return copy_alone(t);
   if (t.finished + copy.helped() >= t.length) return finish(t, 0);
   stall(t);
 }
 
 // All of it: a piece that failed is missing somewhere.
 void endpoint::copy_alone(transfer& t) {
+  if (!helper_is_through(t)) return stall(t);
   end_joint_copy(t);
   t.finished = 0;
   move(t);
 }
 
-// The helper may be at a piece: it is through with that in a moment, or when its process has ended.
-// One that is stopped right behind the piece is not waited for.
-void endpoint::end_joint_copy(transfer& t) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  while (!t.joint->copy.stop() && !t.on->link->peer_has_ended() &&
-         std::chrono::steady_clock::now() < give_up) {
-  }
-  t.on->link->joint_copies_to_us().end(t.joint->words);
+// A helper that is at a piece writes to the application's memory: it is through in a moment, or,
+// where its process was stopped just then, when that goes on or ends. Nobody is told before.
+bool endpoint::helper_is_through(transfer& t) noexcept {
+  return t.joint->copy.stop() || t.joint_link->peer_has_ended();
+}
+
+void endpoint::end_joint_copy(transfer& t) noexcept {
+  t.joint_link->joint_copies_to_us().end(t.joint->words);
   t.joint.reset();
+  t.joint_link.reset();
+}
+
+// Its connection goes, and the helper is not through.
+void endpoint::outlive_connection(transfer& t) noexcept {
+  t.on->transfers.erase(t.on->transfers.iterator_to(t));
+  t.on = nullptr;
+}
+
+// All connections have ended, so those that are stalled wait for a helper.
+void endpoint::await_helpers() {
+  const auto tell = how_.clock.now() + std::chrono::seconds(1);
+  bool told = false;
+  while (!stalled_.empty()) {
+    retry_stalled();
+    if (!told && how_.clock.now() > tell) {
+      told = true;
+      GAUDI_WARN(EP_CTRL,
+                 "waiting to close: a process of this host was stopped in the middle of a copy to "
+                 "our memory; let it go on (SIGCONT), or end it\n");
+    }
+    std::this_thread::yield();
+  }
 }
 
 void endpoint::start_helping(connection& c, const wire::help_fields& asked) {

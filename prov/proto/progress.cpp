@@ -97,7 +97,7 @@ bool endpoint::must_retry(const transfer& t) const noexcept {
   if (t.starved) return chunks_->is_worth_another_try() || tried_in_vain_ < stalled_.size();
   // The engine may be full of what others have it do.
   const bool by_core = t.moves == transfer::motion::pull ? !t.by_engine : !t.memory.on_device();
-  return !by_core || t.on->posted.empty();
+  return !by_core || !t.on || t.on->posted.empty();
 }
 
 // Nobody tells of room in shared memory either.
@@ -344,6 +344,7 @@ void endpoint::fail_transfers(connection& c, int error) {
   while (!c.transfers.empty()) {
     transfer& t = c.transfers.front();
     t.in_flight = 0;
+    if (t.joint && !helper_is_through(t)) outlive_connection(t);
     // One that only waits for its `done` to leave has all that it was for.
     t.flushing ? settle(t) : finish(t, error);
   }

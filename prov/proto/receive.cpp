@@ -185,7 +185,7 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
     return true;
   }
   t->result = entry;
-  t->for_peer = asked.flags & FI_REMOTE_WRITE;
+  if (asked.flags & FI_REMOTE_WRITE) for_peers_.push_back(*t);
   t->length = length;
   t->peer_operation = m.operation;
   t->tell_peer = tell && c;

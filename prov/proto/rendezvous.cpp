@@ -72,6 +72,7 @@ void endpoint::end_transfer(transfer& t) {
   if (t.on && t.holds_back) --t.on->with_rest;
   if (t.on) t.on->transfers.erase(t.on->transfers.iterator_to(t));
   if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
+  if (t.for_peer_hook.is_linked()) for_peers_.erase(for_peers_.iterator_to(t));
   transfers_.erase(t.id);
   transfer_pool_.destroy(&t);
 }
@@ -85,6 +86,7 @@ void endpoint::finish(transfer& t, int status) {
 
 void endpoint::settle(transfer& t) {
   if (!t.ending || t.in_flight != 0) return;
+  if (t.joint && !helper_is_through(t)) return stall(t);
   if (t.lends_slots) return end_transfer(t);
   if (t.status == 0) t.status = t.memory.loss();
   // Before the application is told.

@@ -224,7 +224,7 @@ bool endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
     return refuse(-ret);
   }
   t->is = transfer::role::source;
-  t->for_peer = true;
+  for_peers_.push_back(*t);
   t->peer_operation = asked.operation;
   fields.head = {wire::kind::read_rts, flags, 0, 0, c.remote_id};
   std::memcpy(b->bytes, &fields, sizeof fields);

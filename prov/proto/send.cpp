@@ -34,7 +34,7 @@ bool endpoint::is_quiet(fi_addr_t with) {
   const connection* c = p ? p->current : nullptr;
   if (!c) return true;
   const bool moving = std::any_of(c->transfers.begin(), c->transfers.end(),
-                                  [](const transfer& t) { return !t.for_peer; });
+                                  [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
   if (c->posted.empty() && c->ordered.empty() && !moving) return true;
   progress();
   return false;

@@ -5,6 +5,7 @@
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -79,7 +80,6 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool zero_copy = true;   // the core may have what it reaches of our device memory
   bool nic_wrote = false;  // to our device memory: flush before that is reported
   bool flushing = false;   // in flight is its `done`, which flushes
-  bool for_peer = false;   // an RMA operation of the peer on a region of ours
   bool has_rest = false;  // direct RMA that the core had no room for yet, counted by the connection
   bool holds_back = false;  // RMA that later operations must not overtake, counted in the same way
   bool starved = false;     // stalled for want of a chunk, and for nothing else
@@ -103,6 +103,8 @@ struct transfer : boost::intrusive::list_base_hook<> {
   std::uint32_t in_flight = 0;  // chunks and pieces handed out
 
   boost::intrusive::list_member_hook<> stalled_hook;
+  // Linked: an RMA operation of the peer on a region of ours.
+  boost::intrusive::list_member_hook<> for_peer_hook;
   // The peer's memory, or its slots. One-sided operations have one.
   boost::container::small_vector<wire::segment, 1> remote;
   std::vector<std::uint32_t> free_slots;
@@ -110,6 +112,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   std::vector<reg::import_cache::user> imported;  // by_nic: of each segment in `remote`
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
   std::optional<ipc::joint_copies::begun> joint;  // pull: the peer may copy along
+  std::shared_ptr<ipc::link> joint_link;          // of its words; the connection may be gone
   std::uint64_t event_data = 0;                   // direct RMA write with remote CQ data
   bool has_event = false;
 };
@@ -118,6 +121,12 @@ struct transfer : boost::intrusive::list_base_hook<> {
 using stalled_list = boost::intrusive::list<
     transfer, boost::intrusive::member_hook<transfer, boost::intrusive::list_member_hook<>,
                                             &transfer::stalled_hook>>;
+
+using for_peer_list = boost::intrusive::list<
+    transfer,
+    boost::intrusive::member_hook<transfer, boost::intrusive::list_member_hook<>,
+                                  &transfer::for_peer_hook>,
+    boost::intrusive::constant_time_size<false>>;
 
 using transfer_list = boost::intrusive::list<transfer, boost::intrusive::constant_time_size<false>>;
 

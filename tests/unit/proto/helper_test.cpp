@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// A sender that copies along (joint.cpp) and is stopped in the middle of a piece: it writes to the
+// receiver's memory when it goes on, so the receiver is told of no end before.
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+#include "endpoint_node.hpp"
+
+namespace {
+
+/// What happens before the next piece is written to another's memory, and in the place of the next
+/// reads of it. Empty: nothing else than always.
+std::function<void()> before_write;
+bool reads_fail = false;
+
+using copy_call = ssize_t(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
+                          unsigned long);
+
+}  // namespace
+
+extern "C" {
+[[gnu::visibility("default")]] ssize_t process_vm_writev(pid_t pid, const iovec* local,
+                                                         unsigned long locals, const iovec* remote,
+                                                         unsigned long remotes,
+                                                         unsigned long flags) {
+  static auto* const real = reinterpret_cast<copy_call*>(dlsym(RTLD_NEXT, "process_vm_writev"));
+  if (before_write) std::exchange(before_write, nullptr)();
+  return real(pid, local, locals, remote, remotes, flags);
+}
+[[gnu::visibility("default")]] ssize_t process_vm_readv(pid_t pid, const iovec* local,
+                                                        unsigned long locals, const iovec* remote,
+                                                        unsigned long remotes,
+                                                        unsigned long flags) {
+  static auto* const real = reinterpret_cast<copy_call*>(dlsym(RTLD_NEXT, "process_vm_readv"));
+  if (reads_fail) {
+    errno = EFAULT;
+    return -1;
+  }
+  return real(pid, local, locals, remote, remotes, flags);
+}
+}
+
+namespace gaudi::proto {
+namespace {
+
+using test::counting;
+using test::live_node;
+using test::memory_of;
+using test::pass;
+using test::progress_until;
+
+void end_connections_of_process() {
+  sockaddr_storage peer{};
+  for (int fd = 0; fd < 1024; ++fd) {
+    socklen_t length = sizeof peer;
+    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 &&
+        peer.ss_family == AF_INET)
+      ::shutdown(fd, SHUT_RDWR);
+  }
+}
+
+class stopped_helper : public testing::Test {
+ protected:
+  stopped_helper() {
+    pass(sender, to, receiver, 100, 1);
+    sent = counting(1'000'000, 2);
+    got.resize(sent.size());
+  }
+  ~stopped_helper() override {
+    before_write = nullptr;
+    reads_fail = false;
+  }
+
+  /// Lets the sender be stopped in the middle of its first piece, while `meanwhile` happens and the
+  /// receiver goes on. Returns what the receiver is told in the end.
+  completion stop_during(const std::function<void()>& meanwhile) {
+    bool was_stopped = false;
+    bool told_early = false;
+    before_write = [&] {
+      was_stopped = true;
+      meanwhile();
+      for (int i = 0; i < 1000; ++i) receiver.ep->progress();
+      told_early = !receiver.queue.empty();
+      reads_fail = false;
+    };
+    EXPECT_EQ(receiver.receive(memory_of(got.data(), got.size()), 2, &receiver), 0);
+    EXPECT_EQ(sender.send(to, memory_of(sent.data(), sent.size()), 2, &sender), 0);
+    EXPECT_TRUE(progress_until({&sender, &receiver}, [&] { return !receiver.queue.empty(); }));
+    EXPECT_TRUE(was_stopped);
+    EXPECT_FALSE(told_early) << "the sender had still to write to its memory";
+    return receiver.take();
+  }
+
+  static endpoint::settings with_ipc() {
+    auto s = test::small_settings();
+    s.ipc = true;
+    return s;
+  }
+
+  live_node sender{with_ipc()};
+  live_node receiver{with_ipc()};
+  const fi_addr_t to = sender.meet(receiver);
+  std::vector<std::byte> sent;
+  std::vector<std::byte> got;
+};
+
+TEST_F(stopped_helper, is_waited_for_where_the_receiver_fails) {
+  EXPECT_EQ(stop_during([] { reads_fail = true; }).error, FI_EFAULT);
+}
+
+TEST_F(stopped_helper, is_waited_for_where_the_connection_has_ended) {
+  EXPECT_NE(stop_during(end_connections_of_process).error, 0);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
