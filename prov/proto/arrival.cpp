@@ -124,7 +124,7 @@ bool endpoint::dispatch_or_end(connection& c, buffer& b, std::size_t length) {
 void endpoint::postpone(connection& c, buffer& b, std::size_t length) noexcept {
   b.length = length;
   c.postponed.push_back(b);
-  any_postponed_ = true;
+  any_postponed_ = any_waiting_ = true;
 }
 
 void endpoint::retry_postponed() {

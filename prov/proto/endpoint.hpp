@@ -17,6 +17,7 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/device_copies.hpp"
+#include "proto/early_sends.hpp"
 #include "proto/endpoint_settings.hpp"
 #include "proto/given_dmabufs.hpp"
 #include "proto/nic_copies.hpp"
@@ -146,6 +147,12 @@ class endpoint final : private connection_observer,
   friend struct endpoint_audit;  // tests/sim
 
   // send.cpp
+  [[nodiscard]] bool is_eager(const connection& c, const local_memory& memory,
+                              const outgoing& message) const noexcept;
+  int send_early(const local_memory& memory, const outgoing& message);
+  void post_early(peer& p);
+  void go_on_with_early();
+  [[nodiscard]] bool early_wait_unnoticed() const noexcept;
   int send_eager(connection& c, const local_memory& memory, const outgoing& message);
   int send_injected(connection& c, const local_memory& memory, const outgoing& message);
   [[nodiscard]] int why_nothing_left() const noexcept;
@@ -376,6 +383,7 @@ class endpoint final : private connection_observer,
   // progress.cpp
   void make_room_for_connections();
   void memory_is_short() noexcept;
+  void go_on_with_waiting();
   bool poll_links_first();
   void handle_completions(std::size_t most);
   void handle_core_error();
@@ -432,6 +440,7 @@ class endpoint final : private connection_observer,
   base::counter* peers_read_ = nullptr;
   base::counter* peers_wrote_ = nullptr;
   std::vector<peer*> peers_by_address_;
+  early_sends early_;
 
   core::unique_fid<fid_cq> core_queue_;
   // A NIC's queue does not grow, and what it has no room for is lost.
@@ -478,6 +487,7 @@ class endpoint final : private connection_observer,
   std::optional<base::clock::time_point> linger_until_;
   bool told_of_memory_ = false;
   bool any_postponed_ = false;  // connection::postponed
+  bool any_waiting_ = false;    // any_postponed_, or early_ is not empty
 
   std::unique_ptr<connection_manager> connections_;
 };

@@ -30,12 +30,12 @@ bool endpoint::must_linger() {
   connections_->for_each([&](connection& c) {
     if (c.usable() && !has_left(c)) waits_for = &c;
   });
-  if (!waits_for) return false;
+  if (!waits_for && !early_.any_injected()) return false;
   if (how_.clock.now() < *linger_until_) return true;
   GAUDI_WARN(EP_CTRL,
              "an endpoint closes although %s has not taken all that was sent to it: it may miss "
              "the last messages (does it make progress?)\n",
-             waits_for->remote->name.to_string().c_str());
+             waits_for ? waits_for->remote->name.to_string().c_str() : "a peer not connected yet");
   return false;
 }
 

@@ -33,8 +33,8 @@ void endpoint::progress() noexcept try {
   const base::cancellation_deferred until_it_is_done;
   if (device::losses::count() != losses_seen_) [[unlikely]]
     end_lost();
-  if (any_postponed_) [[unlikely]]
-    retry_postponed();
+  if (any_waiting_) [[unlikely]]
+    go_on_with_waiting();
   if (linked_.empty() || poll_links_first()) handle_completions(completions_at_once);
   if (!local_copies_.empty()) end_local_copies();
   if (!helping_.empty()) help_peers();
@@ -52,6 +52,12 @@ void endpoint::progress() noexcept try {
   connections_->poll();
 } catch (const std::bad_alloc&) {
   memory_is_short();
+}
+
+void endpoint::go_on_with_waiting() {
+  if (any_postponed_) retry_postponed();
+  if (!early_.empty()) go_on_with_early();
+  any_waiting_ = any_postponed_ || !early_.empty();
 }
 
 void endpoint::memory_is_short() noexcept {
@@ -75,9 +81,9 @@ bool endpoint::poll_links_first() {
 }
 
 bool endpoint::needs_polling() const noexcept {
-  return copies_.any() || any_postponed_ || receive_buffers_->short_of_posted() ||
-         !local_copies_.empty() || !helping_.empty() || !doorbells_.empty() ||
-         can_post_receives() || waits_unnoticed();
+  return copies_.any() || any_postponed_ || early_wait_unnoticed() ||
+         receive_buffers_->short_of_posted() || !local_copies_.empty() || !helping_.empty() ||
+         !doorbells_.empty() || can_post_receives() || waits_unnoticed();
 }
 
 // Whether something waits for what nobody tells of. A peer that is stopped keeps things waiting for
@@ -265,6 +271,7 @@ void endpoint::connection_up(connection& c) {
   if (c.refused_link) ring_doorbell(c);
   receive_buffers_->serve(connections_->count());
   post_receives(c);
+  if (c.remote->early != 0 && c.remote->current == &c) post_early(*c.remote);
 }
 
 // What is there now was posted before: as many completions as there is work at the core find it,
@@ -286,6 +293,8 @@ void endpoint::connection_down(connection& c, int error) {
   fail_queued(c, error);
   fail_transfers(c, error);
   forget_rendezvous_of(c);
+  // They tell the application of the error, so no operation has to.
+  if (!c.remote->current && early_.fail(*c.remote, error)) c.remote->last_error = 0;
 }
 
 // The core endpoint is closed, so the application's memory is its own again, and no registration of

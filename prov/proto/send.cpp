@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/make_room.hpp"
 #include "proto/endpoint.hpp"
@@ -32,20 +33,27 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
 bool endpoint::is_quiet(fi_addr_t with) {
   const peer* p = peer_at(with);
   const connection* c = p ? p->current : nullptr;
-  if (!c) return true;
-  const bool moving = std::any_of(c->transfers.begin(), c->transfers.end(),
-                                  [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
-  if (c->posted.empty() && c->ordered.empty() && !moving) return true;
+  const bool any_early = p && p->early != 0;
+  if (!c && !any_early) return true;
+  const bool moving =
+      any_early || std::any_of(c->transfers.begin(), c->transfers.end(),
+                               [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
+  if (!moving && c->posted.empty() && c->ordered.empty()) return true;
   progress();
   return false;
 }
 
+inline bool endpoint::is_eager(const connection& c, const local_memory& memory,
+                               const outgoing& message) const noexcept {
+  return memory.length() + sizeof(wire::eager_fields) <= c.eager_limit &&
+         (message.inject || !nic_is_shorter(c, memory));
+}
+
 int endpoint::send(const local_memory& memory, const outgoing& message) {
   const auto c = data_connection(message.to);
-  if (!c) return c.code();
-  const bool eager = memory.length() + sizeof(wire::eager_fields) <= (*c)->eager_limit &&
-                     (message.inject || !nic_is_shorter(**c, memory));
-  const int ret = eager ? send_eager(**c, memory, message) : send_rendezvous(**c, memory, message);
+  if (!c) return c.code() == -FI_EAGAIN ? send_early(memory, message) : c.code();
+  const int ret = is_eager(**c, memory, message) ? send_eager(**c, memory, message)
+                                                 : send_rendezvous(**c, memory, message);
   // Out of buffers, or of room in the core: an application that only repeats the send must get
   // there, too.
   if (ret == -FI_EAGAIN) {
@@ -53,6 +61,48 @@ int endpoint::send(const local_memory& memory, const outgoing& message) {
     progress();
   }
   return ret;
+}
+
+// What waits for credits is the application's to repeat; what waits for a connection is not.
+int endpoint::send_early(const local_memory& memory, const outgoing& message) {
+  peer& p = *peer_at(message.to);
+  const bool is_connected = p.current && p.current->usable();
+  if (is_connected && p.early == 0) return -FI_EAGAIN;
+  any_waiting_ = true;
+  return early_.keep(p, memory, message);
+}
+
+// Before everything that is posted after them.
+void endpoint::post_early(peer& p) {
+  connection& c = *p.current;
+  if (!std::exchange(c.holds_early, true)) ++c.with_rest;
+  const bool over = early_.post(p, [&](const early_sends::message& m) {
+    if (!c.data.can_send()) return -FI_EAGAIN;
+    return is_eager(c, m.memory, m.what) ? send_eager(c, m.memory, m.what)
+                                         : send_rendezvous(c, m.memory, m.what);
+  });
+  if (!over) return;
+  c.holds_early = false;
+  --c.with_rest;
+}
+
+void endpoint::go_on_with_early() {
+  for (peer* const p : early_.peers()) {
+    const auto c = connections_->to(*p);
+    if (c) {
+      on_behalf_of(*c, [&] { post_early(*p); });
+    } else if (c.code() != -FI_EAGAIN) {
+      early_.fail(*p, -c.code());
+    }
+  }
+}
+
+// Whether some wait for what nobody tells of: the end of a pause between requests, or room here.
+// Credits come by message.
+bool endpoint::early_wait_unnoticed() const noexcept {
+  return early_.any_of([](const peer& p) {
+    return !p.current || (p.current->usable() && p.current->data.can_send());
+  });
 }
 
 void endpoint::fill_header(connection& c, wire::header& h, wire::kind what,

@@ -224,6 +224,7 @@ TEST(endpoint_link, gives_up_its_last_messages_when_the_peer_closes) {
       char said[] = "xy";
       ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said[0], 1), 1, nullptr); }), 0);
       ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said[1], 1), 2, nullptr); }), 0);
+      for (int sent = 0; sent < 2; ++sent) ASSERT_EQ(wait(a, {&a, &b}).error, 0);
     }
     ASSERT_EQ(b.receive(memory_of(&got[1], 1), 2, nullptr), 0);
     EXPECT_TRUE(progress_until({&b}, [&] { return got[0] == 'x' && got[1] == 'y'; }));
@@ -273,7 +274,7 @@ TEST(endpoint_link, is_done_without_by_those_who_cannot_take_the_memory) {
   // The request leaves before descriptors run out, the answer arrives after. Nobody says anything,
   // so only the refusal itself wakes b.
   char said = 'x';
-  EXPECT_EQ(a.send(to, memory_of(&said, 1), 1, nullptr), -FI_EAGAIN);
+  EXPECT_EQ(a.send(to, memory_of(&said, 1), 1, nullptr), 0);
   const auto turn = [&] {
     b.turn();
     const no_descriptors left;
@@ -284,8 +285,7 @@ TEST(endpoint_link, is_done_without_by_those_who_cannot_take_the_memory) {
     turn();
     return b.send(back, memory_of(&said, 1), 0, nullptr) == 0;
   })) << "nothing woke the peer";
-  for (std::uint64_t tag : {1U, 2U})
-    ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said, 1), tag, nullptr); }), 0);
+  ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&said, 1), 2, nullptr); }), 0);
   EXPECT_TRUE(progress_until({&a, &b},
                              [&] { return std::count(std::begin(got), std::end(got), 'x') == 3; }));
   EXPECT_EQ(a.paths.eager_ops + b.paths.eager_ops, 3U);

@@ -122,6 +122,7 @@ TEST(staging, of_a_stopped_peer_lets_a_thread_sleep) {
   ASSERT_EQ(
       post({&a, &stopped}, [&] { return stopped.send(to, memory_of(bytes.data(), 1), 99, &a); }),
       0);
+  ASSERT_EQ(wait(stopped, {&a, &stopped}).error, 0);
   std::vector<std::vector<std::byte>> got(count, std::vector<std::byte>(length));
   for (unsigned i = 0; i < count; ++i) {
     ASSERT_EQ(a.receive(memory_of(got[i].data(), length), i, number(i)), 0);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_errno.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "proto/memory.hpp"
+#include "proto/operations.hpp"
+
+namespace gaudi::proto {
+
+struct peer;
+
+/// Messages to peers that there is no connection with yet, each peer's in their order: an
+/// application need not repeat the call until there is one. They leave when it is made, and end
+/// with its error where it cannot be made.
+///
+/// Not thread safe: the caller holds the domain lock. peer::early counts those of a peer.
+class early_sends {
+ public:
+  /// Of one peer. As with credits, who wants to send more repeats the call.
+  static constexpr std::uint32_t most = 64;
+
+  struct message {
+    local_memory memory;
+    outgoing what;
+    std::unique_ptr<std::byte[]> copied;  // of outgoing::inject, and `memory` is this
+  };
+
+  [[nodiscard]] bool empty() const noexcept { return queues_.empty(); }
+
+  /// Keeps it behind the others to this peer. -FI_EAGAIN: there are `most`, or an injected one is
+  /// not in host memory. -FI_ENOMEM.
+  int keep(peer& to, const local_memory& memory, const outgoing& what) noexcept;
+
+  /// Calls post(message), which returns 0, -FI_EAGAIN, or an error that ends the message, for the
+  /// oldest ones. False: the oldest one left has to wait.
+  template <class Post>
+  bool post(peer& to, Post&& post);
+
+  /// Ends all to this peer with the positive FI_E*. Whether there were any.
+  bool fail(peer& to, int error) noexcept;
+
+  /// Whether some have completed as the application sees it: it has their buffers back.
+  [[nodiscard]] bool any_injected() const noexcept;
+  /// The peers that there are some for.
+  [[nodiscard]] std::vector<peer*> peers() const;
+  template <class Is>
+  [[nodiscard]] bool any_of(Is&& is) const {
+    for (const auto& q : queues_)
+      if (is(*q->to)) return true;
+    return false;
+  }
+
+ private:
+  struct queue {
+    peer* to;
+    std::deque<message> waiting;
+  };
+  [[nodiscard]] queue* of(const peer& to) const noexcept;
+  [[nodiscard]] queue& made_for(peer& to);
+  void end_oldest(queue& q, int error) noexcept;
+  void drop_oldest(queue& q) noexcept;
+  void forget(const queue& q) noexcept;
+
+  std::vector<std::unique_ptr<queue>> queues_;
+};
+
+template <class Post>
+bool early_sends::post(peer& to, Post&& post) {
+  // Looked for each time: the connection may end in the middle, and all of them with it.
+  while (queue* const q = of(to)) {
+    const int ret = post(q->waiting.front());
+    if (ret == -FI_EAGAIN) return false;
+    if (of(to) != q) continue;
+    ret ? end_oldest(*q, -ret) : drop_oldest(*q);
+    if (q->waiting.empty()) forget(*q);
+  }
+  return true;
+}
+
+}  // namespace gaudi::proto

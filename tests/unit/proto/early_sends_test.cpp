@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Messages that are sent before there is a connection.
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "endpoint_node.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using namespace std::chrono_literals;
+using test::counting;
+using test::live_node;
+using test::memory_of;
+using test::node;
+using test::number;
+using test::progress_until;
+using test::wait;
+
+int inject(node& from, fi_addr_t to, const local_memory& memory) {
+  return from.ep->send(memory, {.to = to, .inject = true, .asked = {}});
+}
+
+TEST(early_sends, are_called_once_and_arrive_in_their_order) {
+  live_node a;
+  live_node b;
+  const auto to = a.meet(b);
+  constexpr unsigned count = early_sends::most;
+  // Short and long ones: some are a message of one packet, and some are fetched.
+  const auto length_of = [](unsigned i) { return i % 3 == 2 ? 100'000U + i : 10U + i; };
+  std::vector<std::vector<std::byte>> sent;
+  std::vector<std::vector<std::byte>> got;
+  for (unsigned i = 0; i < count; ++i) {
+    sent.push_back(counting(length_of(i), i));
+    got.emplace_back(length_of(i));
+    // All are for any tag of one kind, so the order is that of their arrival.
+    ASSERT_EQ(b.receive(memory_of(got[i].data(), got[i].size()), 7, number(i)), 0);
+  }
+  for (unsigned i = 0; i < count; ++i)
+    ASSERT_EQ(a.send(to, memory_of(sent[i].data(), sent[i].size()), 7, number(i)), 0) << i;
+  EXPECT_EQ(a.send(to, memory_of(sent[0].data(), 1), 7, nullptr), -FI_EAGAIN) << "no more of them";
+  for (unsigned i = 0; i < count; ++i) ASSERT_EQ(wait(b, {&a, &b}).error, 0) << i;
+  for (unsigned i = 0; i < count; ++i) ASSERT_EQ(wait(a, {&a, &b}).error, 0) << i;
+  EXPECT_EQ(got, sent);
+}
+
+TEST(early_sends, let_the_caller_have_an_injected_buffer_at_once) {
+  live_node a;
+  live_node b;
+  const auto to = a.meet(b);
+  char got[3] = {};
+  for (char& byte : got)
+    ASSERT_EQ(b.ep->receive(memory_of(&byte, 1), {.asked = b.asked(&byte, FI_RECV)}), 0);
+  for (char said : {'x', 'y', 'z'}) {
+    ASSERT_EQ(inject(a, to, memory_of(&said, 1)), 0);
+    said = '-';
+  }
+  EXPECT_TRUE(progress_until({&a, &b}, [&] { return got[2] != 0; }));
+  EXPECT_EQ(std::string(got, 3), "xyz");
+}
+
+// One message arrives behind the early ones whatever way it takes, and writes are not before them.
+TEST(early_sends, are_not_overtaken) {
+  live_node a;
+  live_node b;
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(8);
+  reg::region r;
+  b.expose(r, target);
+  auto bytes = counting(8);
+  const rma_access at{.target = to, .address = r.address, .key = r.key, .asked = a.asked(nullptr)};
+  ASSERT_EQ(a.send(to, memory_of(bytes.data(), 8), 1, number(1)), 0);
+  EXPECT_EQ(a.ep->write(memory_of(bytes.data(), 8), at), -FI_EAGAIN);
+  EXPECT_FALSE(a.ep->is_quiet(to)) << "a fence waits for it";
+  std::vector<std::byte> got(8);
+  ASSERT_EQ(b.receive(memory_of(got.data(), 8), 1, nullptr), 0);
+  ASSERT_EQ(wait(b, {&a, &b}).error, 0);
+  EXPECT_TRUE(progress_until({&a, &b}, [&] { return a.ep->is_quiet(to); }));
+}
+
+TEST(early_sends, are_not_lost_when_the_sender_closes_at_once) {
+  auto how = test::small_settings();
+  how.linger = 60s;
+  live_node b;
+  char got = 0;
+  ASSERT_EQ(b.ep->receive(memory_of(&got, 1), {.asked = b.asked(&got, FI_RECV)}), 0);
+  std::atomic<bool> over{false};
+  {
+    live_node a(how);
+    const auto to = a.meet(b);
+    std::thread peer([&] {
+      while (!over) b.ep->progress();
+    });
+    char said = 'x';
+    EXPECT_EQ(inject(a, to, memory_of(&said, 1)), 0);
+    a.ep->shut_down();
+    over = true;
+    peer.join();
+  }
+  EXPECT_TRUE(progress_until({&b}, [&] { return got == 'x'; }));
+}
+
+}  // namespace
+}  // namespace gaudi::proto
