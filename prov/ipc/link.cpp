@@ -48,6 +48,10 @@ link::link(segment memory, conversation with, end which, const terms& ours)
   facts.sleeps = ours.sleeps;
 }
 
+link::~link() {
+  memory_.facts_of(end_).reaches.store(reaching::gone, std::memory_order_release);
+}
+
 base::result<std::unique_ptr<link>> link::make(const invitation& says, const terms& ours) {
   base::scoped_fd memory;
   auto made = segment::make(shape_for(ours), memory);

@@ -33,6 +33,11 @@ class link {
   static base::result<std::unique_ptr<link>> take(meeting_point::arrival&& brought,
                                                   const terms& ours);
 
+  /// Tells the peer that this end is gone, before whoever closed it has its memory back.
+  ~link();
+  link(const link&) = delete;
+  link& operator=(const link&) = delete;
+
   /// For the maker: whether the peer has the segment; nothing: it has not said yet.
   [[nodiscard]] std::optional<bool> agreed();
 
@@ -66,6 +71,8 @@ class link {
   [[nodiscard]] reaching peer_reaches() noexcept {
     return memory_.facts_of(other_).reaches.load(std::memory_order_acquire);
   }
+  /// Whether the peer has closed the connection: an address of its is nobody's any more.
+  [[nodiscard]] bool peer_is_gone() noexcept { return peer_reaches() == reaching::gone; }
   /// Negative errno of neighbour::find, or of lose_reach; 0 while reach() is there.
   [[nodiscard]] int why_not_reached() const noexcept { return why_not_; }
 

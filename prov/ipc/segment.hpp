@@ -15,8 +15,9 @@ namespace gaudi::ipc {
 /// Who is who in a segment.
 enum class end : unsigned { maker, taker };
 
-/// Whether an end can read and write the other's memory.
-enum class reaching : std::uint32_t { unknown, yes, no };
+/// Whether an end can read and write the other's memory. `gone`: it has closed the connection, and
+/// none of its own memory is the other's to read or write any more.
+enum class reaching : std::uint32_t { unknown, yes, no, gone };
 
 /// What an end tells the other before the first packet.
 struct end_facts {

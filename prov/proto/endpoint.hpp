@@ -185,6 +185,8 @@ class endpoint final : private connection_observer,
   [[nodiscard]] bool nic_is_shorter(const connection& c, const local_memory& memory) const noexcept;
   [[nodiscard]] bool reaches(const transfer& t, std::uint64_t local,
                              std::uint64_t remote) const noexcept;
+  [[nodiscard]] static int copy_once(const transfer& t, void* bytes, std::size_t length,
+                                     std::uint64_t remote) noexcept;
   [[nodiscard]] int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
                                  std::uint64_t remote);
   static void lose_reach(connection& c, int why) noexcept;

@@ -180,12 +180,22 @@ void endpoint::lose_reach(connection& c, int why) noexcept {
 
 // Takes its time now; its end is told at the next progress, as that of the core's operations is.
 // -FI_EAGAIN: the peer is not reached any more.
+// A peer that closes says so here before its application has its memory back. The core tells of
+// the end of the connection later.
+int endpoint::copy_once(const transfer& t, void* bytes, std::size_t length,
+                        std::uint64_t remote) noexcept {
+  ipc::link& on = *t.on->link;
+  if (on.peer_is_gone()) return -FI_ECONNRESET;
+  const int ret = t.moves == transfer::motion::pull ? on.reach()->read(bytes, remote, length)
+                                                    : on.reach()->write(remote, bytes, length);
+  // What was read may be something else's already.
+  return on.peer_is_gone() ? -FI_ECONNRESET : ret;
+}
+
 int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
                            std::uint64_t remote) {
   if (!base::make_room(local_copies_)) return -FI_ENOMEM;
-  const ipc::neighbour& peer = *t.on->link->reach();
-  const int ret = t.moves == transfer::motion::pull ? peer.read(bytes, remote, length)
-                                                    : peer.write(remote, bytes, length);
+  const int ret = copy_once(t, bytes, length, remote);
   if (ipc::neighbour::is_denial(ret)) [[unlikely]] {
     lose_reach(*t.on, ret);
     return -FI_EAGAIN;

@@ -315,5 +315,21 @@ TEST(endpoint_link, wakes_a_peer_that_sleeps) {
   EXPECT_EQ(a.paths.shared_ops, 3U);
 }
 
+// The receiver has not heard of the end yet.
+TEST(endpoint_link, takes_nothing_from_memory_of_a_sender_that_has_closed) {
+  live_node a(sharing());
+  live_node b(sharing());
+  const auto to = a.meet(b);
+  pass(a, to, b, 100, 1);
+  auto bytes = counting(100'000);
+  std::vector<std::byte> got(bytes.size());
+  ASSERT_EQ(b.receive(memory_of(got.data(), got.size()), 2, nullptr), 0);
+  ASSERT_EQ(a.send(to, memory_of(bytes.data(), bytes.size()), 2, nullptr), 0);
+  a.ep->shut_down();
+  std::fill(bytes.begin(), bytes.end(), std::byte{0xee});
+  EXPECT_EQ(wait(b, {&b}).error, FI_ECONNRESET);
+  EXPECT_TRUE(std::all_of(got.begin(), got.end(), [](auto x) { return x == std::byte{0}; }));
+}
+
 }  // namespace
 }  // namespace gaudi::proto

@@ -13,9 +13,10 @@
 
 namespace {
 
-/// What happens before the next piece is written to another's memory, and in the place of the next
-/// reads of it. Empty: nothing else than always.
+/// What happens before the next piece is written to another's memory, or read from there. Empty:
+/// nothing.
 std::function<void()> before_write;
+std::function<void()> before_read;
 bool reads_fail = false;
 
 using copy_call = ssize_t(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
@@ -37,6 +38,7 @@ extern "C" {
                                                         unsigned long remotes,
                                                         unsigned long flags) {
   static auto* const real = reinterpret_cast<copy_call*>(dlsym(RTLD_NEXT, "process_vm_readv"));
+  if (before_read) std::exchange(before_read, nullptr)();
   if (reads_fail) {
     errno = EFAULT;
     return -1;
@@ -73,6 +75,7 @@ class stopped_helper : public testing::Test {
   }
   ~stopped_helper() override {
     before_write = nullptr;
+    before_read = nullptr;
     reads_fail = false;
   }
 
@@ -116,6 +119,23 @@ TEST_F(stopped_helper, is_waited_for_where_the_receiver_fails) {
 TEST_F(stopped_helper, is_waited_for_where_the_connection_has_ended) {
   EXPECT_NE(stop_during(end_connections_of_process).error, 0);
 }
+
+/// A sender that closes while its memory is read: whether its application has unmapped that since.
+class closing_sender : public stopped_helper, public testing::WithParamInterface<bool> {};
+
+TEST_P(closing_sender, ends_the_receive_by_its_end) {
+  constexpr std::size_t length = 100'000;
+  before_read = [&] {
+    sender.ep->shut_down();
+    reads_fail = GetParam();
+  };
+  ASSERT_EQ(receiver.receive(memory_of(got.data(), length), 2, &receiver), 0);
+  ASSERT_EQ(sender.send(to, memory_of(sent.data(), length), 2, &sender), 0);
+  EXPECT_EQ(test::wait(receiver, {&receiver}).error, FI_ECONNRESET);
+  EXPECT_FALSE(before_read);
+}
+
+INSTANTIATE_TEST_SUITE_P(memory, closing_sender, testing::Values(false, true));
 
 }  // namespace
 }  // namespace gaudi::proto
