@@ -1,42 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "endpoint.hpp"
 
-#include <array>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
 
-#include "failure.hpp"
+#include <array>
+#include <cstring>
 
 namespace gaudi::perf {
 namespace {
-
-/// Whether the provider has endpoints for host memory, at least.
-bool has_endpoints(fi_info& hints) {
-  hints.caps &= ~FI_HMEM;
-  hints.domain_attr->mr_mode &= ~FI_MR_HMEM;
-  fi_info* list = nullptr;
-  const int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), nullptr, nullptr, 0,
-                             &hints, &list);
-  const info_ptr found(list);
-  return ret == 0;
-}
-
-/// Why there is no endpoint for device memory, as far as it shows from outside the provider.
-std::string without_device() {
-  const auto any_in = [](const char* folder) {
-    std::error_code failure;
-    const std::filesystem::directory_iterator first(folder, failure);
-    return !failure && first != std::filesystem::directory_iterator();
-  };
-  const char* cause = "libhl-thunk is not found, or FI_GAUDI_DEVICE names no Gaudi of this machine";
-  if (const char* named = std::getenv("FI_GAUDI_HLTHUNK"); named && *named)
-    cause = "the library that FI_GAUDI_HLTHUNK names does not load or shows no Gaudi";
-  else if (!any_in("/sys/class/accel") && !any_in("/sys/class/habanalabs"))
-    cause = "this machine has no Gaudi, or the habanalabs driver is not loaded";
-  return fmt::format("no endpoint for device memory: {}; gaudi_info --doctor says more", cause);
-}
 
 info_ptr get_info(const endpoint_request& request) {
   const info_ptr hints(fi_allocinfo());
@@ -51,20 +23,7 @@ info_ptr get_info(const endpoint_request& request) {
     hints->caps |= FI_HMEM;
     hints->domain_attr->mr_mode |= FI_MR_HMEM;
   }
-  const bool bound = !request.source.empty();
-  fi_info* list = nullptr;
-  const int ret = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
-                             bound ? request.source.c_str() : nullptr, nullptr,
-                             bound ? FI_SOURCE : 0, hints.get(), &list);
-  if (ret == -FI_ENODATA && request.device && has_endpoints(*hints))
-    throw failure(without_device());
-  if (ret == -FI_ENODATA)
-    throw failure(
-        fmt::format("provider '{}' offers no reliable endpoint. Is FI_PROVIDER_PATH the folder of "
-                    "its library? FI_LOG_LEVEL=warn tells more.",
-                    request.provider));
-  require(ret, "fi_getinfo");
-  return info_ptr(list);
+  return common::find_endpoint(*hints, request.source);
 }
 
 }  // namespace
@@ -121,9 +80,7 @@ void endpoint::set_peer(const std::vector<std::uint8_t>& name) {
 }
 
 const fi_gaudi_ops* endpoint::find_device_ops() {
-  void* ops = nullptr;
-  if (ops_ == nullptr && fi_open_ops(&domain_->fid, FI_GAUDI_DOMAIN_OPS, 0, &ops, nullptr) == 0)
-    ops_ = static_cast<const fi_gaudi_ops*>(ops);
+  if (ops_ == nullptr) ops_ = common::find_device_ops(domain_.get());
   return ops_;
 }
 

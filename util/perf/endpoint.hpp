@@ -17,21 +17,16 @@
 #include <string_view>
 #include <vector>
 
+#include "common/fabric.hpp"
+#include "common/failure.hpp"
 #include "common/patience.hpp"
 
 namespace gaudi::perf {
 
-template <class T>
-struct fid_close {
-  void operator()(T* object) const { fi_close(&object->fid); }
-};
-template <class T>
-using fid_ptr = std::unique_ptr<T, fid_close<T>>;
-
-struct info_delete {
-  void operator()(fi_info* info) const { fi_freeinfo(info); }
-};
-using info_ptr = std::unique_ptr<fi_info, info_delete>;
+using common::failure;
+using common::fid_ptr;
+using common::info_ptr;
+using common::require;
 
 /// One operation in flight. Its address is the operation's context, so it stays where it is until
 /// busy() is false.

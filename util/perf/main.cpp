@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "failure.hpp"
 #include "report.hpp"
 #include "session.hpp"
 #include "tour.hpp"

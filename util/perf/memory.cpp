@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "memory.hpp"
 
+#include <fmt/format.h>
+#include <rdma/fi_errno.h>
+
 #include <algorithm>
-#include <array>
 
 #include "common/pieces.hpp"
-#include "failure.hpp"
 
 namespace gaudi::perf {
 namespace {
-
-constexpr std::uint64_t all_access =
-    FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-
-// Keys are ours to choose where the provider does not; each region needs one of its own.
-std::uint64_t next_key() {
-  static std::uint64_t key = 0x6701;
-  return key++;
-}
 
 std::uint64_t address_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
@@ -34,17 +26,8 @@ void require_copy(int ret, std::string_view call) {
 
 }  // namespace
 
-device_memory::device_memory(endpoint& ep, std::size_t size) : ep_(ep) {
-  require(ep.device_ops().alloc(ep.domain(), size, &address_),
-          fmt::format("allocating {} bytes of device memory", size));
-}
-
-device_memory::~device_memory() {
-  ep_.device_ops().free(ep_.domain(), address_);
-}
-
 bool can_copy(endpoint& ep) {
-  const device_memory one(ep, 1);
+  const common::device_memory one(ep.domain(), ep.device_ops(), 1);
   const std::byte nothing{};
   const int ret = ep.device_ops().copy(ep.domain(), one.address(), address_of(&nothing), 1,
                                        FI_GAUDI_HOST_TO_DEVICE);
@@ -54,7 +37,7 @@ bool can_copy(endpoint& ep) {
 
 buffer::buffer(endpoint& ep, memory_kind kind, std::size_t size) : ep_(ep) {
   if (kind == memory_kind::device) {
-    device_ = std::make_unique<device_memory>(ep, size);
+    device_ = std::make_unique<common::device_memory>(ep.domain(), ep.device_ops(), size);
     base_ = device_->address();
     scratch_.resize(std::min(size, common::piece_size));
     for (std::size_t done = 0; can_copy(ep) && done < size; done += scratch_.size())
@@ -63,25 +46,7 @@ buffer::buffer(endpoint& ep, memory_kind kind, std::size_t size) : ep_(ep) {
     host_.resize(size);
     base_ = address_of(host_.data());
   }
-  register_memory(kind, size);
-}
-
-void buffer::register_memory(memory_kind kind, std::size_t size) {
-  const iovec range{reinterpret_cast<void*>(base_), size};
-  // Newer libraries read a longer structure than the one this program was compiled with.
-  union {
-    fi_mr_attr attr;
-    std::array<std::byte, 256> room;
-  } request{};
-  request.attr.mr_iov = &range;
-  request.attr.iov_count = 1;
-  request.attr.access = all_access;
-  request.attr.requested_key = next_key();
-  request.attr.iface = kind == memory_kind::device ? FI_HMEM_SYNAPSEAI : FI_HMEM_SYSTEM;
-  fid_mr* mr = nullptr;
-  require(fi_mr_regattr(ep_.domain(), &request.attr, 0, &mr),
-          fmt::format("registering {} bytes of {} memory", size, name_of(kind)));
-  mr_.reset(mr);
+  mr_ = common::register_memory(ep.domain(), base_, size, kind == memory_kind::device);
 }
 
 local_memory buffer::local(std::size_t offset) const {

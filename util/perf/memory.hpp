@@ -12,20 +12,6 @@
 
 namespace gaudi::perf {
 
-/// Frees device memory through the domain it came from.
-class device_memory {
- public:
-  device_memory(endpoint& ep, std::size_t size);
-  device_memory(const device_memory&) = delete;
-  device_memory& operator=(const device_memory&) = delete;
-  ~device_memory();
-  std::uint64_t address() const { return address_; }
-
- private:
-  endpoint& ep_;
-  std::uint64_t address_ = 0;
-};
-
 /// Whether the device copies: a Gaudi3 does not, and its bytes can be neither set nor verified.
 bool can_copy(endpoint& ep);
 
@@ -49,11 +35,10 @@ class buffer {
  private:
   void copy_to_device(std::size_t offset, std::span<const std::byte> from) const;
   void copy_from_device(std::size_t offset, std::span<std::byte> to) const;
-  void register_memory(memory_kind kind, std::size_t size);
 
   endpoint& ep_;
-  std::vector<std::byte> host_;            // empty for device memory
-  std::unique_ptr<device_memory> device_;  // null for host memory
+  std::vector<std::byte> host_;                    // empty for device memory
+  std::unique_ptr<common::device_memory> device_;  // null for host memory
   mutable std::vector<std::byte> scratch_;
   std::uint64_t base_ = 0;
   fid_ptr<fid_mr> mr_;

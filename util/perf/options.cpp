@@ -7,13 +7,14 @@
 #include <cstdlib>
 #include <map>
 
+#include "common/failure.hpp"
 #include "common/memory_option.hpp"
 #include "common/sizes.hpp"
-#include "failure.hpp"
 
 namespace gaudi::perf {
 namespace {
 
+using common::failure;
 using common::mib;
 
 // Bytes that one measurement moves, and that the slots of one buffer may fill, unless told

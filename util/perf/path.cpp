@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <utility>
 
-#include "failure.hpp"
-
 namespace gaudi::perf {
 
 path_bytes& path_bytes::operator+=(const path_bytes& other) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "common/sizes.hpp"
-#include "failure.hpp"
 #include "memory.hpp"
 
 namespace gaudi::perf {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "failure.hpp"
 #include "path.hpp"
 
 namespace gaudi::perf {

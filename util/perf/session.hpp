@@ -4,14 +4,18 @@
 #include <memory>
 #include <vector>
 
+#include "common/oob.hpp"
 #include "endpoint.hpp"
 #include "measure.hpp"
 #include "memory.hpp"
-#include "oob.hpp"
 #include "options.hpp"
 #include "path.hpp"
 
 namespace gaudi::perf {
+
+using common::descriptor;
+using common::oob_channel;
+using common::peer_failure;
 
 /// One measurement of one size.
 struct step {

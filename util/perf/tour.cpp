@@ -14,7 +14,6 @@
 #include <cstring>
 
 #include "common/sizes.hpp"
-#include "failure.hpp"
 #include "report.hpp"
 #include "session.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What one side of gaudi_perf hears of the other's failure, wherever it is at that moment.
-#include "perf/oob.hpp"
+// What one side of a run hears of the other's failure, wherever it is at that moment.
+#include "common/oob.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -10,9 +10,9 @@
 #include <memory>
 #include <string>
 
-#include "perf/failure.hpp"
+#include "common/failure.hpp"
 
-namespace gaudi::perf {
+namespace gaudi::common {
 namespace {
 
 class farewell : public testing::Test {
@@ -82,4 +82,4 @@ TEST_F(farewell, does_no_harm_where_nobody_listens) {
 }
 
 }  // namespace
-}  // namespace gaudi::perf
+}  // namespace gaudi::common

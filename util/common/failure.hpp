@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <fmt/format.h>
-#include <rdma/fi_errno.h>
-
 #include <stdexcept>
-#include <string_view>
 
-namespace gaudi::perf {
+namespace gaudi::common {
 
 /// Ends the run; what() is the one line that the user reads on stderr.
 class failure : public std::runtime_error {
@@ -21,9 +17,4 @@ class peer_failure : public failure {
   using failure::failure;
 };
 
-/// Throws a failure that names the call when `ret` is a negative libfabric error code.
-inline void require(long ret, std::string_view call) {
-  if (ret < 0) throw failure(fmt::format("{}: {}", call, fi_strerror(static_cast<int>(-ret))));
-}
-
-}  // namespace gaudi::perf
+}  // namespace gaudi::common

@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-namespace gaudi::perf {
+namespace gaudi::common {
 
 /// Owns a file descriptor.
 class descriptor {
@@ -71,4 +71,16 @@ class oob_channel {
   std::function<void()> idle_work_;
 };
 
-}  // namespace gaudi::perf
+/// A TCP port on which several clients are taken, one after the other.
+class oob_listener {
+ public:
+  explicit oob_listener(std::uint16_t port);
+
+  /// Waits without limit for the next client.
+  oob_channel accept(std::chrono::seconds timeout) const;
+
+ private:
+  descriptor socket_;
+};
+
+}  // namespace gaudi::common

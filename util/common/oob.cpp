@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "oob.hpp"
+#include "common/oob.hpp"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -17,9 +18,9 @@
 #include <thread>
 #include <utility>
 
-#include "failure.hpp"
+#include "common/failure.hpp"
 
-namespace gaudi::perf {
+namespace gaudi::common {
 namespace {
 
 using clock = std::chrono::steady_clock;
@@ -85,7 +86,7 @@ descriptor listen_on(std::uint16_t port) {
   const auto* address =
       v6 ? reinterpret_cast<sockaddr*>(&any6) : reinterpret_cast<sockaddr*>(&any4);
   const socklen_t length = v6 ? sizeof any6 : sizeof any4;
-  if (bind(socket.get(), address, length) != 0 || listen(socket.get(), 1) != 0)
+  if (bind(socket.get(), address, length) != 0 || listen(socket.get(), SOMAXCONN) != 0)
     fail(fmt::format("cannot listen on port {} (another server? choose one with --port)", port));
   return socket;
 }
@@ -111,11 +112,16 @@ oob_channel::oob_channel(descriptor socket, std::chrono::seconds timeout)
   setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // fails on a local socket
 }
 
-oob_channel oob_channel::accept(std::uint16_t port, std::chrono::seconds timeout) {
-  const descriptor listener = listen_on(port);
-  descriptor client(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+oob_listener::oob_listener(std::uint16_t port) : socket_(listen_on(port)) {}
+
+oob_channel oob_listener::accept(std::chrono::seconds timeout) const {
+  descriptor client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   if (client.get() < 0) fail("accept");
   return {std::move(client), timeout};
+}
+
+oob_channel oob_channel::accept(std::uint16_t port, std::chrono::seconds timeout) {
+  return oob_listener(port).accept(timeout);
 }
 
 oob_channel oob_channel::connect(const std::string& host, std::uint16_t port,
@@ -142,11 +148,11 @@ nlohmann::json oob_channel::receive() {
   receive_bytes(std::as_writable_bytes(std::span(&length, 1)));
   length = ntohl(length);
   if (length == failure_mark) receive_failure();
-  if (length > longest_document) throw failure("the peer does not speak gaudi_perf's protocol");
+  if (length > longest_document) throw failure("the peer does not speak this tool's protocol");
   std::string text(length, '\0');
   receive_bytes(std::as_writable_bytes(std::span(text)));
   auto value = nlohmann::json::parse(text, nullptr, false);
-  if (value.is_discarded()) throw failure("the peer does not speak gaudi_perf's protocol");
+  if (value.is_discarded()) throw failure("the peer does not speak this tool's protocol");
   return value;
 }
 
@@ -272,4 +278,4 @@ void oob_channel::wait_for(short events) {
   }
 }
 
-}  // namespace gaudi::perf
+}  // namespace gaudi::common
