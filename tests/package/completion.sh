@@ -24,5 +24,6 @@ for tool in "$@"; do
 done
 [[ $(completed gaudi_perf ta --op) == tagged ]] || fail "gaudi_perf --op ta"
 [[ $(completed gaudi_rdma_check write_ --op) == write_imm ]] || fail "gaudi_rdma_check --op write_"
+[[ $(completed gaudi_stress mi --memory) == mixed ]] || fail "gaudi_stress --memory mi"
 [[ $(completed gaudi_perf dev --memory) == $'device\ndevice:' ]] || fail "gaudi_perf --memory dev"
 echo "all options complete"

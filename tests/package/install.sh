@@ -32,7 +32,7 @@ install_into "$work/hlsim" --component hlsim
 compare "$work/hlsim" "$here/manifest.hlsim"
 
 root=$work/root/usr
-for tool in gaudi_info gaudi_perf gaudi_rdma_check gaudi_top; do
+for tool in gaudi_info gaudi_perf gaudi_rdma_check gaudi_stress gaudi_top; do
   said=$("$root/bin/$tool" --version)
   [[ $said == "$tool $version" ]] || fail "$tool --version says: $said"
 done

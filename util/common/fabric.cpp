@@ -89,7 +89,7 @@ device_memory::~device_memory() {
 }
 
 fid_ptr<fid_mr> register_memory(fid_domain* domain, std::uint64_t base, std::size_t size,
-                                bool device) {
+                                bool device, int number) {
   const iovec range{reinterpret_cast<void*>(base), size};
   // Newer libraries read a longer structure than the one this program was compiled with.
   union {
@@ -101,6 +101,7 @@ fid_ptr<fid_mr> register_memory(fid_domain* domain, std::uint64_t base, std::siz
   request.attr.access = all_access;
   request.attr.requested_key = next_key();
   request.attr.iface = device ? FI_HMEM_SYNAPSEAI : FI_HMEM_SYSTEM;
+  request.attr.device.synapseai = number;
   fid_mr* mr = nullptr;
   require(fi_mr_regattr(domain, &request.attr, 0, &mr),
           fmt::format("registering {} bytes of {} memory", size, device ? "device" : "host"));

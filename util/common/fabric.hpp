@@ -50,8 +50,9 @@ class device_memory {
   std::uint64_t address_ = 0;
 };
 
-/// Registers memory for all that messages and RMA do with it.
+/// Registers memory for all that messages and RMA do with it; `number`: of the device that it is
+/// on.
 fid_ptr<fid_mr> register_memory(fid_domain* domain, std::uint64_t base, std::size_t size,
-                                bool device);
+                                bool device, int number = 0);
 
 }  // namespace gaudi::common

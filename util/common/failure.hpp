@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 
 namespace gaudi::common {
 
@@ -14,7 +15,13 @@ class failure : public std::runtime_error {
 /// What the other side told of its own failure, so it is not told back.
 class peer_failure : public failure {
  public:
-  using failure::failure;
+  explicit peer_failure(const std::string& reason)
+      : failure("the other side failed: " + reason), reason_(reason) {}
+
+  const std::string& reason() const { return reason_; }
+
+ private:
+  std::string reason_;
 };
 
 }  // namespace gaudi::common

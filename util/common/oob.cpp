@@ -36,10 +36,6 @@ constexpr std::byte barrier_token{0x62};
 // Whoever fails waits so long for the other to read why.
 constexpr int farewell_ms = 1000;
 
-std::string text_of_peer(const std::string& why) {
-  return "the other side failed: " + why;
-}
-
 struct addrinfo_delete {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
 };
@@ -190,7 +186,7 @@ void oob_channel::look_for_reason() {
   const auto at = left.find(std::string(sizeof failure_mark, '\xfa'));
   const std::size_t header = sizeof failure_mark + sizeof(std::uint32_t);
   if (at != std::string::npos && left.size() > at + header)
-    throw peer_failure(text_of_peer(left.substr(at + header)));
+    throw peer_failure(left.substr(at + header));
 }
 
 void oob_channel::tell_failure(const std::string& why) noexcept {
@@ -217,7 +213,7 @@ void oob_channel::receive_failure() {
   length = std::min(ntohl(length), longest_document);
   std::string why(length, '\0');
   receive_bytes(std::as_writable_bytes(std::span(why)));
-  throw peer_failure(text_of_peer(why));
+  throw peer_failure(why);
 }
 
 std::string oob_channel::local_address() const {
@@ -267,14 +263,14 @@ void oob_channel::receive_bytes(std::span<std::byte> bytes) {
 
 void oob_channel::wait_for(short events) {
   const auto end = clock::now() + timeout_;
-  const int slice_ms = idle_work_ ? 0 : 100;
+  const int slice_ms = idle_work_ ? static_cast<int>(pause_.count()) : 100;
   for (;;) {
     pollfd entry{socket_.get(), events, 0};
     if (::poll(&entry, 1, slice_ms) > 0) return;
     if (idle_work_) idle_work_();
     if (clock::now() > end)
       throw failure(fmt::format("the peer was silent for {} s", timeout_.count()));
-    if (idle_work_) std::this_thread::yield();
+    if (idle_work_ && slice_ms == 0) std::this_thread::yield();
   }
 }
 

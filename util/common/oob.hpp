@@ -39,8 +39,11 @@ class oob_channel {
                              std::chrono::seconds timeout);
 
   /// Called over and over while waiting: providers with manual progress only answer the
-  /// peer's one-sided operations when they are polled.
-  void set_idle_work(std::function<void()> work) { idle_work_ = std::move(work); }
+  /// peer's one-sided operations when they are polled. `pause` is slept between the calls.
+  void set_idle_work(std::function<void()> work, std::chrono::milliseconds pause = {}) {
+    idle_work_ = std::move(work);
+    pause_ = pause;
+  }
 
   void send(const nlohmann::json& value);
   nlohmann::json receive();
@@ -69,6 +72,7 @@ class oob_channel {
   descriptor socket_;
   std::chrono::seconds timeout_;
   std::function<void()> idle_work_;
+  std::chrono::milliseconds pause_{};
 };
 
 /// A TCP port on which several clients are taken, one after the other.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Completion for gaudi_info, gaudi_perf, gaudi_rdma_check and gaudi_top. The options come from the tool's own --help, so they are
-# those of the installed release.
+# Completion for gaudi_info, gaudi_perf, gaudi_rdma_check, gaudi_stress and gaudi_top. The options come from the tool's own
+# --help, so they are those of the installed release.
 # shellcheck shell=bash
 
 # Words to offer after an option that takes one of a few values; nothing for any other.
@@ -8,6 +8,7 @@ _gaudi_fi_values() { # TOOL OPTION
   case $1:$2 in
     gaudi_perf:--op) echo send tagged write read ;;
     gaudi_rdma_check:--op) echo all send write write_imm read ;;
+    gaudi_stress:--memory) echo host device mixed ;;
     *:--memory) echo host device device: ;;
   esac
 }
@@ -35,9 +36,9 @@ _gaudi_fi() {
     mapfile -t COMPREPLY < <(compgen -W "$(_gaudi_fi_pids)" -- "$current")
   elif [[ $previous == --openmetrics ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$current")
-  elif [[ $current != -* && $tool != gaudi_info && $tool != gaudi_top ]]; then
+  elif [[ $current != -* && $tool != gaudi_info && $tool != gaudi_stress && $tool != gaudi_top ]]; then
     mapfile -t COMPREPLY < <(compgen -A hostname -- "$current")
   fi
 }
 
-complete -F _gaudi_fi gaudi_info gaudi_perf gaudi_rdma_check gaudi_top
+complete -F _gaudi_fi gaudi_info gaudi_perf gaudi_rdma_check gaudi_stress gaudi_top

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "common/sizes.hpp"
+
+namespace gaudi::stress {
+namespace {
+
+using common::kib;
+using common::mib;
+
+constexpr int bad_option = 2;
+constexpr unsigned max_processes = 64;
+constexpr std::size_t max_max_size = 1024 * mib;
+
+const std::map<std::string, memory_choice> memories{{"host", memory_choice::host},
+                                                    {"device", memory_choice::device},
+                                                    {"mixed", memory_choice::mixed}};
+
+/// The names of --operations: those of operations, and what else a worker does.
+struct deed_list {
+  std::vector<operation> operations;
+  bool cancel = false;
+  bool reconnect = false;
+};
+
+deed_list parse_deeds(const std::vector<std::string>& names) {
+  deed_list out;
+  for (const std::string& name : names) {
+    const auto* found = std::find(operation_names.begin(), operation_names.end(), name);
+    if (name == "cancel")
+      out.cancel = true;
+    else if (name == "reconnect")
+      out.reconnect = true;
+    else if (found != operation_names.end())
+      out.operations.push_back(static_cast<operation>(found - operation_names.begin()));
+    else
+      throw CLI::ValidationError("--operations", "no operation is called '" + name + "'");
+  }
+  if (out.operations.empty())
+    throw CLI::ValidationError("--operations", "names nothing that moves bytes");
+  return out;
+}
+
+deed_list all_deeds() {
+  deed_list out{.operations = {}, .cancel = true, .reconnect = true};
+  for (std::size_t i = 0; i < operation_names.size(); ++i)
+    out.operations.push_back(static_cast<operation>(i));
+  return out;
+}
+
+}  // namespace
+
+std::optional<int> parse(int argc, char** argv, options& out) {
+  CLI::App app{
+      "Has processes exchange Gaudi and host memory over a libfabric provider in every\n"
+      "way that it offers, at random, and verifies each byte and each completion. Ends\n"
+      "with a verdict. See gaudi_stress(1)."};
+  app.set_version_flag("--version", "gaudi_stress " GAUDI_STRESS_VERSION);
+  std::vector<std::string> names;
+  std::int64_t timeout = out.common.timeout.count();
+  out.common.max_size = mib;
+  out.common.seed = std::random_device()();
+
+  app.add_option("--processes", out.processes, "on this host (default 4)")
+      ->check(CLI::Range(2U, max_processes))
+      ->option_text("N");
+  auto* seconds = app.add_option("--seconds", out.seconds, "that the run takes (default 10)")
+                      ->check(CLI::Range(0.001, 1e7))
+                      ->option_text("S");
+  app.add_option("--rounds", out.rounds, "end after so many rounds, not by time")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40U))
+      ->excludes(seconds)
+      ->option_text("N");
+  app.add_option("--seed", out.common.seed, "repeat the run that named this seed")
+      ->option_text("N");
+  app.add_option("--memory", out.common.memory,
+                 "host, device, or mixed: both, where a process has\na Gaudi (default mixed)")
+      ->transform(CLI::CheckedTransformer(memories))
+      ->option_text("KIND");
+  app.add_option("--max-size", out.common.max_size,
+                 "largest operation in bytes, K and M allowed\n(default 1M)")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::size_t{1}, max_max_size))
+      ->option_text("N");
+  app.add_option("--operations", names,
+                 "these only, separated by commas (default all):\n"
+                 "send inject senddata tsend tinject tsenddata\n"
+                 "write writedata read atomic fetch compare cancel\n"
+                 "reconnect")
+      ->delimiter(',')
+      ->option_text("LIST");
+  app.add_flag("--kill", out.kill, "kill a process now and then, and start it again");
+  app.add_flag("--reset", out.reset, "reset a simulated Gaudi now and then");
+  app.add_option("--corrupt", out.common.corrupt_round,
+                 "send a wrong byte in this round, to see it found")
+      ->option_text("ROUND");
+  app.add_option("--provider", out.common.provider, "libfabric provider (default gaudi)")
+      ->option_text("NAME");
+  app.add_option("--timeout", timeout, "seconds without progress to give up after\n(default 60)")
+      ->check(CLI::Range(1, 86400))
+      ->option_text("S");
+
+  try {
+    app.parse(argc, argv);
+    const deed_list deeds = names.empty() ? all_deeds() : parse_deeds(names);
+    out.common.operations = deeds.operations;
+    out.common.cancel = deeds.cancel;
+    out.common.reconnect = deeds.reconnect;
+    if (out.reset && out.common.memory == memory_choice::host)
+      throw CLI::ValidationError("--reset", "is for device memory, and --memory is host");
+  } catch (const CLI::Error& error) {
+    return app.exit(error) == 0 ? EXIT_SUCCESS : bad_option;
+  }
+  out.common.timeout = std::chrono::seconds(timeout);
+  return std::nullopt;
+}
+
+}  // namespace gaudi::stress

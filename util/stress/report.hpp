@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "options.hpp"
+#include "tally.hpp"
+
+namespace gaudi::stress {
+
+/// What a run did so far.
+struct progress_counts {
+  tally all;
+  std::uint64_t rounds = 0;
+  std::uint64_t reconnects = 0;
+  std::uint64_t kills = 0;
+  std::uint64_t resets = 0;
+};
+
+/// Prints a line for each second that passes.
+class reporter {
+ public:
+  reporter();
+
+  double seconds() const;
+  void tick(const progress_counts& now);
+
+ private:
+  using clock = std::chrono::steady_clock;
+  clock::time_point start_ = clock::now();
+  clock::time_point last_ = start_;
+  tally before_;
+};
+
+/// The last line of a run.
+std::string verdict(const progress_counts& all, double seconds, unsigned workers,
+                    std::uint64_t seed, const std::string& failure);
+
+}  // namespace gaudi::stress

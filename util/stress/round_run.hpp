@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dice.hpp"
+#include "image.hpp"
+#include "station.hpp"
+#include "tally.hpp"
+
+namespace gaudi::stress {
+
+/// What a round is about, for one worker.
+struct assignment {
+  const settings& common;
+  const round_plan& plan;
+  const std::vector<introduction>& workers;
+  unsigned self = 0;
+  fault loss{};
+  std::uint64_t last_loss = 0;  ///< the last round that had one
+};
+
+/// How a round ended elsewhere.
+struct outcome {
+  std::set<unsigned> lost;       ///< workers that are not there any more
+  std::set<std::size_t> failed;  ///< operations
+};
+
+/// One round as one worker does it: prepare, start, finish, verify. In between, poll serves the
+/// peers. Everything that was not to happen is a failure.
+class round_run {
+ public:
+  round_run(station& own, const assignment& a);
+
+  /// Has the memory be as the plan wants it.
+  void prepare();
+
+  /// Posts all operations and receives, and returns when the operations have ended. Of the one that
+  /// is to be closed in this round it posts some and returns.
+  void start();
+
+  /// Returns when the device is lost, as the plan wants it.
+  void wait_for_reset();
+
+  /// Operations of this worker that failed.
+  std::vector<std::size_t> failed() const;
+
+  /// Returns when the receives have ended. Those that nothing can come for any more are cancelled.
+  void finish(const outcome& elsewhere);
+
+  void verify();
+
+  /// Posts what is left to be, and takes an end, if there is one.
+  void serve();
+
+  const tally& counted() const { return counted_; }
+  const traffic& moved() const { return moved_; }
+
+ private:
+  enum class state { idle, posted, ended };
+  struct ticket {
+    // First: the provider's scratch space where it asks for FI_CONTEXT.
+    [[maybe_unused]] fi_context2 context{};
+    std::size_t number = 0;
+    bool is_receive = false;
+    bool is_in_spare = false;   ///< received into the spare place
+    bool is_abandoned = false;  ///< nothing will come for this receive
+    std::uint64_t order = 0;    ///< of its posting, among receives
+    state now = state::idle;
+    int error = 0;
+    std::size_t length = 0;
+    std::uint64_t data = 0;
+  };
+
+  const planned& operation_of(const ticket& t) const { return plan_.operations[t.number]; }
+  bool is_decoy(const ticket& t) const { return t.number >= plan_.operations.size(); }
+  std::uint64_t id_of(std::size_t number) const { return (plan_.round << 20U) | number; }
+  request request_for(std::size_t number);
+  local_memory local(const place& at);
+
+  const place& place_of(const ticket& t) const;
+  bool step();
+  bool post_next();
+  bool receive_next();
+  void post_decoys();
+  void cancel_some();
+  template <class Predicate>
+  void run_until(Predicate done);
+  bool poll_once();
+  void take_remote_data(const completion& c);
+  void end(ticket& t, const completion& c);
+  void fail(ticket& t, int error);
+  void fail_injected(int error) const;
+  bool loses_worker() const;
+  void require_told(const ticket& t, int error) const;
+  bool may_fail(const planned& p, const ticket& t, int error) const;
+  bool is_on_lost_device(const planned& p) const;
+  void check_received(const ticket& t, std::size_t number) const;
+  bool all_received() const;
+  std::string pending() const;
+  std::string name_of(const ticket& t) const;
+
+  bool is_uncertain(std::size_t number) const;
+  void expect_all(image& bytes);
+  void assign_untagged(image& bytes);
+  void compare(memory_kind kind, const image& bytes);
+
+  station& own_;
+  const settings& settings_;
+  const round_plan& plan_;
+  const std::vector<introduction>& workers_;
+  const unsigned self_;
+  const fault loss_;
+  const std::uint64_t last_loss_;
+  dice dice_;
+  std::array<std::optional<image>, kinds.size()> images_;
+  std::vector<ticket> operations_;  // by number; those of others stay idle
+  std::vector<ticket> receives_;
+  std::deque<ticket> decoys_;  // receives that no message is for
+  std::deque<std::size_t> to_post_;
+  std::deque<std::size_t> to_receive_;
+  std::set<std::size_t> data_;  // operations of peers whose remote data has come
+  std::uint64_t order_ = 0;
+  std::size_t open_ = 0;  // operations
+  bool is_started_ = false;
+  outcome elsewhere_;
+  tally counted_;
+  traffic moved_;
+};
+
+}  // namespace gaudi::stress

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "settings.hpp"
+
+#include <algorithm>
+
+#include "common/failure.hpp"
+
+namespace gaudi::stress {
+namespace {
+
+operation operation_of(const std::string& name) {
+  const auto* found = std::find(operation_names.begin(), operation_names.end(), name);
+  if (found == operation_names.end())
+    throw common::failure("the other side knows an operation that is unknown here: " + name);
+  return static_cast<operation>(found - operation_names.begin());
+}
+
+}  // namespace
+
+void to_json(nlohmann::json& j, const settings& s) {
+  std::vector<std::string> names;
+  for (const operation op : s.operations) names.emplace_back(name_of(op));
+  j = {{"seed", s.seed},
+       {"max_size", s.max_size},
+       {"operations", names},
+       {"memory", static_cast<int>(s.memory)},
+       {"cancel", s.cancel},
+       {"reconnect", s.reconnect},
+       {"corrupt_round", s.corrupt_round},
+       {"timeout", s.timeout.count()},
+       {"provider", s.provider}};
+}
+
+void from_json(const nlohmann::json& j, settings& s) {
+  j.at("seed").get_to(s.seed);
+  j.at("max_size").get_to(s.max_size);
+  s.operations.clear();
+  for (const auto& name : j.at("operations"))
+    s.operations.push_back(operation_of(name.get<std::string>()));
+  s.memory = static_cast<memory_choice>(j.at("memory").get<int>());
+  j.at("cancel").get_to(s.cancel);
+  j.at("reconnect").get_to(s.reconnect);
+  j.at("corrupt_round").get_to(s.corrupt_round);
+  s.timeout = std::chrono::seconds(j.at("timeout").get<std::int64_t>());
+  j.at("provider").get_to(s.provider);
+}
+
+}  // namespace gaudi::stress

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "operation.hpp"
+
+namespace gaudi::stress {
+
+enum class memory_choice { host, device, mixed };
+
+/// What all workers of a run have in common.
+struct settings {
+  std::uint64_t seed = 0;
+  std::size_t max_size = 0;  ///< bytes of an operation
+  std::vector<operation> operations;
+  memory_choice memory = memory_choice::mixed;
+  bool cancel = true;
+  bool reconnect = true;
+  std::uint64_t corrupt_round = 0;  ///< in which a byte is sent that is not the right one; 0: none
+  std::chrono::seconds timeout{60};
+  std::string provider = "gaudi";
+};
+
+void to_json(nlohmann::json& j, const settings& s);
+void from_json(const nlohmann::json& j, settings& s);
+
+}  // namespace gaudi::stress
