@@ -2,6 +2,7 @@
 #include "run.hpp"
 
 #include <fmt/format.h>
+#include <rdma/fi_errno.h>
 
 #include <chrono>
 #include <cstdio>
@@ -39,6 +40,14 @@ constexpr std::uint64_t fault_one_in = 6;
 constexpr std::uint64_t reopen_one_in = 6;
 // Of what happens to a worker, from a round's beginning on.
 constexpr std::uint64_t max_delay_us = 20000;
+
+// As the peers of a worker that ends say.
+bool names_lost_connection(const std::string& reason) {
+  const auto names = [&reason](int error) {
+    return reason.find(fi_strerror(error)) != std::string::npos;
+  };
+  return names(FI_ECONNRESET) || names(FI_ECONNREFUSED) || names(FI_ECONNABORTED);
+}
 
 class runner {
  public:
@@ -218,7 +227,23 @@ class runner {
     for (unsigned i = 0; i < channels_.size(); ++i)
       if (const auto why = host_.why_crashed(i))
         return fmt::format("worker {}: {} (round {})", i, *why, round_);
+    if (!names_lost_connection(reported)) return reported;
+    for (unsigned i = 0; i < channels_.size(); ++i) {
+      const std::string other = hear(i);
+      if (!other.empty() && !names_lost_connection(other))
+        return fmt::format("worker {}: {}", i, other);
+    }
     return reported;
+  }
+
+  // Why a worker has failed whose answer was not waited for.
+  std::string hear(unsigned number) {
+    try {
+      channels_[number].peer_gone();
+    } catch (const common::peer_failure& error) {
+      return error.reason();
+    }
+    return {};
   }
 
   const options& chosen_;
