@@ -40,23 +40,18 @@ result<std::uint64_t> memory_of(device::device& on, std::uint64_t ranges) {
 }  // namespace
 
 result<std::unique_ptr<engine_probe>> engine_probe::make(dma_engine& engine) {
-  device::device& on = *engine.owner();
   auto reached = host_pages::allocate(most);
   auto pages = host_pages::allocate(most);
   if (!reached || !pages) return error{-FI_ENOMEM};
-  const auto memory = memory_of(on, 2 * most);
-  if (!memory) return memory.failure();
-  auto made = std::make_unique<engine_probe>(passkey{}, engine, *memory, *std::move(reached),
-                                             *std::move(pages));
+  auto made =
+      std::make_unique<engine_probe>(passkey{}, engine, *std::move(reached), *std::move(pages));
   if (const auto rc = made->reach(); !rc) return rc.failure();
   return made;
 }
 
-engine_probe::engine_probe(passkey, dma_engine& engine, std::uint64_t memory, host_pages reached,
-                           host_pages pages)
+engine_probe::engine_probe(passkey, dma_engine& engine, host_pages reached, host_pages pages)
     : engine_(engine),
       is_synapses_(engine.owner()->synapse() != nullptr),
-      memory_(memory),
       reached_(std::move(reached)),
       pages_(std::move(pages)) {
   // Pages that nobody has touched are neither copied nor pinned as others are.
@@ -66,6 +61,9 @@ engine_probe::engine_probe(passkey, dma_engine& engine, std::uint64_t memory, ho
 }
 
 result<void> engine_probe::reach() {
+  const auto memory = memory_of(*engine_.owner(), 2 * most);
+  if (!memory) return memory.failure();
+  memory_ = *memory;
   auto pinned = pinned_region::map(engine_.owner(), reached_.data(), most);
   if (!pinned) return pinned.failure();
   pinned_.emplace(*std::move(pinned));
@@ -73,7 +71,7 @@ result<void> engine_probe::reach() {
 }
 
 engine_probe::~engine_probe() {
-  if (!is_synapses_) static_cast<void>(engine_.owner()->free(memory_));
+  if (memory_ && !is_synapses_) static_cast<void>(engine_.owner()->free(*memory_));
 }
 
 bool engine_probe::allows(direction dir) const noexcept {
@@ -102,7 +100,7 @@ std::optional<double> engine_probe::copies(direction dir, std::uint64_t length, 
 
 bool engine_probe::start(direction dir, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t host = pinned_->device_va() + offset;
-  const std::uint64_t device = memory_ + offset;
+  const std::uint64_t device = *memory_ + offset;
   const std::uint64_t dst = dir == direction::device_to_host   ? host
                             : dir == direction::host_to_device ? device
                                                                : device + most;

@@ -40,8 +40,7 @@ class engine_probe final : public copy_probe {
 
  public:
   /// For make, the only maker.
-  engine_probe(passkey, dma_engine& engine, std::uint64_t memory, host_pages reached,
-               host_pages pages);
+  engine_probe(passkey, dma_engine& engine, host_pages reached, host_pages pages);
 
  private:
   base::result<void> reach();
@@ -50,7 +49,7 @@ class engine_probe final : public copy_probe {
 
   dma_engine& engine_;
   const bool is_synapses_;
-  const std::uint64_t memory_;  // of the device: two ranges, or one of Synapse's
+  std::optional<std::uint64_t> memory_;  // of the device: two ranges, or one of Synapse's
   host_pages reached_;
   host_pages pages_;
   std::optional<pinned_region> pinned_;  // reached_: unpinned before that goes
