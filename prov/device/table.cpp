@@ -39,7 +39,8 @@ result<std::shared_ptr<const hl::thunk>> table::library_locked(const std::string
   if (library_failure_ != 0) return error{library_failure_};
   auto loaded = hl::thunk::load(path);
   if (!loaded) {
-    library_failure_ = loaded.code();
+    // A shortage of memory passes.
+    if (loaded.code() != -FI_ENOMEM) library_failure_ = loaded.code();
     return loaded;
   }
   library_ = *std::move(loaded);

@@ -10,14 +10,22 @@
 namespace gaudi::fi {
 namespace {
 
+enum class presence { unknown, none, some };
+
+/// Unknown where memory is short: that passes.
+presence look_for_devices() {
+  const auto library = device::table::instance().library(base::params::get().hlthunk);
+  const auto count = library ? device::device::count(**library) : library.failure();
+  if (!count) return count.code() == -FI_ENOMEM ? presence::unknown : presence::none;
+  return *count != 0 ? presence::some : presence::none;
+}
+
+std::atomic<presence> seen{presence::unknown};
+
 bool count_devices() {
-  static const bool present = [] {
-    const auto library = device::table::instance().library(base::params::get().hlthunk);
-    if (!library) return false;
-    const auto count = device::device::count(**library);
-    return count && *count != 0;
-  }();
-  return present;
+  presence known = seen.load();
+  if (known == presence::unknown) seen = known = look_for_devices();
+  return known == presence::some;
 }
 
 std::atomic<bool (*)()> current_probe{count_devices};
