@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <exception>
+#include <system_error>
 
 #include "base/log.hpp"
 #include "base/signals_blocked.hpp"
@@ -26,7 +26,7 @@ base::result<std::unique_ptr<progress_thread>> progress_thread::start(domain& d)
   try {
     return std::unique_ptr<progress_thread>(
         new progress_thread(d, std::move(place->set), std::move(place->waker)));
-  } catch (const std::exception& e) {
+  } catch (const std::system_error& e) {
     GAUDI_WARN(DOMAIN, "the thread for FI_PROGRESS_AUTO cannot start: %s\n", e.what());
     return base::error{-FI_EAGAIN};
   }

@@ -17,7 +17,8 @@ class domain;
 /// Drives a domain where the application asked for FI_PROGRESS_AUTO. Sleeps while nothing happens.
 class progress_thread {
  public:
-  /// Starts it. Under the domain lock, which the thread takes in turn.
+  /// Starts it. Under the domain lock, which the thread takes in turn. -FI_EAGAIN: there can be no
+  /// more threads; errors of domain::open_sleeping_place. Throws std::bad_alloc.
   static base::result<std::unique_ptr<progress_thread>> start(domain& d);
   /// Ends it. Not under the domain lock. A process that came by fork has no such thread and leaves
   /// it alone.
