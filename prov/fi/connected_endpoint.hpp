@@ -53,6 +53,8 @@ class passive_endpoint final : public fid_pep {
 
   /// Makes the info of a connection request ours.
   void present(fi_info& request) const;
+  /// Answers a connection request of the core's that the application will not see.
+  void refuse(core::unique_info request) const noexcept;
 
  private:
   passive_endpoint(children& parent, fid_fabric* core_fabric, core::unique_info info,

@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "fi/connected_endpoint.hpp"
+#include "fi/guard.hpp"
 
 namespace gaudi::fi {
 namespace {
@@ -17,9 +18,14 @@ fid* ours(fid* core) noexcept {
   return static_cast<fid*>(core->context);
 }
 
-void translate(std::uint32_t event, fi_eq_cm_entry& entry) {
+/// 0, or -FI_ENOMEM: the application cannot be shown that request.
+int translate(std::uint32_t event, fi_eq_cm_entry& entry) noexcept {
   entry.fid = ours(entry.fid);
-  if (event == FI_CONNREQ && entry.info) passive_endpoint::of(entry.fid).present(*entry.info);
+  if (event != FI_CONNREQ || !entry.info) return 0;
+  return guarded_int([&] {
+    passive_endpoint::of(entry.fid).present(*entry.info);
+    return 0;
+  });
 }
 
 }  // namespace
@@ -46,9 +52,13 @@ base::result<core_events> core_events::open(fid_fabric* fabric, std::size_t size
 ssize_t core_events::read(std::uint32_t* event, void* buf, std::size_t len,
                           std::uint64_t flags) noexcept {
   const ssize_t ret = fi_eq_read(queue_.get(), event, buf, len, flags);
-  if (ret >= static_cast<ssize_t>(sizeof(fi_eq_cm_entry)))
-    translate(*event, *static_cast<fi_eq_cm_entry*>(buf));
-  return ret;
+  if (ret < static_cast<ssize_t>(sizeof(fi_eq_cm_entry))) return ret;
+  auto& entry = *static_cast<fi_eq_cm_entry*>(buf);
+  const int failure = translate(*event, entry);
+  if (failure == 0) return ret;
+  // Nobody else would answer who asks; one that is only looked at is still there.
+  if (!(flags & FI_PEEK)) passive_endpoint::of(entry.fid).refuse(core::unique_info(entry.info));
+  return failure;
 }
 
 ssize_t core_events::read_error(fi_eq_err_entry* buf, std::uint64_t flags) noexcept {

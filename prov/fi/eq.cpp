@@ -15,6 +15,7 @@
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
+#include "fi/guard.hpp"
 #include "fi/tables.hpp"
 
 namespace gaudi::fi {
@@ -44,7 +45,7 @@ fi_ops_eq event_queue::eq_ops_{.size = sizeof(fi_ops_eq),
                                .strerror = error_text};
 
 event_queue::event_queue(children& parent, const fi_eq_attr& attr, wait_object wait,
-                         void* user_context) noexcept
+                         void* user_context)
     : fid_eq{.fid = {.fclass = FI_CLASS_EQ, .context = user_context, .ops = &fid_ops_},
              .ops = &eq_ops_},
       parent_(parent),
@@ -82,10 +83,10 @@ int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* co
                  wanted.wait_obj);
       return -FI_ENOSYS;
   }
-  auto* opened = new (std::nothrow) event_queue(parent, wanted, std::move(wait), context);
-  if (!opened) return -FI_ENOMEM;
-  *out = opened;
-  return 0;
+  return guarded_int([&] {
+    *out = new event_queue(parent, wanted, std::move(wait), context);
+    return 0;
+  });
 }
 
 int event_queue::close(fid_t f) noexcept {

@@ -63,7 +63,8 @@ class event_queue final : public fid_eq {
   /// Nothing may be done with it here then, not even take its lock.
   [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
 
-  event_queue(children& parent, const fi_eq_attr& attr, wait_object wait, void* context) noexcept;
+  /// Throws std::bad_alloc.
+  event_queue(children& parent, const fi_eq_attr& attr, wait_object wait, void* context);
 
   // The entries of fi_ops and fi_ops_eq.
   static int close(fid_t f) noexcept;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <utility>
 
 #include "base/log.hpp"
 #include "fi/connected_endpoint.hpp"
@@ -68,7 +69,7 @@ fabric::fabric(std::uint32_t version, void* user_context) noexcept
 
 base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
   const std::lock_guard hold(core_mutex_);
-  const std::string name = std::string(attr.prov_name) + ' ' + (attr.name ? attr.name : "");
+  std::string name = std::string(attr.prov_name) + ' ' + (attr.name ? attr.name : "");
   if (core_) {
     if (name == core_name_) return core_.get();
     GAUDI_WARN(FABRIC, "this fabric is in use for '%s' of the core; open another one for '%s'\n",
@@ -82,7 +83,7 @@ base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
     return base::error{ret};
   }
   core_.reset(opened);
-  core_name_ = name;
+  core_name_ = std::move(name);
   return opened;
 }
 

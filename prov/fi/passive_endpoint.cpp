@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "base/log.hpp"
 #include "fi/connected_endpoint.hpp"
 #include "fi/connected_info.hpp"
 #include "fi/connected_tables.hpp"
@@ -36,6 +37,11 @@ void passive_endpoint::present(fi_info& request) const {
   present_as_ours(request, has_hmem(*info_), naming_of(*info_));
   const char* name = info_->fabric_attr->prov_name;
   if (name) replace(request.fabric_attr->prov_name, name);
+}
+
+void passive_endpoint::refuse(core::unique_info request) const noexcept {
+  const int ret = fi_reject(core(), request->handle, nullptr, 0);
+  if (ret) GAUDI_WARN(EP_CTRL, "a request cannot be refused: %s\n", fi_strerror(-ret));
 }
 
 int passive_endpoint::open(fid_fabric* f, fi_info* info, fid_pep** out, void* context) noexcept {
