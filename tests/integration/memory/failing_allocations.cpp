@@ -13,11 +13,14 @@
 #include <new>
 #include <string_view>
 
+#include "live_blocks.hpp"
+
 extern "C" {
 void* __libc_malloc(std::size_t size);
 void* __libc_calloc(std::size_t count, std::size_t size);
 void* __libc_realloc(void* old, std::size_t size);
 void* __libc_memalign(std::size_t alignment, std::size_t size);
+void __libc_free(void* memory);
 }
 
 namespace gaudi::test {
@@ -33,6 +36,7 @@ struct range {
   }
 };
 
+constinit live_blocks live;
 range provider;
 range cxx_library;
 range own;
@@ -59,25 +63,25 @@ int note_library(dl_phdr_info* info, std::size_t, void*) {
   return 0;
 }
 
-// Who asked: the first one on the stack that is neither this program nor the C++ library.
-[[gnu::noinline]] bool is_for_provider(const void* caller) noexcept {
-  if (provider.has(caller)) return true;
-  if (!cxx_library.has(caller)) return false;
+// Who asked: the first one on the stack that is neither this program nor the C++ library. Null: not
+// the provider.
+[[gnu::noinline]] const void* place_in_provider(const void* caller) noexcept {
+  if (provider.has(caller)) return caller;
+  if (!cxx_library.has(caller)) return nullptr;
   static thread_local bool looks = false;
-  if (looks) return false;
+  if (looks) return nullptr;
   looks = true;
   std::array<void*, 12> stack{};
   const int depth = ::backtrace(stack.data(), static_cast<int>(stack.size()));
   looks = false;
   for (int i = 0; i < depth; ++i) {
     if (own.has(stack[i]) || cxx_library.has(stack[i])) continue;
-    return provider.has(stack[i]);
+    return provider.has(stack[i]) ? stack[i] : nullptr;
   }
-  return false;
+  return nullptr;
 }
 
-bool fails(const void* caller) noexcept {
-  if (provider.end == 0 || !is_for_provider(caller)) return false;
+bool is_to_fail() noexcept {
   if (++counted != to_fail) return false;
   if (std::getenv("MEMORY_SWEEP_TRACE")) {
     std::array<void*, 24> stack{};
@@ -105,17 +109,34 @@ std::size_t count_allocations() noexcept {
   return counted;
 }
 
+std::map<std::uintptr_t, std::size_t> live_allocations() {
+  std::map<std::uintptr_t, std::size_t> found;
+  live.for_each([&](const void* place) {
+    ++found[reinterpret_cast<std::uintptr_t>(place) - provider.first];
+  });
+  return found;
+}
+
 namespace {
 
-void* refused() noexcept {
-  errno = ENOMEM;
-  return nullptr;
+/// What `make` returns, or null where this allocation is the one to fail.
+template <class Make>
+void* allocate(const void* caller, Make&& make) noexcept {
+  const void* const place = provider.end ? place_in_provider(caller) : nullptr;
+  if (place && is_to_fail()) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  void* const block = make();
+  if (place && block) live.add(block, place);
+  return block;
 }
 
 void* allocate(std::size_t size, std::size_t alignment, const void* caller) noexcept {
-  if (fails(caller)) return refused();
-  return alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? __libc_malloc(size)
-                                                       : __libc_memalign(alignment, size);
+  return allocate(caller, [&] {
+    return alignment <= __STDCPP_DEFAULT_NEW_ALIGNMENT__ ? __libc_malloc(size)
+                                                         : __libc_memalign(alignment, size);
+  });
 }
 
 void* or_throw(void* memory) {
@@ -127,9 +148,8 @@ void* or_throw(void* memory) {
 }  // namespace gaudi::test
 
 using gaudi::test::allocate;
-using gaudi::test::fails;
+using gaudi::test::live;
 using gaudi::test::or_throw;
-using gaudi::test::refused;
 
 #define CALLER __builtin_return_address(0)
 
@@ -138,26 +158,32 @@ using gaudi::test::refused;
 extern "C" {
 
 void* malloc(std::size_t size) {
-  return fails(CALLER) ? refused() : __libc_malloc(size);
+  return allocate(size, 1, CALLER);
 }
 void* calloc(std::size_t count, std::size_t size) {
-  return fails(CALLER) ? refused() : __libc_calloc(count, size);
+  return allocate(CALLER, [&] { return __libc_calloc(count, size); });
 }
 void* realloc(void* old, std::size_t size) {
-  return fails(CALLER) ? refused() : __libc_realloc(old, size);
+  return allocate(CALLER, [&] {
+    live.remove(old);
+    return __libc_realloc(old, size);
+  });
 }
 int posix_memalign(void** memory, std::size_t alignment, std::size_t size) {
-  *memory = fails(CALLER) ? refused() : __libc_memalign(alignment, size);
+  *memory = allocate(size, alignment, CALLER);
   return *memory ? 0 : ENOMEM;
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size) {
-  return fails(CALLER) ? refused() : __libc_memalign(alignment, size);
+  return allocate(size, alignment, CALLER);
 }
 char* strdup(const char* text) noexcept {
-  if (fails(CALLER)) return static_cast<char*>(refused());
   const std::size_t size = std::strlen(text) + 1;
-  auto* const copy = static_cast<char*>(__libc_malloc(size));
+  void* const copy = allocate(size, 1, CALLER);
   return copy ? static_cast<char*>(std::memcpy(copy, text, size)) : nullptr;
+}
+void free(void* memory) {
+  live.remove(memory);
+  __libc_free(memory);
 }
 
 }  // extern "C"

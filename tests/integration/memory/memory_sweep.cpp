@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Lets one allocation of the provider's fail, each in a process of its own, from fi_getinfo to
 // fi_close. Whatever it is for, the call or the operation fails, or goes on without: nothing
-// crashes, hangs, or brings other bytes than were sent.
+// crashes, hangs, brings other bytes than were sent, or keeps what it has taken.
 #include <rdma/fabric.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -24,74 +29,142 @@ namespace {
 
 using gaudi::test::outcome;
 
-constexpr std::chrono::seconds longest_child{60};
+using traffic = std::function<outcome()>;
 
-/// The child's part. `n` 0: how many allocations there are, in `count`.
-int run_one(bool device, std::size_t n, int report) {
+constexpr std::chrono::seconds longest_child{120};
+// Exit codes besides those of outcome.
+constexpr int not_run = 2;
+constexpr int works_no_more = 3;
+
+/// What a child tells when everything is closed.
+struct account {
+  std::size_t allocations = 0;
+  std::size_t descriptors = 0;                   // open ones
+  std::map<std::uintptr_t, std::size_t> blocks;  // gaudi::test::live_allocations
+};
+
+std::size_t count_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
+
+using number_pair = std::array<std::size_t, 2>;
+
+bool tell(int end, std::size_t first, std::size_t second) {
+  const number_pair both{first, second};
+  return ::write(end, both.data(), sizeof both) == sizeof both;
+}
+
+account read_account(int end) {
+  account told;
+  number_pair both{};
+  if (::read(end, both.data(), sizeof both) != sizeof both) return told;
+  told.allocations = both[0];
+  told.descriptors = both[1];
+  while (::read(end, both.data(), sizeof both) == sizeof both) told.blocks[both[0]] = both[1];
+  return told;
+}
+
+/// The child's part. `n` 0: none fails. Whatever became of that run, the next one is as if nothing
+/// had been, and what the process keeps is all there after it.
+int run_one(const traffic& run, std::size_t n, int report) {
   fi_info* info = nullptr;
   fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, FI_PROV_ATTR_ONLY, nullptr, &info);
   fi_freeinfo(info);
-  if (!gaudi::test::find_provider()) return 2;
+  if (!gaudi::test::find_provider()) return not_run;
   gaudi::test::fail_allocation(n);
-  const outcome ended = gaudi::test::run_traffic(device);
-  const std::size_t count = gaudi::test::count_allocations();
-  if (::write(report, &count, sizeof count) != sizeof count) return 2;
-  return static_cast<int>(ended);
+  const outcome ended = run();
+  const std::size_t allocations = gaudi::test::count_allocations();
+  gaudi::test::fail_allocation(0);
+  const bool is_good = ended == outcome::done || ended == outcome::refused;
+  if (is_good && run() != outcome::done) return works_no_more;
+  bool told = tell(report, allocations, count_descriptors());
+  for (const auto& [place, count] : gaudi::test::live_allocations())
+    told = told && tell(report, place, count);
+  return told ? static_cast<int>(ended) : not_run;
 }
 
 struct verdict {
   std::string what;
-  std::size_t count = 0;
+  account left;
 };
 
-// Its exit code is its outcome; the time is for a hang, not for a slow machine.
-verdict judge(pid_t child, int report) {
+std::string outcome_name(int code) {
+  if (code == works_no_more) return "works no more afterwards";
+  switch (static_cast<outcome>(code)) {
+    case outcome::done:
+      return "done without";
+    case outcome::refused:
+      return "refused";
+    case outcome::wrong:
+      return "wrong";
+    case outcome::stuck:
+      return "hangs";
+  }
+  return "ends with code " + std::to_string(code);
+}
+
+// The time is for a hang, not for a slow machine.
+std::string judge(pid_t child) {
   const auto give_up = std::chrono::steady_clock::now() + longest_child;
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > give_up) {
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
-      return {"hangs"};
+      return "hangs";
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  verdict v;
-  if (::read(report, &v.count, sizeof v.count) != sizeof v.count) v.count = 0;
-  if (WIFSIGNALED(status)) return {std::string("crashes: ") + ::strsignal(WTERMSIG(status))};
-  switch (static_cast<outcome>(WEXITSTATUS(status))) {
-    case outcome::done:
-      v.what = "done without";
-      break;
-    case outcome::refused:
-      v.what = "refused";
-      break;
-    case outcome::wrong:
-      v.what = "wrong";
-      break;
-    case outcome::stuck:
-      v.what = "hangs";
-      break;
-    default:
-      v.what = "ends with code " + std::to_string(WEXITSTATUS(status));
-  }
-  return v;
+  if (WIFSIGNALED(status)) return std::string("crashes: ") + ::strsignal(WTERMSIG(status));
+  return outcome_name(WEXITSTATUS(status));
 }
 
-verdict run_child(bool device, std::size_t n) {
+verdict run_child(const traffic& run, std::size_t n) {
   int ends[2] = {-1, -1};
   if (::pipe(ends) != 0) std::abort();
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
-    const int code = run_one(device, n, ends[1]);
+    const int code = run_one(run, n, ends[1]);
     std::fflush(nullptr);
     ::_exit(code);
   }
   ::close(ends[1]);
-  verdict v = judge(child, ends[0]);
+  const std::string what = judge(child);
+  verdict v{what, read_account(ends[0])};
   ::close(ends[0]);
   return v;
+}
+
+bool is_good(const verdict& v) {
+  return v.what == "refused" || v.what == "done without";
+}
+
+std::size_t count_blocks(const account& of) {
+  std::size_t all = 0;
+  for (const auto& [place, count] : of.blocks) all += count;
+  return all;
+}
+
+/// Where more is left than after a run in which nothing failed. A list that has grown at another
+/// place is among them.
+void print_places(const account& left, const account& allowed) {
+  for (const auto& [place, count] : left.blocks) {
+    const auto at = allowed.blocks.find(place);
+    const std::size_t most = at == allowed.blocks.end() ? 0 : at->second;
+    if (count > most) std::printf("  %zu more are left of those from 0x%zx\n", count - most, place);
+  }
+}
+
+bool leaks(const account& left, const account& allowed) {
+  const std::size_t blocks = count_blocks(left);
+  const std::size_t allowed_blocks = count_blocks(allowed);
+  if (blocks <= allowed_blocks && left.descriptors <= allowed.descriptors) return false;
+  std::printf("%zu blocks and %zu descriptors are left instead of %zu and %zu\n", blocks,
+              left.descriptors, allowed_blocks, allowed.descriptors);
+  print_places(left, allowed);
+  return true;
 }
 
 std::size_t number(std::string_view text) {
@@ -102,28 +175,37 @@ std::size_t number(std::string_view text) {
 
 }  // namespace
 
-// memory_sweep host|device [EVERY [FIRST]]; with MEMORY_SWEEP_TRACE in the environment each prints
-// the stack of the allocation that failed.
+// memory_sweep host|device|mixed|connected manual|auto [EVERY [FIRST]]: whose memory there is at
+// both sides, or from the host to a device, or connected endpoints; who progresses. With
+// MEMORY_SWEEP_TRACE in the environment each prints the stack of the allocation that failed.
 int main(int count, char** arguments) {
-  const bool device = count > 1 && std::string_view(arguments[1]) == "device";
-  const std::size_t every = count > 2 ? number(arguments[2]) : 1;
-  const std::size_t first = count > 3 ? number(arguments[3]) : 1;
-  const verdict whole = run_child(device, 0);
-  if (whole.what != "done without" || whole.count == 0 || every == 0) {
+  const auto says = [&](int i, std::string_view word) { return count > i && arguments[i] == word; };
+  const bool is_mixed = says(1, "mixed");
+  const gaudi::test::variant how{.from_device = says(1, "device"),
+                                 .to_device = is_mixed || says(1, "device"),
+                                 .automatic = says(2, "auto")};
+  const traffic run = says(1, "connected") ? traffic(gaudi::test::run_connected_traffic)
+                                           : [&] { return gaudi::test::run_traffic(how); };
+  const std::size_t every = count > 3 ? number(arguments[3]) : 1;
+  const std::size_t first = count > 4 ? number(arguments[4]) : 1;
+  const verdict whole = run_child(run, 0);
+  const std::size_t allocations = whole.left.allocations;
+  if (whole.what != "done without" || allocations == 0 || every == 0) {
     std::printf("without a failed allocation: %s, %zu allocations\n", whole.what.c_str(),
-                whole.count);
+                allocations);
     return 1;
   }
   std::map<std::string, std::size_t> results;
   bool good = true;
-  for (std::size_t n = first; n <= whole.count; n += every) {
-    const verdict v = run_child(device, n);
+  for (std::size_t n = first; n <= allocations; n += every) {
+    verdict v = run_child(run, n);
+    if (is_good(v) && leaks(v.left, whole.left)) v.what = "leaks";
     ++results[v.what];
-    if (v.what == "refused" || v.what == "done without") continue;
+    if (is_good(v)) continue;
     good = false;
     std::printf("allocation %zu: %s\n", n, v.what.c_str());
   }
-  std::printf("%zu allocations:", whole.count);
+  std::printf("%zu allocations:", allocations);
   for (const auto& [what, times] : results) std::printf(" %zu %s", times, what.c_str());
   std::printf("\n");
   return good ? 0 : 1;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "traffic.hpp"
 
+#include <poll.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 namespace gaudi::test {
 namespace {
@@ -44,19 +46,14 @@ struct side {
 
 side a;
 side b;
-
-#define OR_RETURN(call)                                  \
-  do {                                                   \
-    const auto returned = (call);                        \
-    if (returned < 0) return static_cast<int>(returned); \
-  } while (0)
+bool automatic = false;  // FI_PROGRESS_AUTO
 
 int open(side& s, fi_info* info, bool device) {
   OR_RETURN(fi_fabric(info->fabric_attr, &s.fabric, nullptr));
   OR_RETURN(fi_domain(s.fabric, info, &s.domain, nullptr));
   fi_cq_attr cq{};
   cq.format = FI_CQ_FORMAT_TAGGED;
-  cq.wait_obj = FI_WAIT_NONE;
+  cq.wait_obj = automatic ? FI_WAIT_FD : FI_WAIT_NONE;
   OR_RETURN(fi_cq_open(s.domain, &cq, &s.queue, nullptr));
   fi_av_attr av{};
   av.type = FI_AV_TABLE;
@@ -86,6 +83,7 @@ void close(side& s) {
   if (s.device_memory) s.gaudi->free(s.domain, s.device_memory);
   if (s.domain) fi_close(&s.domain->fid);
   if (s.fabric) fi_close(&s.fabric->fid);
+  s = {};
 }
 
 int introduce(side& to, side& who) {
@@ -112,11 +110,34 @@ void progress(side& s) {
   }
 }
 
-/// 0, or the first error there is; -FI_ETIMEDOUT: it hangs.
+using time_point = std::chrono::steady_clock::time_point;
+
+/// With FI_PROGRESS_AUTO: until the provider's threads have brought something.
+void await_news(time_point end) {
+  std::array<pollfd, 2> news{{{-1, POLLIN, 0}, {-1, POLLIN, 0}}};
+  std::size_t which = 0;
+  for (const side* s : {&a, &b}) {
+    fid* queue = &s->queue->fid;
+    if (fi_control(queue, FI_GETWAIT, &news[which++].fd) != 0) return;
+    if (fi_trywait(s->fabric, &queue, 1) != 0) return;
+  }
+  const auto rest =
+      std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+  if (rest.count() > 0) ::poll(news.data(), news.size(), static_cast<int>(rest.count()));
+}
+
+/// A connection that is there is no news.
+void nap(time_point) {
+  std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
+
+/// 0, or the first error there is; -FI_ETIMEDOUT: it hangs. `rest`: before each look, with
+/// FI_PROGRESS_AUTO.
 template <class Done>
-int progress_until(Done&& done) {
+int progress_until(Done&& done, void (*rest)(time_point)) {
   const auto give_up = std::chrono::steady_clock::now() + hang;
   while (!done()) {
+    if (automatic) rest(give_up);
     progress(a);
     progress(b);
     if (a.failed || b.failed) return -(a.failed ? a.failed : b.failed);
@@ -128,13 +149,14 @@ int progress_until(Done&& done) {
 template <class Call>
 int post(Call&& call) {
   ssize_t ret = -FI_EAGAIN;
-  const int waited = progress_until([&] { return (ret = call()) != -FI_EAGAIN; });
+  const int waited = progress_until([&] { return (ret = call()) != -FI_EAGAIN; }, nap);
   return waited ? waited : static_cast<int>(ret);
 }
 
 /// Waits for as many completions of each side, from here on.
 int wait_for(int of_a, int of_b) {
-  const int ret = progress_until([&] { return a.completions >= of_a && b.completions >= of_b; });
+  const auto all_there = [&] { return a.completions >= of_a && b.completions >= of_b; };
+  const int ret = progress_until(all_there, await_news);
   a.completions = b.completions = 0;
   return ret;
 }
@@ -220,21 +242,24 @@ int add() {
   return wait_for(1, 0);
 }
 
-int traffic(bool device) {
+int traffic(variant how) {
   fi_info* const hints = fi_allocinfo();
   if (!hints) return -FI_ENOMEM;
-  hints->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | (device ? FI_HMEM : 0);
+  hints->caps =
+      FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | (how.from_device || how.to_device ? FI_HMEM : 0);
   hints->mode = FI_CONTEXT | FI_CONTEXT2;
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
                                 FI_MR_HMEM | FI_MR_ENDPOINT;
+  hints->domain_attr->control_progress = hints->domain_attr->data_progress =
+      how.automatic ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL;
   hints->fabric_attr->prov_name = ::strdup("gaudi");
   fi_info* info = nullptr;
   int ret = fi_getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints, &info);
   fi_freeinfo(hints);
   if (ret) return ret;
-  ret = open(a, info, device);
-  if (!ret) ret = open(b, info, device);
+  ret = open(a, info, how.from_device);
+  if (!ret) ret = open(b, info, how.to_device);
   fi_freeinfo(info);
   if (!ret) ret = introduce(a, b);
   if (!ret) ret = introduce(b, a);
@@ -248,10 +273,17 @@ int traffic(bool device) {
 
 }  // namespace
 
-outcome run_traffic(bool device) {
-  const int ret = traffic(device);
-  close(a);
+outcome run_traffic(variant how) {
+  automatic = how.automatic;
+  const int ret = traffic(how);
+  // Each waits for the other's goodbye.
+  std::thread at_the_same_time([] { close(a); });
   close(b);
+  at_the_same_time.join();
+  return outcome_of(ret);
+}
+
+outcome outcome_of(int ret) {
   if (ret == 0) return outcome::done;
   if (ret == 1) return outcome::wrong;
   if (ret == -FI_ETIMEDOUT) return outcome::stuck;

@@ -11,9 +11,27 @@ enum class outcome {
   stuck = 13,    // an operation never ended
 };
 
+struct variant {
+  bool from_device = false;  // the first side has memory of a device, else the host's
+  bool to_device = false;    // the second
+  bool automatic = false;    // FI_PROGRESS_AUTO: a thread of the provider's needs memory as well
+};
+
 /// fi_getinfo to fi_close: two endpoints of this process connect, send short and long tagged
-/// messages, write, read and fetch, with memory of a device if `device`. Everything is closed
-/// whatever failed.
-outcome run_traffic(bool device);
+/// messages, write, read and fetch. Everything is closed whatever failed.
+outcome run_traffic(variant how);
+
+/// The same of two connected endpoints (FI_EP_MSG), with memory of the host.
+outcome run_connected_traffic();
+
+/// What a run is that returned this: 0, a negative FI_E*, or 1 for wrong bytes.
+outcome outcome_of(int ret);
+
+// For functions that return such a number.
+#define OR_RETURN(call)                                  \
+  do {                                                   \
+    const auto returned = (call);                        \
+    if (returned < 0) return static_cast<int>(returned); \
+  } while (0)
 
 }  // namespace gaudi::test
