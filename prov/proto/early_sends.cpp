@@ -68,7 +68,7 @@ early_sends::queue* early_sends::of(const peer& to) const noexcept {
 
 early_sends::queue& early_sends::made_for(peer& to) {
   if (queue* const there = of(to)) return *there;
-  queues_.push_back(std::make_unique<queue>(&to));
+  queues_.push_back(std::make_unique<queue>(queue{&to, {}}));
   return *queues_.back();
 }
 
