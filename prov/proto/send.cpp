@@ -68,6 +68,7 @@ int endpoint::send_early(const local_memory& memory, const outgoing& message) {
   peer& p = *peer_at(message.to);
   const bool is_connected = p.current && p.current->usable();
   if (is_connected && p.early == 0) return -FI_EAGAIN;
+  if (const int error = memory.loss()) return -error;
   any_waiting_ = true;
   return early_.keep(p, memory, message);
 }

@@ -20,7 +20,7 @@ constexpr std::size_t max_elements = 8;
 constexpr std::size_t alignment = 64;
 // Untouched bytes between any two ranges.
 constexpr std::size_t guard = 64;
-constexpr std::uint64_t purpose = 1;
+constexpr std::uint64_t dice_of_plan = 1;
 
 /// Hands out the memory of all workers from its beginning on.
 class layout {
@@ -54,7 +54,7 @@ class planner {
       : settings_(s),
         members_(members),
         fault_(f),
-        dice_(s.seed, round, purpose),
+        dice_(s.seed, round, dice_of_plan),
         layout_(members.size(), capacity_for(s)) {}
 
   std::vector<planned> make() {

@@ -15,7 +15,7 @@ namespace {
 
 using common::failure;
 
-constexpr std::uint64_t purpose = 100;  // and the worker's number
+constexpr std::uint64_t dice_of_worker = 100;  // and the worker's number
 constexpr std::size_t decoy_count = 2;
 constexpr std::uint64_t cancel_one_in = 8;
 constexpr std::uint64_t number_mask = (1U << 20U) - 1;
@@ -57,7 +57,7 @@ round_run::round_run(station& own, const assignment& a)
       self_(a.self),
       loss_(a.loss),
       last_loss_(a.last_loss),
-      dice_(a.plan.seed, a.plan.round, purpose + a.self),
+      dice_(a.plan.seed, a.plan.round, dice_of_worker + a.self),
       operations_(a.plan.operations.size()),
       receives_(a.plan.operations.size()) {
   std::vector<std::size_t> to_post;

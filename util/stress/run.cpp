@@ -35,7 +35,7 @@ constexpr std::chrono::milliseconds hearing{200};
 
 constexpr std::chrono::milliseconds between_looks{50};
 
-constexpr std::uint64_t purpose = 2;
+constexpr std::uint64_t dice_of_losses = 2;
 constexpr std::uint64_t fault_one_in = 6;
 constexpr std::uint64_t reopen_one_in = 6;
 // Of what happens to a worker, from a round's beginning on.
@@ -119,7 +119,7 @@ class runner {
 
   void do_round() {
     round_ = counts_.rounds + 1;
-    dice random(chosen_.common.seed, round_, purpose);
+    dice random(chosen_.common.seed, round_, dice_of_losses);
     const fault loss = choose_fault(random);
     json order{{"round", round_}, {"fault", loss.kind}, {"victim", loss.victim}};
     if (changed_) order["workers"] = introductions_;
