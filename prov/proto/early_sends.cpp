@@ -7,8 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "proto/connection.hpp"
-
 namespace gaudi::proto {
 namespace {
 
@@ -35,15 +33,20 @@ int early_sends::keep(peer& to, const local_memory& memory, const outgoing& what
   ++to.early;
   return 0;
 } catch (const std::bad_alloc&) {
+  if (to.early == 0) forget(to);
   return -FI_ENOMEM;
 }
 
 bool early_sends::fail(peer& to, int error) noexcept {
   queue* const q = of(to);
-  if (!q) return false;
-  while (!q->waiting.empty()) end_oldest(*q, error);
-  forget(*q);
-  return true;
+  const bool any = to.early != 0;
+  while (to.early != 0) end_oldest(*q, error);
+  forget(to);
+  return any;
+}
+
+void early_sends::fail_all(int error) noexcept {
+  while (!queues_.empty()) fail(*queues_.front()->to, error);
 }
 
 bool early_sends::any_injected() const noexcept {
@@ -83,8 +86,8 @@ void early_sends::drop_oldest(queue& q) noexcept {
   --q.to->early;
 }
 
-void early_sends::forget(const queue& q) noexcept {
-  std::erase_if(queues_, [&](const auto& one) { return one.get() == &q; });
+void early_sends::forget(const peer& to) noexcept {
+  std::erase_if(queues_, [&](const auto& q) { return q->to == &to; });
 }
 
 }  // namespace gaudi::proto

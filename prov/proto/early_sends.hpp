@@ -9,12 +9,11 @@
 #include <memory>
 #include <vector>
 
+#include "proto/connection.hpp"
 #include "proto/memory.hpp"
 #include "proto/operations.hpp"
 
 namespace gaudi::proto {
-
-struct peer;
 
 /// Messages to peers that there is no connection with yet, each peer's in their order: an
 /// application need not repeat the call until there is one. They leave when it is made, and end
@@ -46,6 +45,8 @@ class early_sends {
   /// Ends all to this peer with the positive FI_E*. Whether there were any.
   bool fail(peer& to, int error) noexcept;
 
+  void fail_all(int error) noexcept;
+
   /// Whether some have completed as the application sees it: it has their buffers back.
   [[nodiscard]] bool any_injected() const noexcept;
   /// The peers that there are some for.
@@ -66,21 +67,21 @@ class early_sends {
   [[nodiscard]] queue& made_for(peer& to);
   void end_oldest(queue& q, int error) noexcept;
   void drop_oldest(queue& q) noexcept;
-  void forget(const queue& q) noexcept;
+  void forget(const peer& to) noexcept;
 
   std::vector<std::unique_ptr<queue>> queues_;
 };
 
 template <class Post>
 bool early_sends::post(peer& to, Post&& post) {
-  // Looked for each time: the connection may end in the middle, and all of them with it.
-  while (queue* const q = of(to)) {
-    const int ret = post(q->waiting.front());
+  while (to.early != 0) {
+    queue& q = *of(to);
+    const int ret = post(q.waiting.front());
     if (ret == -FI_EAGAIN) return false;
-    if (of(to) != q) continue;
-    ret ? end_oldest(*q, -ret) : drop_oldest(*q);
-    if (q->waiting.empty()) forget(*q);
+    // The connection may have ended in the middle, and all of them with it.
+    if (to.early != 0) ret ? end_oldest(q, -ret) : drop_oldest(q);
   }
+  forget(to);
   return true;
 }
 

@@ -86,7 +86,7 @@ void endpoint::shut_down() {
   while (must_linger()) progress();
   if (addresses_) addresses_->unsubscribe(*this);
   connections_->for_each([&](connection& c) { connections_->fail(c, FI_ECANCELED); });
-  for (peer* const p : early_.peers()) early_.fail(*p, FI_ECANCELED);
+  early_.fail_all(FI_ECANCELED);
   await_helpers();
   // The device must be done with our memory before it goes.
   copies_.end_all();
