@@ -48,7 +48,7 @@ link::link(segment memory, conversation with, end which, const terms& ours)
   facts.sleeps = ours.sleeps;
 }
 
-link::~link() {
+void link::leave() noexcept {
   memory_.facts_of(end_).reaches.store(reaching::gone, std::memory_order_release);
 }
 

@@ -33,8 +33,7 @@ class link {
   static base::result<std::unique_ptr<link>> take(meeting_point::arrival&& brought,
                                                   const terms& ours);
 
-  /// Tells the peer that this end is gone, before whoever closed it has its memory back.
-  ~link();
+  ~link() { leave(); }
   link(const link&) = delete;
   link& operator=(const link&) = delete;
 
@@ -71,6 +70,8 @@ class link {
   [[nodiscard]] reaching peer_reaches() noexcept {
     return memory_.facts_of(other_).reaches.load(std::memory_order_acquire);
   }
+  /// Tells the peer that this end is gone: before the application has its memory back.
+  void leave() noexcept;
   /// Whether the peer has closed the connection: an address of its is nobody's any more.
   [[nodiscard]] bool peer_is_gone() noexcept { return peer_reaches() == reaching::gone; }
   /// Negative errno of neighbour::find, or of lose_reach; 0 while reach() is there.

@@ -246,6 +246,8 @@ void connection_manager::drop(connection& c) {
   if (c.now == connection::state::connecting || c.now == connection::state::accepting)
     --being_made_;
   close_endpoint(c);
+  // What it was for ends next, and its memory is the application's again.
+  if (c.link) c.link->leave();
   c.now = connection::state::failed;
   if (c.remote->current == &c) c.remote->current = nullptr;
   by_id_.erase(c.id);
