@@ -65,6 +65,8 @@ inline constexpr std::array domain_values{
     value_name{33, "connections_made", behaviour::grows, "connections that came up"},
     value_name{34, "connections_lost", behaviour::grows,
                "connections that failed or that the peer ended"},
+    value_name{35, "connections_closed", behaviour::grows,
+               "connections closed as an end has no address of the other any more"},
 };
 
 inline constexpr std::array device_values{

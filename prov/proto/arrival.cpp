@@ -85,7 +85,7 @@ void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
   c.data.returned(head.data_credits);
   c.control.returned(head.control_credits);
   const bool control = wire::is_control(head.what);
-  const bool counted = head.what != wire::kind::credit;
+  const bool counted = wire::takes_credit(head.what);
   if (counted && !(control ? c.control : c.data).arrived()) [[unlikely]] {
     overrun(c);
     return done_with(c, b, true);
@@ -205,6 +205,11 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
       arrived_help(c, b, length);
       return true;
     case kind::credit:
+      return true;
+    case kind::close_request:
+    case kind::close_accept:
+    case kind::close_refuse:
+      arrived_for_closing(c, b);
       return true;
   }
   malformed(c, "packet (unknown kind)");
@@ -431,6 +436,13 @@ void endpoint::arrived_help(connection& c, buffer& b, std::size_t length) {
   wire::help_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "request for help");
   start_helping(c, fields);
+}
+
+void endpoint::arrived_for_closing(connection& c, const buffer& b) {
+  any_waiting_ = true;
+  const auto before = c.now;
+  closer_.arrived(c, reinterpret_cast<const wire::header*>(b.bytes)->what);
+  if (before == connection::state::closing && c.now == connection::state::connected) go_on_with(c);
 }
 
 void endpoint::arrived_for_passing(connection& c, buffer& b, std::size_t length) {

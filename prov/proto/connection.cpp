@@ -5,6 +5,11 @@
 
 namespace gaudi::proto {
 
+bool connection::is_idle() const noexcept {
+  return transfers.empty() && posted.empty() && ordered.empty() && control_queue.empty() &&
+         control_buffers.empty() && postponed.empty() && !holds_early;
+}
+
 shared_slots* connection::slots_to_us() {
   if (!link) return nullptr;
   if (!slots_in) slots_in = std::make_unique<shared_slots>(link->slots_in(), link->slot_size());

@@ -59,8 +59,9 @@ class connection {
   enum class state : std::uint8_t {
     connecting,  // we asked
     accepting,   // we said yes, and wait for the core to say it is up
+    failed,      // closed; goes as soon as nobody is looking at it
     connected,
-    failed,  // closed; goes as soon as nobody is looking at it
+    closing,  // as `connected`, but nothing new begins on it (connection_closer)
   };
 
   connection(peer& p, state s) : remote(&p), now(s) {}
@@ -70,7 +71,9 @@ class connection {
   [[nodiscard]] bool returns_due() const noexcept {
     return usable() && (data.return_is_due() || control.return_is_due());
   }
-  [[nodiscard]] bool usable() const noexcept { return now == state::connected; }
+  [[nodiscard]] bool usable() const noexcept { return now >= state::connected; }
+  /// Whether nothing of this end's is under way: its end would lose nothing that began here.
+  [[nodiscard]] bool is_idle() const noexcept;
 
   /// Whether the other end is an endpoint of this process.
   [[nodiscard]] bool is_here() const noexcept { return link && link->is_within_process(); }
@@ -110,10 +113,18 @@ class connection {
   bool up_in_core = false;    // accepting: only the peer's word on the link is missing
   bool refused_link = false;  // ours is the word that the peer waits for, and it was no
   bool peer_takes_dmabufs = false;
-  bool takes_nothing = false;         // of the peer's dma-bufs: our NIC does not read them
-  bool doorbell_due = false;          // listed among those whose peer has to be woken
-  bool core_wrote = false;            // by RMA, which no credit tells of
-  bool said_goodbye = false;          // goodbye.cpp
+  bool takes_nothing = false;  // of the peer's dma-bufs: our NIC does not read them
+  bool doorbell_due = false;   // listed among those whose peer has to be woken
+  bool core_wrote = false;     // by RMA, which no credit tells of
+  bool said_goodbye = false;   // goodbye.cpp
+  /// The connection_closer's alone.
+  struct {
+    bool asked = false;
+    bool agreed = false;  // to the peer's request
+    bool peer_agreed = false;
+    bool owes_answer = false;
+    [[nodiscard]] bool is_wanted() const noexcept { return asked || agreed; }
+  } closing;
   bool postponed_is_counted = false;  // the first of `postponed`: its credits are
 
   // Packets that came and wait for memory, in their order.

@@ -189,13 +189,13 @@ void connection_manager::handle_request(request&& asked) {
 
 // A request of a peer that there is a connection with.
 void connection_manager::meet_request(connection& c, request&& asked) {
-  const bool closed = is_ending(c);
+  const bool closed = is_ending(c) || c.closing.agreed;
   if (!closed && (is_older(c, asked.said) || !is_from_its_host(*asked.info, asked.said)))
     return reject(*asked.info, wire::reject_reason::simultaneous);
   // It has closed that one, or another process has its address now: only the end here is late. Its
   // last words come first, and this may be called in the middle of some.
   late_.push_back(std::move(asked));
-  if (!closed) fail_soon(c, FI_ECONNRESET);
+  fail_soon(c, FI_ECONNRESET);
 }
 
 void connection_manager::connected_or_end(connection& c, const hello* said) noexcept {

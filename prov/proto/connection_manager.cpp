@@ -114,7 +114,7 @@ void connection_manager::forget_unused_peers() {
 }
 
 base::result<connection*> connection_manager::to(peer& p) {
-  if (p.current && p.current->usable()) return p.current;
+  if (p.current && p.current->now == connection::state::connected) return p.current;
   if (const int error = std::exchange(p.last_error, 0)) return base::error{-error};
   if (!p.current) {
     if (p.pause.count() != 0 && terms_.clock.now() < p.asks_from) return base::error{-FI_EAGAIN};
@@ -262,8 +262,9 @@ void connection_manager::fail(connection& c, int error) {
   if (c.now == connection::state::failed) return;
   const bool asked = c.now == connection::state::connecting;
   drop(c);
-  GAUDI_INFO(EP_CTRL, "connection to %s is down: %s\n", c.remote->name.to_string().c_str(),
-             fi_strerror(error));
+  GAUDI_INFO(
+      EP_CTRL, "connection to %s is down: %s\n", c.remote->name.to_string().c_str(),
+      c.closing.is_wanted() ? "one end has no address of the other any more" : fi_strerror(error));
   if (asked && !c.remote->current) c.remote->last_error = error;
   observer_.connection_down(c, error);
 }

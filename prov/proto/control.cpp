@@ -120,14 +120,14 @@ void endpoint::send_done(connection& c, std::uint64_t operation, int status, std
   send_control(c, wire::kind::done, flags, fields, sizeof fields);
 }
 
-int endpoint::post_credit(connection& c) {
-  return c.link ? credit_by_link(c) : core_credit(c);
+int endpoint::send_header(connection& c, wire::kind what) {
+  return c.link ? header_by_link(c, what) : send_header_by_core(c, what);
 }
 
 // Where the core may not inline, a buffer carries the header.
-int endpoint::core_credit(connection& c) {
+int endpoint::send_header_by_core(connection& c, wire::kind what) {
   wire::header head{};
-  head.what = wire::kind::credit;
+  head.what = what;
   head.flags = c.link ? wire::by_core : 0;
   if (sizeof head > core_inject_) {
     buffer* b = send_buffers_->acquire();
@@ -143,7 +143,7 @@ int endpoint::core_credit(connection& c) {
   }
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
-  fill_header(c, head, wire::kind::credit, head.flags);
+  fill_header(c, head, what, head.flags);
   const auto ret = static_cast<int>(fi_inject(c.ep.get(), &head, sizeof head, 0));
   if (ret) {
     c.data = data_before;
@@ -155,7 +155,7 @@ int endpoint::core_credit(connection& c) {
 // Once returns_due(): credits usually travel with other messages, but a peer that only sends needs
 // a message for them.
 void endpoint::return_credits(connection& c) {
-  if (post_credit(c)) let_control_wait(c);
+  if (send_header(c, wire::kind::credit)) let_control_wait(c);
 }
 
 }  // namespace gaudi::proto

@@ -39,6 +39,18 @@ bool polls_each_socket(const core::inner_domain& core) noexcept {
   return !core.over_rdma() && fi_version() < FI_VERSION(1, 18);
 }
 
+connection_manager::terms terms_of(const endpoint_settings& how, std::size_t message_limit) {
+  return {.eager_limit = static_cast<std::uint32_t>(message_limit),
+          .rx_buffers = how.rx_buffers,
+          .ipc = how.ipc,
+          .takes_dmabufs = how.ipc && how.imports,
+          .slots = shared_at_once * how.staging_depth,
+          .slot_size = how.staging_chunk,
+          .connect_timeout = how.connect_timeout,
+          .clock = how.clock,
+          .random = how.random};
+}
+
 }  // namespace
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
@@ -54,7 +66,10 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       copies_(how.copies, how.loop, *this),
       nic_copies_(how.copies,
                   how.rendezvous == base::rendezvous_choice::staged ? nullptr : how.loop, how.flush,
-                  copies_) {
+                  copies_),
+      connections_(std::make_unique<connection_manager>(core_, terms_of(how_, message_limit_),
+                                                        static_cast<connection_observer&>(*this))),
+      closer_(*connections_, *this, how_.clock) {
   receives_->add(*this);
   const auto limit = staged_at_once * how_.staging_depth;
   send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
@@ -63,18 +78,6 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
   slots_ = std::make_unique<staging_pool>(core_, how_.staging_chunk, chunks_per_slab, limit,
                                           FI_REMOTE_WRITE);
   injected_ = std::make_unique<staging_pool>(core_, max_inject, buffers_per_slab, injected_limit);
-  connections_ = std::make_unique<connection_manager>(
-      core_,
-      connection_manager::terms{.eager_limit = static_cast<std::uint32_t>(message_limit_),
-                                .rx_buffers = how_.rx_buffers,
-                                .ipc = how_.ipc,
-                                .takes_dmabufs = how_.ipc && how_.imports,
-                                .slots = shared_at_once * how_.staging_depth,
-                                .slot_size = how_.staging_chunk,
-                                .connect_timeout = how_.connect_timeout,
-                                .clock = how_.clock,
-                                .random = how_.random},
-      static_cast<connection_observer&>(*this));
 }
 
 endpoint::~endpoint() {

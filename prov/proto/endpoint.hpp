@@ -15,6 +15,7 @@
 #include "device/losses.hpp"
 #include "proto/address_vector.hpp"
 #include "proto/buffer_pool.hpp"
+#include "proto/connection_closer.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/device_copies.hpp"
 #include "proto/early_sends.hpp"
@@ -42,7 +43,8 @@ namespace gaudi::proto {
 /// Not thread safe: the caller holds the domain lock for every call.
 class endpoint final : private connection_observer,
                        private address_vector::listener,
-                       private device_copies::observer {
+                       private device_copies::observer,
+                       private header_sender {
  public:
   using settings = endpoint_settings;
 
@@ -152,6 +154,7 @@ class endpoint final : private connection_observer,
   int send_early(const local_memory& memory, const outgoing& message);
   void post_early(peer& p);
   void go_on_with_early();
+  void go_on_with(connection& c);
   [[nodiscard]] bool early_wait_unnoticed() const noexcept;
   int send_eager(connection& c, const local_memory& memory, const outgoing& message);
   int send_injected(connection& c, const local_memory& memory, const outgoing& message);
@@ -176,7 +179,7 @@ class endpoint final : private connection_observer,
   int send_by_link(connection& c, const local_memory& memory, const outgoing& message);
   int post_by_link(connection& c, buffer& b);
   bool control_by_link(connection& c, const std::byte* bytes, std::size_t length);
-  int credit_by_link(connection& c);
+  int header_by_link(connection& c, wire::kind what);
   void commit(connection& c);
   void ring_doorbell(connection& c);
   void ring_doorbells();
@@ -238,8 +241,8 @@ class endpoint final : private connection_observer,
   void queue_answer(connection& c, buffer& b);
   void flush_control(connection& c);
   bool try_control(connection& c, const std::byte* bytes, std::size_t length);
-  int post_credit(connection& c);
-  int core_credit(connection& c);
+  int send_header(connection& c, wire::kind what) override;
+  int send_header_by_core(connection& c, wire::kind what);
   void send_done(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);
   void return_credits(connection& c);
   void let_control_wait(connection& c);
@@ -259,6 +262,7 @@ class endpoint final : private connection_observer,
   void arrived_event(connection& c, buffer& b, std::size_t length);
   void arrived_flush(connection& c, buffer& b, std::size_t length);
   void arrived_help(connection& c, buffer& b, std::size_t length);
+  void arrived_for_closing(connection& c, const buffer& b);
   void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
   void overrun(connection& c);
@@ -489,9 +493,10 @@ class endpoint final : private connection_observer,
   std::optional<base::clock::time_point> linger_until_;
   bool told_of_memory_ = false;
   bool any_postponed_ = false;  // connection::postponed
-  bool any_waiting_ = false;    // any_postponed_, or early_ is not empty
+  bool any_waiting_ = false;    // any_postponed_, or early_ or closer_ is not empty
 
   std::unique_ptr<connection_manager> connections_;
+  connection_closer closer_;
 };
 
 }  // namespace gaudi::proto

@@ -52,10 +52,10 @@ bool endpoint::control_by_link(connection& c, const std::byte* bytes, std::size_
   return true;
 }
 
-int endpoint::credit_by_link(connection& c) {
+int endpoint::header_by_link(connection& c, wire::kind what) {
   std::byte* const packet = c.link->out().reserve(sizeof(wire::header));
   if (!packet) return -FI_EAGAIN;
-  fill_header(c, *reinterpret_cast<wire::header*>(packet), wire::kind::credit, 0);
+  fill_header(c, *reinterpret_cast<wire::header*>(packet), what, 0);
   commit(c);
   return 0;
 }
@@ -73,7 +73,7 @@ void endpoint::commit(connection& c) {
 
 // A peer that sleeps waits for the core: any packet there wakes it.
 void endpoint::ring_doorbell(connection& c) {
-  if (!core_credit(c) || c.doorbell_due) return;
+  if (!send_header_by_core(c, wire::kind::credit) || c.doorbell_due) return;
   if (!base::make_room(doorbells_)) return connections_->fail_soon(c, FI_ENOMEM);
   doorbells_.push_back(c.id);
   c.doorbell_due = true;
@@ -82,7 +82,7 @@ void endpoint::ring_doorbell(connection& c) {
 void endpoint::ring_doorbells() {
   std::erase_if(doorbells_, [this](std::uint32_t id) {
     connection* c = connections_->find(id);
-    if (c && core_credit(*c) == -FI_EAGAIN) return false;
+    if (c && send_header_by_core(*c, wire::kind::credit) == -FI_EAGAIN) return false;
     if (c) c->doorbell_due = false;
     return true;
   });

@@ -29,7 +29,8 @@ struct path_counters {
   std::uint64_t peer_stalls = 0;
   std::uint64_t local_stalls = 0;
   std::uint64_t connections_made = 0;
-  std::uint64_t connections_lost = 0;  // failed, or ended by the peer
+  std::uint64_t connections_lost = 0;    // failed, or ended by the peer
+  std::uint64_t connections_closed = 0;  // by agreement (connection_closer)
 };
 
 }  // namespace gaudi::proto

@@ -57,7 +57,8 @@ void endpoint::progress() noexcept try {
 void endpoint::go_on_with_waiting() {
   if (any_postponed_) retry_postponed();
   if (!early_.empty()) go_on_with_early();
-  any_waiting_ = any_postponed_ || !early_.empty();
+  if (closer_.any()) closer_.poll();
+  any_waiting_ = any_postponed_ || !early_.empty() || closer_.any();
 }
 
 void endpoint::memory_is_short() noexcept {
@@ -81,7 +82,7 @@ bool endpoint::poll_links_first() {
 }
 
 bool endpoint::needs_polling() const noexcept {
-  return copies_.any() || any_postponed_ || early_wait_unnoticed() ||
+  return copies_.any() || any_postponed_ || early_wait_unnoticed() || closer_.owes_answer() ||
          receive_buffers_->short_of_posted() || !local_copies_.empty() || !helping_.empty() ||
          !doorbells_.empty() || can_post_receives() || waits_unnoticed();
 }
@@ -271,6 +272,11 @@ void endpoint::connection_up(connection& c) {
   if (c.refused_link) ring_doorbell(c);
   receive_buffers_->serve(connections_->count());
   post_receives(c);
+  go_on_with(c);
+}
+
+// New operations may begin: those that waited for it are the first.
+void endpoint::go_on_with(connection& c) {
   if (c.remote->early != 0 && c.remote->current == &c) post_early(*c.remote);
 }
 
@@ -284,7 +290,8 @@ void endpoint::connections_ending() {
 }
 
 void endpoint::connection_down(connection& c, int error) {
-  ++paths_.connections_lost;
+  const bool was_wanted = c.closing.is_wanted();
+  ++(was_wanted ? paths_.connections_closed : paths_.connections_lost);
   std::erase(linked_, &c);
   given_.forget_connection(c.id);
   if (how_.imports) how_.imports->forget_peer(c.remote_instance);
@@ -293,8 +300,9 @@ void endpoint::connection_down(connection& c, int error) {
   fail_queued(c, error);
   fail_transfers(c, error);
   forget_rendezvous_of(c);
-  // They tell the application of the error, so no operation has to.
-  if (!c.remote->current && early_.fail(*c.remote, error)) c.remote->last_error = 0;
+  // They tell the application of the error, so no operation has to. Those that came while both ends
+  // closed the connection are for the next one.
+  if (!was_wanted && !c.remote->current && early_.fail(*c.remote, error)) c.remote->last_error = 0;
 }
 
 // The core endpoint is closed, so the application's memory is its own again, and no registration of
@@ -385,6 +393,9 @@ void endpoint::removed(fi_addr_t index, const net_address& address) {
   if (!p) return;
   peers_by_address_[index] = nullptr;
   p->address = addresses_->index_of(address);
+  if (p->address != FI_ADDR_NOTAVAIL) return;
+  closer_.not_needed(*p);
+  any_waiting_ = true;
 }
 
 peer* endpoint::peer_at(fi_addr_t address) {

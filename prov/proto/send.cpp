@@ -66,7 +66,7 @@ int endpoint::send(const local_memory& memory, const outgoing& message) {
 // What waits for credits is the application's to repeat; what waits for a connection is not.
 int endpoint::send_early(const local_memory& memory, const outgoing& message) {
   peer& p = *peer_at(message.to);
-  const bool is_connected = p.current && p.current->usable();
+  const bool is_connected = p.current && p.current->now == connection::state::connected;
   if (is_connected && p.early == 0) return -FI_EAGAIN;
   if (const int error = memory.loss()) return -error;
   any_waiting_ = true;
@@ -102,7 +102,8 @@ void endpoint::go_on_with_early() {
 // Credits come by message.
 bool endpoint::early_wait_unnoticed() const noexcept {
   return early_.any_of([](const peer& p) {
-    return !p.current || (p.current->usable() && p.current->data.can_send());
+    return !p.current ||
+           (p.current->now == connection::state::connected && p.current->data.can_send());
   });
 }
 

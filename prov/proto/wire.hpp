@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 9;
+inline constexpr std::uint16_t version = 10;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -40,7 +40,14 @@ enum class kind : std::uint8_t {
   help = 27,        // help_fields: a sink on the same host copies, the source may copy along
   // Neither: only the header, always accepted.
   credit = 32,
+  close_request = 33,  // the sender needs the connection no more, and begins nothing on it
+  close_accept = 34,   // nor does the receiver of the request: it may be closed
+  close_refuse = 35,   // something of the receiver's is under way: it stays
 };
+
+inline constexpr bool takes_credit(kind k) noexcept {
+  return k < kind::credit;
+}
 
 inline constexpr bool is_control(kind k) noexcept {
   return k >= kind::read_reply;

@@ -40,7 +40,7 @@ end:
   od
 }
 
-// core_credit, which may find no room (-FI_EAGAIN) for any reason.
+// send_header_by_core, which may find no room (-FI_EAGAIN) for any reason.
 inline ring_doorbell() {
   if
   :: core ! 1

@@ -163,7 +163,9 @@ void ledger::check_message(record& r, record& sent, const proto::completion& ent
   }
   if (entry.length != length) return fail(both + " with a wrong length");
   if (r.asked.tagged && entry.tag != sent.asked.tag) return fail(both + " with a wrong tag");
-  if (entry.source != sent.node) return fail(both + " with a wrong source");
+  const bool may_be_unknown = plan_.forgets(r.node, sent.node);
+  if (entry.source != sent.node && !(may_be_unknown && entry.source == FI_ADDR_NOTAVAIL))
+    return fail(both + " with a wrong source");
   if (static_cast<bool>(entry.flags & FI_REMOTE_CQ_DATA) != sent.asked.has_data)
     return fail(both + " and its data, or not");
   if (!is_filled({bytes, length}, sent.number)) return fail(both + " with wrong bytes");

@@ -243,6 +243,17 @@ void node::progress() {
   endpoint_->progress();
 }
 
+void node::forget(unsigned peer) {
+  net_.note(number_, number_, [&] { return "forgets " + std::to_string(peer); });
+  static_cast<void>(addresses_.remove(peer));
+}
+
+void node::know(unsigned peer) {
+  net_.note(number_, number_, [&] { return "knows " + std::to_string(peer); });
+  const auto index = addresses_.add(address_of(peer));
+  if (!index || *index != peer) book_.fail("an address has another index than before");
+}
+
 void node::collect() {
   while (!queue_.empty()) {
     const proto::completion entry = queue_.front();

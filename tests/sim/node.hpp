@@ -29,6 +29,9 @@ class node {
   /// -FI_EAGAIN: to be repeated. All else is in the ledger.
   int start(record& r, const node* peer);
   void progress();
+  /// Removes the address of a peer, and inserts it again.
+  void forget(unsigned peer);
+  void know(unsigned peer);
   /// Takes what has ended.
   void collect();
   /// Completes all that is still posted.

@@ -42,6 +42,12 @@ const char* name_of(wire::kind what) noexcept {
       return "flush";
     case wire::kind::credit:
       return "credit";
+    case wire::kind::close_request:
+      return "close_request";
+    case wire::kind::close_accept:
+      return "close_accept";
+    case wire::kind::close_refuse:
+      return "close_refuse";
     default:
       return "packet";
   }

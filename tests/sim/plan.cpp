@@ -174,10 +174,20 @@ void add_receives(rng& r, plan& p, const choices& has, unsigned self) {
   }
 }
 
+std::size_t actions_of(const plan& p) {
+  std::size_t count = 0;
+  for (const auto& s : p.scripts) count += s.size();
+  return count;
+}
+
+void in_order_of_steps(std::vector<fault>& faults) {
+  std::stable_sort(faults.begin(), faults.end(),
+                   [](const fault& a, const fault& b) { return a.step < b.step; });
+}
+
 void add_faults(rng& r, plan& p) {
   if (r.chance(350)) return;
-  std::size_t actions = 0;
-  for (const auto& s : p.scripts) actions += s.size();
+  const std::size_t actions = actions_of(p);
   for (std::uint64_t n = r.between(1, 3); n > 0; --n) {
     fault f;
     const auto kind = r.below(10);
@@ -189,8 +199,23 @@ void add_faults(rng& r, plan& p) {
     f.choice = r.next();
     p.faults.push_back(f);
   }
-  std::sort(p.faults.begin(), p.faults.end(),
-            [](const fault& a, const fault& b) { return a.step < b.step; });
+  in_order_of_steps(p.faults);
+}
+
+// Often for a moment, so that what is sent next meets the ends of a connection while they agree to
+// close it.
+void add_forgets(rng& r, plan& p) {
+  if (p.nodes == 1 || r.chance(600)) return;
+  for (std::uint64_t n = r.between(1, 6); n > 0; --n) {
+    fault f;
+    f.what = fault::kind::forget;
+    f.step = r.below(actions_of(p) * 5 + 20);
+    f.node = static_cast<unsigned>(r.below(p.nodes));
+    f.peer = static_cast<unsigned>(r.below(p.nodes));
+    f.away = r.chance(500) ? r.below(10) : r.below(200);
+    p.faults.push_back(f);
+  }
+  in_order_of_steps(p.faults);
 }
 
 }  // namespace
@@ -198,6 +223,12 @@ void add_faults(rng& r, plan& p) {
 std::size_t plan::size() const noexcept {
   return std::accumulate(scripts.begin(), scripts.end(), faults.size(),
                          [](std::size_t sum, const auto& s) { return sum + s.size(); });
+}
+
+bool plan::forgets(unsigned node, unsigned peer) const noexcept {
+  return std::any_of(faults.begin(), faults.end(), [&](const fault& f) {
+    return f.what == fault::kind::forget && f.node == node && f.peer == peer;
+  });
 }
 
 plan make_plan(std::uint64_t seed) {
@@ -228,6 +259,7 @@ plan make_plan(std::uint64_t seed) {
   }
   add_faults(r, p);
   p.numbers = r.next();
+  add_forgets(r, p);
   return p;
 }
 

@@ -45,12 +45,17 @@ std::string to_string(const action& a);
 
 /// What happens to nodes and connections, before step `step` of the schedule.
 struct fault {
-  enum class kind { cut, kill, close };
+  enum class kind {
+    cut,
+    kill,
+    close,
+    forget,  // the node removes the peer's address
+  };
   kind what = kind::cut;
   std::size_t step = 0;
   unsigned node = 0;
-  unsigned peer = 0;         // cut
-  std::size_t away = 0;      // kill, close: steps until it starts anew
+  unsigned peer = 0;         // cut, forget
+  std::size_t away = 0;      // kill, close, forget: steps until it starts again, or inserts it
   std::uint64_t choice = 0;  // cut: which connection
 };
 
@@ -75,6 +80,8 @@ struct plan {
   std::uint64_t numbers = 0;  // the seed of everything that is decided on the way
 
   [[nodiscard]] std::size_t size() const noexcept;
+  /// Whether the node at times has no address of the peer.
+  [[nodiscard]] bool forgets(unsigned node, unsigned peer) const noexcept;
 };
 
 /// Region of each node: cells for atomics, then what others write, then what they read.

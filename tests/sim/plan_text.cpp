@@ -69,6 +69,8 @@ std::string to_string(const fault& f) {
       return when + node_name(f.node) + " is killed" + back;
     case fault::kind::close:
       return when + node_name(f.node) + " closes" + back;
+    case fault::kind::forget:
+      return when + node_name(f.node) + " removes the address of " + node_name(f.peer) + back;
   }
   return when;
 }

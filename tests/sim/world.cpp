@@ -106,7 +106,9 @@ void world::watch() {
 
 void world::try_action(unsigned n) {
   place& p = places_[n];
-  if (p.next_action >= plan_.scripts[n].size()) return p.here->progress();
+  know_again(n, false);
+  if (p.next_action >= plan_.scripts[n].size() || !knows(n, plan_.scripts[n][p.next_action]))
+    return p.here->progress();
   if (!p.current) {
     p.current = &book_.add(plan_.scripts[n][p.next_action], n, p.here->life());
     net_.note(n, n, [&] {
@@ -121,9 +123,36 @@ void world::try_action(unsigned n) {
 void world::apply(const fault& f) {
   if (f.what == fault::kind::cut) {
     net_.cut_connection(f.node, f.peer, f.choice);
+  } else if (f.what == fault::kind::forget) {
+    forget(f.node, f.peer, f.away);
   } else if (places_[f.node].here) {
     leave(f.node, f.what == fault::kind::close, f.away);
   }
+}
+
+void world::forget(unsigned n, unsigned peer, std::size_t for_steps) {
+  place& p = places_[n];
+  if (!p.here) return;
+  if (p.forgotten[peer] == 0) p.here->forget(peer);
+  p.forgotten[peer] = steps_ + for_steps + 1;
+}
+
+// The lowest index goes first, so that each peer gets its own again.
+void world::know_again(unsigned n, bool all) {
+  place& p = places_[n];
+  if (!p.here) return;
+  for (unsigned peer = 0; peer < plan_.nodes; ++peer) {
+    std::size_t& until = p.forgotten[peer];
+    if (until == 0) continue;
+    if (!all && steps_ < until) return;
+    until = 0;
+    p.here->know(peer);
+  }
+}
+
+// What names no peer needs no address.
+bool world::knows(unsigned n, const action& a) const {
+  return a.what == action::kind::cancel || a.any_peer || places_[n].forgotten[a.peer] == 0;
 }
 
 void world::leave(unsigned n, bool politely, std::size_t away) {
@@ -145,6 +174,7 @@ void world::leave(unsigned n, bool politely, std::size_t away) {
 void world::arrive(unsigned n) {
   place& p = places_[n];
   net_.note(n, n, [&] { return "starts, life " + std::to_string(p.lives); });
+  p.forgotten.assign(plan_.nodes, 0);
   p.here = std::make_unique<node>(net_, plan_, book_, n, p.lives++);
 }
 
@@ -173,6 +203,7 @@ void world::settle() {
     for (int i = 0; i < 1000 && !places_[n].here && !net_.has_delivered(*places_[n].before); ++i)
       rest(1);
     if (!places_[n].here) arrive(n);
+    know_again(n, true);
   }
   unsigned calm = 0;
   for (unsigned round = 0; round < most_rounds && !failed(); ++round) {

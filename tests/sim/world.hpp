@@ -35,7 +35,8 @@ class world {
     std::size_t back = 0;          // the step that it starts anew at
     const host* before = nullptr;  // its last life
     std::size_t next_action = 0;
-    record* current = nullptr;  // the action that is being tried
+    std::vector<std::size_t> forgotten;  // peers: the step that each is known again at
+    record* current = nullptr;           // the action that is being tried
     record* any_tagged = nullptr;
     record* any_untagged = nullptr;
   };
@@ -44,6 +45,9 @@ class world {
   void apply(const fault& f);
   void leave(unsigned n, bool politely, std::size_t away);
   void arrive(unsigned n);
+  void forget(unsigned n, unsigned peer, std::size_t for_steps);
+  void know_again(unsigned n, bool all);
+  [[nodiscard]] bool knows(unsigned n, const action& a) const;
   void try_action(unsigned n);
   void turn(unsigned n, bool calls);
   void settle();

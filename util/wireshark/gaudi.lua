@@ -27,6 +27,9 @@ local KINDS = {
   [26] = {"freed", "allocation_fields"},
   [27] = {"help", "help_fields"},
   [32] = {"credit"},
+  [33] = {"close_request"},
+  [34] = {"close_accept"},
+  [35] = {"close_refuse"},
 }
 local HEADER_FLAGS = {[1] = "tagged", [2] = "cq_data", [4] = "want_done", [8] = "staged", [16] = "direct", [32] = "by_core", [64] = "shared", [128] = "passed"}
 local HELLO_FLAGS = {[1] = "shares_memory", [2] = "takes_dmabufs"}

@@ -44,12 +44,13 @@ TEST(hostile_peer, greetings_that_say_nothing_are_refused) {
 // reached, too.
 std::size_t random_packet(std::mt19937_64& random, const hello& ours, const hello& theirs,
                           std::byte* packet) {
+  using wire::kind;
   constexpr std::array kinds = {
-      wire::kind::eager, wire::kind::rts,    wire::kind::write,      wire::kind::write_rts,
-      wire::kind::read,  wire::kind::atomic, wire::kind::read_reply, wire::kind::read_rts,
-      wire::kind::grant, wire::kind::chunk,  wire::kind::slot_free,  wire::kind::done,
-      wire::kind::event, wire::kind::flush,  wire::kind::ask_dmabuf, wire::kind::dmabuf,
-      wire::kind::freed, wire::kind::help,   wire::kind::credit};
+      kind::eager,        kind::rts,         kind::write,    kind::write_rts, kind::read,
+      kind::atomic,       kind::read_reply,  kind::read_rts, kind::grant,     kind::chunk,
+      kind::slot_free,    kind::done,        kind::event,    kind::flush,     kind::ask_dmabuf,
+      kind::dmabuf,       kind::freed,       kind::help,     kind::credit,    kind::close_request,
+      kind::close_accept, kind::close_refuse};
   for (std::size_t i = 0; i < 128; i += 8) {
     // Small numbers are names, counts and lengths that exist.
     const std::uint64_t word = random() % 2 ? random() % 8 : random();

@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_9_has_it) {
-  ASSERT_EQ(version, 9);
+TEST(wire, every_field_is_where_version_10_has_it) {
+  ASSERT_EQ(version, 10);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -67,6 +67,13 @@ TEST(wire, what_answers_is_control_and_what_asks_is_data) {
                        kind::done, kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf,
                        kind::freed, kind::help, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
+}
+
+TEST(wire, what_is_only_a_header_takes_no_credit) {
+  for (const kind k : {kind::credit, kind::close_request, kind::close_accept, kind::close_refuse})
+    EXPECT_FALSE(takes_credit(k)) << static_cast<int>(k);
+  for (const kind k : {kind::eager, kind::atomic, kind::read_reply, kind::help})
+    EXPECT_TRUE(takes_credit(k)) << static_cast<int>(k);
 }
 
 // All that is not bulk data fits the smallest buffer that a hello may announce.

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/connection_closer.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <new>
+
+namespace gaudi::proto {
+
+void connection_closer::not_needed(const peer& p) noexcept try {
+  if (p.current) list(*p.current);
+} catch (const std::bad_alloc&) {
+  // It stays open, which costs no more than it did.
+}
+
+void connection_closer::list(const connection& c) {
+  const bool is_listed =
+      std::any_of(listed_.begin(), listed_.end(), [&](const entry& e) { return e.id == c.id; });
+  if (!is_listed) listed_.push_back({.id = c.id});
+}
+
+bool connection_closer::owes_answer() const noexcept {
+  return std::any_of(listed_.begin(), listed_.end(), [this](const entry& e) {
+    const connection* const c = connections_.find(e.id);
+    return c && c->closing.owes_answer;
+  });
+}
+
+void connection_closer::arrived(connection& c, wire::kind what) {
+  switch (what) {
+    case wire::kind::close_request:
+      list(c);
+      c.closing.owes_answer = true;
+      return answer(c);
+    case wire::kind::close_accept:
+      c.closing.peer_agreed = c.closing.asked;
+      return;
+    default:
+      c.closing.asked = false;
+      // Once this end has agreed the peer counts on it, whatever it says of its own need.
+      if (!c.closing.agreed) c.now = connection::state::connected;
+  }
+}
+
+void connection_closer::answer(connection& c) {
+  const bool agrees = c.closing.agreed || c.is_idle();
+  if (sender_.send_header(c, agrees ? wire::kind::close_accept : wire::kind::close_refuse)) return;
+  c.closing.owes_answer = false;
+  if (!agrees) return;
+  c.closing.agreed = true;
+  c.now = connection::state::closing;
+}
+
+void connection_closer::ask(connection& c, entry& e) {
+  const auto now = clock_.now();
+  if (now < e.asks_from) return;
+  e.asks_from = now + e.pause;
+  e.pause = std::min(2 * e.pause, longest_pause);
+  if (!c.is_idle() || sender_.send_header(c, wire::kind::close_request)) return;
+  c.closing.asked = true;
+  c.now = connection::state::closing;
+}
+
+// Whether it need not be listed any more.
+bool connection_closer::is_through(entry& e) {
+  connection* const c = connections_.find(e.id);
+  if (!c) return true;
+  if (c->closing.owes_answer) answer(*c);
+  if (c->now == connection::state::closing) {
+    if (!c->closing.peer_agreed || !c->is_idle()) return false;
+    connections_.fail(*c, FI_ECONNRESET);
+    return true;
+  }
+  const bool is_needed = c->remote->address != FI_ADDR_NOTAVAIL;
+  if (!is_needed && c->usable()) ask(*c, e);
+  return is_needed && !c->closing.owes_answer;
+}
+
+void connection_closer::poll() {
+  if (++polls_ % polls_per_look != 0) return;
+  std::erase_if(listed_, [this](entry& e) { return is_through(e); });
+}
+
+}  // namespace gaudi::proto
