@@ -119,7 +119,7 @@ int event_queue::control(fid_t f, int command, void* arg) noexcept {
 int event_queue::try_wait() noexcept {
   const base::cancellation_deferred until_it_is_known;
   const std::lock_guard hold(mutex_);
-  if (!items_.empty()) return -FI_EAGAIN;
+  if (!items_.empty() || overrun_) return -FI_EAGAIN;
   return core_ ? core_->try_wait() : 0;
 }
 
@@ -157,36 +157,26 @@ int event_queue::append(item&& it) noexcept {
   const base::cancellation_deferred until_it_is_there;
   const std::lock_guard hold(mutex_);
   if (overrun_) return -FI_EOVERRUN;
+  if (items_.size() == capacity_) {
+    overrun_ = true;
+    GAUDI_WARN(EQ,
+               "event queue overrun: its %zu entries are full and an event is lost; open it larger "
+               "or read it more often\n",
+               capacity_);
+    return -FI_EOVERRUN;
+  }
   try {
-    if (items_.size() < capacity_) {
-      items_.push_back(std::move(it));
-    } else {
-      overrun_ = true;
-      GAUDI_WARN(EQ,
-                 "event queue overrun: its %zu entries are full and an event is lost; open it "
-                 "larger or read it more often\n",
-                 capacity_);
-      items_.push_back({.entry = {},
-                        .error = {.fid = &fid,
-                                  .context = nullptr,
-                                  .data = 0,
-                                  .err = FI_EOVERRUN,
-                                  .prov_errno = FI_EOVERRUN,
-                                  .err_data = nullptr,
-                                  .err_data_size = 0}});
-    }
+    items_.push_back(std::move(it));
   } catch (const std::bad_alloc&) {
     return -FI_ENOMEM;
   }
   mark_readable();
-  return overrun_ ? -FI_EOVERRUN : 0;
+  return 0;
 }
 
 void event_queue::pop() noexcept {
-  // The overrun error is the last that such a queue has to say, and it says it for ever.
-  if (overrun_ && items_.size() == 1) return;
   items_.pop_front();
-  if (items_.empty()) clear_readable();
+  if (items_.empty() && !overrun_) clear_readable();
 }
 
 void event_queue::mark_readable() noexcept {
@@ -209,7 +199,10 @@ ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
                                std::uint64_t flags) noexcept {
   const base::cancellation_deferred until_it_is_read;
   const std::lock_guard hold(mutex_);
-  if (items_.empty()) return core_ ? core_->read(event, buf, len, flags) : -FI_EAGAIN;
+  if (items_.empty()) {
+    if (overrun_) return -FI_EAVAIL;
+    return core_ ? core_->read(event, buf, len, flags) : -FI_EAGAIN;
+  }
   const item& front = items_.front();
   if (is_error(front.error)) return -FI_EAVAIL;
   const std::size_t size = front.entry.size();
@@ -225,11 +218,26 @@ ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t 
   if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::cancellation_deferred until_it_is_read;
   const std::lock_guard hold(self.mutex_);
-  if (self.items_.empty()) return self.core_ ? self.core_->read_error(buf, flags) : -FI_EAGAIN;
+  if (self.items_.empty()) {
+    if (self.overrun_) return self.tell_of_overrun(*buf);
+    return self.core_ ? self.core_->read_error(buf, flags) : -FI_EAGAIN;
+  }
   if (!is_error(self.items_.front().error)) return -FI_EAGAIN;
   *buf = self.items_.front().error;
   if (!(flags & FI_PEEK)) self.pop();
   return sizeof(*buf);
+}
+
+// The last that such a queue has to say, and it says it for ever.
+ssize_t event_queue::tell_of_overrun(fi_eq_err_entry& entry) noexcept {
+  entry = {.fid = &fid,
+           .context = nullptr,
+           .data = 0,
+           .err = FI_EOVERRUN,
+           .prov_errno = FI_EOVERRUN,
+           .err_data = nullptr,
+           .err_data_size = 0};
+  return sizeof entry;
 }
 
 ssize_t event_queue::write(fid_eq* eq, std::uint32_t event, const void* buf, std::size_t len,

@@ -86,6 +86,7 @@ class event_queue final : public fid_eq {
   void mark_readable() noexcept;
   void clear_readable() noexcept;
   ssize_t read_next(std::uint32_t* event, void* buf, std::size_t len, std::uint64_t flags) noexcept;
+  ssize_t tell_of_overrun(fi_eq_err_entry& entry) noexcept;
   int try_wait() noexcept;
 
   const parentage parentage_;
@@ -98,7 +99,7 @@ class event_queue final : public fid_eq {
   std::mutex mutex_;
   std::optional<core_events> core_;
   std::deque<item> items_;
-  bool overrun_ = false;
+  bool overrun_ = false;  ///< which is an error behind all of items_
 };
 
 }  // namespace gaudi::fi

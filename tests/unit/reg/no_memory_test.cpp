@@ -3,31 +3,11 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_domain.h>
 
-#include <cstdlib>
 #include <deque>
 #include <new>
 
+#include "../base/scarce_memory.hpp"
 #include "reg/key_table.hpp"
-
-namespace {
-
-// Of this thread, so many more.
-thread_local long allocations_left = -1;
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
-  if (void* bytes = std::malloc(size)) return bytes;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* bytes) noexcept {
-  std::free(bytes);
-}
-[[gnu::noinline]] void operator delete(void* bytes, std::size_t) noexcept {
-  std::free(bytes);
-}
 
 namespace gaudi::reg {
 namespace {
@@ -42,13 +22,12 @@ TEST(no_memory, for_more_keys_leaves_those_that_there_are) {
     r.length = 64;
     r.access = FI_REMOTE_READ;
     r.virtual_address = true;
-    allocations_left = 0;
     try {
+      const gaudi::test::scarce_memory none(0);
       EXPECT_TRUE(table.add_requested(r, key));
     } catch (const std::bad_alloc&) {
       ++refused;
     }
-    allocations_left = -1;
     for (std::uint64_t known = 1; known < key; ++known)
       ASSERT_TRUE(table.find(known, 0x1000 * known, 64, FI_REMOTE_READ)) << known << " of " << key;
     if (!table.find(key, r.address, 64, FI_REMOTE_READ)) {
