@@ -35,6 +35,7 @@ connection_manager::connection_manager(core::inner_domain& core, terms t,
 
 connection_manager::~connection_manager() {
   for (const request& asked : late_) reject(*asked.info, wire::reject_reason::resources);
+  refuse_unread();
   for (auto& c : connections_) close_endpoint(*c);
 }
 

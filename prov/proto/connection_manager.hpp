@@ -142,6 +142,7 @@ class connection_manager {
 
   void poll_if_due();
   void read_events();
+  void refuse_unread() noexcept;
   void end_shut();
   void take_request(request&& asked);
   void handle_request(request&& asked);

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -120,6 +121,32 @@ TEST(connection_manager, ends_a_connection_in_order_before_it_makes_the_next) {
   connect(second, b);
   EXPECT_EQ(b.heard, (std::vector<std::string>{"up", "ending", "down", "up"}));
 }
+
+class unread_request : public testing::TestWithParam<int> {};
+
+// It would wait for ever.
+TEST_P(unread_request, is_refused_by_an_end) {
+  side a;
+  auto b = std::make_unique<side>();
+  peer& p = a.manager->peer_named(b->manager->name());
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(a.manager->to(p).code(), -FI_EAGAIN);
+    a.manager->poll_now();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  for (int looks = 0; looks < GetParam(); ++looks) b->look();
+  b.reset();
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  int code = -FI_EAGAIN;
+  while ((code = a.manager->to(p).code()) == -FI_EAGAIN) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+    a.manager->poll_now();
+  }
+  EXPECT_NE(code, 0);
+}
+
+// That the core has not seen, has accepted, has read.
+INSTANTIATE_TEST_SUITE_P(looks, unread_request, testing::Values(0, 1, 5));
 
 // Anybody can ask under as many names as there are ports.
 TEST(connection_manager, forgets_names_that_nothing_is_known_of) {
