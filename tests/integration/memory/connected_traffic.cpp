@@ -18,7 +18,7 @@ namespace gaudi::test {
 namespace {
 
 constexpr std::size_t length = 4096;
-constexpr std::chrono::seconds hang{20};
+constexpr std::chrono::seconds too_long{20};
 
 /// One of the two ends of a connection, in one domain.
 struct connected_end {
@@ -57,7 +57,7 @@ int error_of_event() {
 
 /// The info of a request is the caller's.
 int next_event(std::uint32_t wanted, fi_info** request) {
-  const auto give_up = std::chrono::steady_clock::now() + hang;
+  const auto give_up = std::chrono::steady_clock::now() + too_long;
   alignas(fi_eq_cm_entry) std::array<std::byte, 256> buffer{};
   std::uint32_t event = 0;
   ssize_t got = -FI_EAGAIN;
@@ -101,7 +101,7 @@ int connect(fi_info* info) {
 }
 
 int wait_for_one(const connected_end& e) {
-  const auto give_up = std::chrono::steady_clock::now() + hang;
+  const auto give_up = std::chrono::steady_clock::now() + too_long;
   fi_cq_data_entry entry{};
   ssize_t got = -FI_EAGAIN;
   while ((got = fi_cq_read(e.queue, &entry, 1)) == -FI_EAGAIN) {
@@ -112,8 +112,8 @@ int wait_for_one(const connected_end& e) {
 }
 
 template <class Call>
-int post(Call&& call) {
-  const auto give_up = std::chrono::steady_clock::now() + hang;
+int repeat(Call&& call) {
+  const auto give_up = std::chrono::steady_clock::now() + too_long;
   ssize_t ret = -FI_EAGAIN;
   while ((ret = call()) == -FI_EAGAIN) {
     for (const connected_end* e : {&all.asks, &all.answers}) fi_cq_read(e->queue, nullptr, 0);
@@ -139,10 +139,10 @@ int exchange() {
   std::byte* const received = sent + length;
   fid_ep* const from = all.asks.endpoint;
   std::memset(sent, 1, length);
-  OR_RETURN(post([&] {
+  OR_RETURN(repeat([&] {
     return fi_recv(all.answers.endpoint, received, length, desc, FI_ADDR_UNSPEC, nullptr);
   }));
-  OR_RETURN(post([&] { return fi_send(from, sent, length, desc, FI_ADDR_UNSPEC, nullptr); }));
+  OR_RETURN(repeat([&] { return fi_send(from, sent, length, desc, FI_ADDR_UNSPEC, nullptr); }));
   OR_RETURN(wait_for_one(all.answers));
   OR_RETURN(wait_for_one(all.asks));
   if (compare() != 0) return 1;
@@ -150,7 +150,7 @@ int exchange() {
   const std::uint64_t at = all.base + length;
   const std::uint64_t key = fi_mr_key(all.region);
   OR_RETURN(
-      post([&] { return fi_read(from, sent, length, desc, FI_ADDR_UNSPEC, at, key, nullptr); }));
+      repeat([&] { return fi_read(from, sent, length, desc, FI_ADDR_UNSPEC, at, key, nullptr); }));
   OR_RETURN(wait_for_one(all.asks));
   return compare();
 }

@@ -175,17 +175,22 @@ std::size_t number(std::string_view text) {
 
 }  // namespace
 
-// memory_sweep host|device|mixed|connected manual|auto [EVERY [FIRST]]: whose memory there is at
-// both sides, or from the host to a device, or connected endpoints; who progresses. With
-// MEMORY_SWEEP_TRACE in the environment each prints the stack of the allocation that failed.
+// memory_sweep host|device|mixed|objects|device_objects|connected manual|auto [EVERY [FIRST]]:
+// whose memory there is at both sides, or from the host to a device, or what else there is to open,
+// or connected endpoints; who progresses. With MEMORY_SWEEP_TRACE in the environment each prints
+// the stack of the allocation that failed.
 int main(int count, char** arguments) {
   const auto says = [&](int i, std::string_view word) { return count > i && arguments[i] == word; };
-  const bool is_mixed = says(1, "mixed");
-  const gaudi::test::variant how{.from_device = says(1, "device"),
-                                 .to_device = is_mixed || says(1, "device"),
+  const bool is_device = says(1, "device") || says(1, "device_objects");
+  const gaudi::test::variant how{.from_device = is_device,
+                                 .to_device = is_device || says(1, "mixed"),
                                  .automatic = says(2, "auto")};
-  const traffic run = says(1, "connected") ? traffic(gaudi::test::run_connected_traffic)
-                                           : [&] { return gaudi::test::run_traffic(how); };
+  traffic run = [&] { return gaudi::test::run_traffic(how); };
+  if (says(1, "connected")) run = gaudi::test::run_connected_traffic;
+  if (says(1, "objects") || says(1, "device_objects")) {
+    run = [&] { return gaudi::test::run_objects_traffic(how); };
+    ::setenv("FI_GAUDI_DEVICE", "all", 1);
+  }
   const std::size_t every = count > 3 ? number(arguments[3]) : 1;
   const std::size_t first = count > 4 ? number(arguments[4]) : 1;
   const verdict whole = run_child(run, 0);

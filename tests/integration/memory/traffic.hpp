@@ -21,7 +21,11 @@ struct variant {
 /// messages, write, read and fetch. Everything is closed whatever failed.
 outcome run_traffic(variant how);
 
-/// The same of two connected endpoints (FI_EP_MSG), with memory of the host.
+/// Of two endpoints that share their receives: messages before there is a connection, buffers for
+/// many, counters. With device memory: from a pool to another device.
+outcome run_objects_traffic(variant how);
+
+/// The same as run_traffic() of two connected endpoints (FI_EP_MSG), with memory of the host.
 outcome run_connected_traffic();
 
 /// What a run is that returned this: 0, a negative FI_E*, or 1 for wrong bytes.
