@@ -6,8 +6,14 @@ set -euo pipefail
 stress=$1
 work=$(mktemp -d "${TMPDIR:-/tmp}/gaudi-stress.XXXXXX")
 export HLSIM_DIR=$work/devices
-trap 'rm -rf "$work"' EXIT
-fail() { echo "$*" >&2; tail -n 20 "$work/out" "$work/err" >&2 || true; exit 1; }
+port=$((20000 + $$ % 20000))
+sides=()
+end() {
+  ((${#sides[@]} == 0)) || kill "${sides[@]}" 2>/dev/null || true
+  rm -rf "$work"
+}
+trap end EXIT
+fail() { echo "$*" >&2; tail -n 20 "$work"/*out "$work"/*err >&2 || true; exit 1; }
 
 # One line that says what is wrong, and a hint.
 bad() { # OPTION...
@@ -25,6 +31,8 @@ bad --operations teleport
 bad --operations cancel
 bad --seconds 1 --rounds 1
 bad --reset --memory host
+bad --server node1
+bad --server --seed 1
 long=$("$stress" --help | awk 'length > 80')
 [[ -z $long ]] || fail "--help is wider than 80 columns: $long"
 
@@ -69,4 +77,71 @@ said=$(FI_GAUDI_HLTHUNK=/no/such/library.so verdict 1 --rounds 1 --reset)
 [[ $said == "FAILED: --reset: no worker has a Gaudi"* ]] || fail "a reset without a Gaudi: $said"
 said=$(verdict 1 --rounds 1 --provider no_such_provider)
 [[ $said == FAILED*"provider 'no_such_provider' offers no reliable endpoint"* ]] || fail "no provider: $said"
+
+# Two sides, as on two hosts, each with a Gaudi.
+start_both() { # SERVER-OPTION... -- CLIENT-OPTION...
+  local own=()
+  while [[ $1 != -- ]]; do own+=("$1"); shift; done
+  shift
+  port=$((port + 1))
+  FI_GAUDI_DEVICE=0 "$stress" --server --port $port "${own[@]}" >"$work/server.out" 2>"$work/server.err" &
+  server=$!
+  FI_GAUDI_DEVICE=1 "$stress" --port $port "$@" 127.0.0.1 >"$work/client.out" 2>"$work/client.err" &
+  client=$!
+  sides=("$server" "$client")
+}
+ends() { # SIDE EXPECTED-STATUS; its verdict is in said then
+  local status=0
+  wait "${!1}" || status=$?
+  ((status == $2)) || fail "the $1 ends with $status, not $2"
+  said=$(tail -n 1 "$work/$1.out")
+}
+both_end() { # EXPECTED-STATUS
+  ends server "$1"
+  local first=$said
+  ends client "$1"
+  [[ $said == "$first" ]] || fail "the sides differ: $first"
+}
+start_both --processes 2 -- --processes 1 --rounds 18 --seed 9 --max-size 64K --operations "$calm" --kill --reset
+both_end 0
+[[ $said == PASSED*" of 3 processes in 18 rounds, 0 reconnects, "[1-9]*" kills, "[1-9]*" resets, "*"; seed 9" ]] ||
+  fail "two sides: $said"
+[[ ! -s $work/server.err && ! -s $work/client.err ]] || fail "two sides say something on stderr"
+
+# A failure ends both, and says whose, when and of what.
+start_both --processes 1 -- --processes 1 --rounds 4 --seed 5 --corrupt 3
+both_end 1
+pattern='^FAILED: worker (0 \(server\)|1 \(client\)): WRONG DATA: .* \(round 3, operation [0-9]+\); after .*repeat with --seed 5$'
+[[ $said =~ $pattern ]] || fail "a wrong byte on two sides: $said"
+
+# A side that is killed in the middle is missed by the other at once, long before any time-out.
+await_rounds() { # SIDE
+  local line="" i
+  for ((i = 0; i < 600; ++i)); do
+    line=$(tail -n 1 "$work/$1.out")
+    [[ $line =~ ^\ +[0-9]+\ +[1-9] ]] && return
+    sleep 0.1
+  done
+  fail "no round ends: $line"
+}
+for victim in client server; do
+  other=$([[ $victim == client ]] && echo server || echo client)
+  start_both --processes 1 -- --processes 2 --seconds 3600 --timeout 600 --max-size 64K
+  await_rounds "$other"
+  kill -9 "${!victim}"
+  ends "$other" 1
+  [[ $said == "FAILED: the $victim is gone"*"repeat with --seed "* ]] || fail "the $victim was killed: $said"
+done
+said=$(verdict 0 --rounds 1 --processes 2 --seed 1) # nothing of all that is left
+
+# Who is not the other side is told so.
+port=$((port + 1))
+"$stress" --server --port $port >"$work/server.out" 2>"$work/server.err" &
+server=$!
+sides=("$server")
+until echo stranger 2>/dev/null >"/dev/tcp/127.0.0.1/$port"; do sleep 0.1; done
+ends server 1
+[[ $(cat "$work/server.err") == "gaudi_stress: the peer does not speak this tool's protocol" ]] ||
+  fail "a stranger: $(cat "$work/server.err")"
+sides=()
 echo "gaudi_stress: all as expected"

@@ -116,6 +116,11 @@ oob_channel oob_listener::accept(std::chrono::seconds timeout) const {
   return {std::move(client), timeout};
 }
 
+bool oob_listener::has_client(std::chrono::milliseconds limit) const {
+  pollfd entry{socket_.get(), POLLIN, 0};
+  return ::poll(&entry, 1, static_cast<int>(limit.count())) > 0;
+}
+
 oob_channel oob_channel::accept(std::uint16_t port, std::chrono::seconds timeout) {
   return oob_listener(port).accept(timeout);
 }

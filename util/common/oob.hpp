@@ -45,6 +45,8 @@ class oob_channel {
     pause_ = pause;
   }
 
+  void set_timeout(std::chrono::seconds timeout) { timeout_ = timeout; }
+
   void send(const nlohmann::json& value);
   nlohmann::json receive();
   nlohmann::json exchange(const nlohmann::json& value);
@@ -82,6 +84,9 @@ class oob_listener {
 
   /// Waits without limit for the next client.
   oob_channel accept(std::chrono::seconds timeout) const;
+
+  /// Waits for so long at most; whether accept would return at once.
+  bool has_client(std::chrono::milliseconds limit) const;
 
  private:
   descriptor socket_;

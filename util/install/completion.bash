@@ -36,7 +36,7 @@ _gaudi_fi() {
     mapfile -t COMPREPLY < <(compgen -W "$(_gaudi_fi_pids)" -- "$current")
   elif [[ $previous == --openmetrics ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$current")
-  elif [[ $current != -* && $tool != gaudi_info && $tool != gaudi_stress && $tool != gaudi_top ]]; then
+  elif [[ $current != -* && $tool != gaudi_info && $tool != gaudi_top ]]; then
     mapfile -t COMPREPLY < <(compgen -A hostname -- "$current")
   fi
 }

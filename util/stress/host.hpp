@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <sys/types.h>
-
-#include <chrono>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 
@@ -13,34 +8,35 @@
 
 namespace gaudi::stress {
 
-/// The workers of this host: processes of their own, known by their numbers. It uses no libfabric
-/// itself, so that it can fork at any time. The destructor kills those that are left.
+/// A machine that workers run on, as whoever leads the run sees it. Workers have the same numbers
+/// everywhere. What is wrong with the machine itself is a failure.
 class host {
  public:
-  /// body: what a worker does with its end of the connection.
-  using life = std::function<void(common::oob_channel&, unsigned)>;
-  host(life body, std::chrono::seconds timeout);
+  host() = default;
   host(const host&) = delete;
   host& operator=(const host&) = delete;
-  ~host();
+  virtual ~host() = default;
 
   /// Starts a worker; the result is this end of the connection to it.
-  common::oob_channel start(unsigned number);
+  virtual common::oob_channel start(unsigned number) = 0;
 
-  void kill(unsigned number);
+  virtual void kill(unsigned number) = 0;
 
   /// How a worker ended that said nothing before, if one did.
-  std::optional<std::string> why_crashed(unsigned number);
+  virtual std::optional<std::string> why_crashed(unsigned number) = 0;
 
-  /// Waits for it to end; how, if that was badly.
-  std::optional<std::string> join(unsigned number);
+  /// Waits for a worker to end; how, if that was badly.
+  virtual std::optional<std::string> join(unsigned number) = 0;
 
- private:
-  [[noreturn]] void live(common::descriptor socket, unsigned number) const;
+  /// Resets the device that the driver numbers so, until mended.
+  virtual void reset_device(int index) = 0;
+  virtual void mend_devices() = 0;
 
-  life body_;
-  std::chrono::seconds timeout_;
-  std::map<unsigned, pid_t> workers_;
+  /// Why the machine takes part no more, if it does not.
+  virtual std::optional<std::string> why_gone() = 0;
+
+  /// Shows the user there a line.
+  virtual void print(const std::string& line) = 0;
 };
 
 }  // namespace gaudi::stress

@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <set>
 
+#include "common/failure.hpp"
 #include "common/sizes.hpp"
 
 namespace gaudi::stress {
@@ -17,7 +19,6 @@ using common::mib;
 
 constexpr int bad_option = 2;
 constexpr unsigned max_processes = 64;
-constexpr std::size_t max_max_size = 1024 * mib;
 
 const std::map<std::string, memory_choice> memories{{"host", memory_choice::host},
                                                     {"device", memory_choice::device},
@@ -55,21 +56,57 @@ deed_list all_deeds() {
   return out;
 }
 
+// What the client decides would have no effect here.
+void require_undecided(const CLI::App& app, const options& chosen) {
+  if (!chosen.is_server) return;
+  const std::set<std::string> own{"--server", "--port", "--processes", "--timeout"};
+  for (const CLI::Option* given : app.parse_order())
+    if (own.count(given->get_name()) == 0)
+      throw CLI::ValidationError(given->get_name(), "is for the client to decide");
+}
+
+/// Alone there have to be two; each of two sides has one at least.
+void require_peers(const options& chosen) {
+  if (chosen.is_server || !chosen.server.empty() || chosen.processes > 1) return;
+  throw CLI::ValidationError("--processes", "one is enough only with a server or a client");
+}
+
 }  // namespace
+
+void to_json(nlohmann::json& j, const options& o) {
+  j = {{"settings", o.common}, {"processes", o.processes}, {"seconds", o.seconds},
+       {"rounds", o.rounds},   {"kill", o.kill},           {"reset", o.reset}};
+}
+
+void from_json(const nlohmann::json& j, options& o) {
+  j.at("settings").get_to(o.common);
+  j.at("processes").get_to(o.processes);
+  j.at("seconds").get_to(o.seconds);
+  j.at("rounds").get_to(o.rounds);
+  j.at("kill").get_to(o.kill);
+  j.at("reset").get_to(o.reset);
+  if (o.processes < 1 || o.processes > max_processes)
+    throw common::failure("the client asks for a number of processes that cannot be");
+}
 
 std::optional<int> parse(int argc, char** argv, options& out) {
   CLI::App app{
       "Has processes exchange Gaudi and host memory over a libfabric provider in every\n"
       "way that it offers, at random, and verifies each byte and each completion. Ends\n"
-      "with a verdict. See gaudi_stress(1)."};
+      "with a verdict. For two hosts start it with --server on one, and with the\n"
+      "server's address on the other, the client, whose options decide what runs.\n"
+      "See gaudi_stress(1)."};
   app.set_version_flag("--version", "gaudi_stress " GAUDI_STRESS_VERSION);
   std::vector<std::string> names;
   std::int64_t timeout = out.common.timeout.count();
   out.common.max_size = mib;
   out.common.seed = std::random_device()();
 
+  auto* address = app.add_option("server-address", out.server, "the server's host name or address");
+  app.add_flag("--server", out.is_server, "wait for a client, and run with it")->excludes(address);
+  app.add_option("--port", out.port, "TCP port to meet on (default 18515)")->option_text("P");
   app.add_option("--processes", out.processes, "on this host (default 4)")
-      ->check(CLI::Range(2U, max_processes))
+      ->check(CLI::Range(1U, max_processes))
       ->option_text("N");
   auto* seconds = app.add_option("--seconds", out.seconds, "that the run takes (default 10)")
                       ->check(CLI::Range(0.001, 1e7))
@@ -104,7 +141,7 @@ std::optional<int> parse(int argc, char** argv, options& out) {
   app.add_option("--provider", out.common.provider, "libfabric provider (default gaudi)")
       ->option_text("NAME");
   app.add_option("--timeout", timeout, "seconds without progress to give up after\n(default 60)")
-      ->check(CLI::Range(1, 86400))
+      ->check(CLI::Range(std::int64_t{1}, max_timeout))
       ->option_text("S");
 
   try {
@@ -113,6 +150,8 @@ std::optional<int> parse(int argc, char** argv, options& out) {
     out.common.operations = deeds.operations;
     out.common.cancel = deeds.cancel;
     out.common.reconnect = deeds.reconnect;
+    require_peers(out);
+    require_undecided(app, out);
     if (out.reset && out.common.memory == memory_choice::host)
       throw CLI::ValidationError("--reset", "is for device memory, and --memory is host");
   } catch (const CLI::Error& error) {

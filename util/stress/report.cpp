@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-
 namespace gaudi::stress {
 namespace {
 
@@ -13,10 +11,9 @@ constexpr double mega = 1e6;
 
 }  // namespace
 
-reporter::reporter() {
-  fmt::print("{:>5} {:>9} {:>9} {:>12} {:>10} {:>10} {:>6} {:>6} {:>5}\n", "s", "op/s", "MB/s",
-             "verified GB", "cancelled", "reconnects", "kills", "resets", "fails");
-  std::fflush(stdout);  // before processes are forked, which would print it again
+void reporter::print_header() {
+  print_(fmt::format("{:>5} {:>9} {:>9} {:>12} {:>10} {:>10} {:>6} {:>6} {:>5}", "s", "op/s",
+                     "MB/s", "verified GB", "cancelled", "reconnects", "kills", "resets", "fails"));
 }
 
 double reporter::seconds() const {
@@ -27,12 +24,12 @@ void reporter::tick(const progress_counts& now) {
   const auto time = clock::now();
   const double passed = std::chrono::duration<double>(time - last_).count();
   if (passed < 1) return;
-  fmt::print("{:>5.0f} {:>9.0f} {:>9.1f} {:>12.3f} {:>10} {:>10} {:>6} {:>6} {:>5}\n", seconds(),
-             static_cast<double>(now.all.operations - before_.operations) / passed,
-             static_cast<double>(now.all.bytes - before_.bytes) / passed / mega,
-             static_cast<double>(now.all.verified) / giga, now.all.cancelled, now.reconnects,
-             now.kills, now.resets, now.all.failed);
-  std::fflush(stdout);
+  print_(fmt::format("{:>5.0f} {:>9.0f} {:>9.1f} {:>12.3f} {:>10} {:>10} {:>6} {:>6} {:>5}",
+                     seconds(),
+                     static_cast<double>(now.all.operations - before_.operations) / passed,
+                     static_cast<double>(now.all.bytes - before_.bytes) / passed / mega,
+                     static_cast<double>(now.all.verified) / giga, now.all.cancelled,
+                     now.reconnects, now.kills, now.resets, now.all.failed));
   before_ = now.all;
   last_ = time;
 }

@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "options.hpp"
 #include "tally.hpp"
@@ -22,13 +24,15 @@ struct progress_counts {
 /// Prints a line for each second that passes.
 class reporter {
  public:
-  reporter();
+  explicit reporter(std::function<void(const std::string&)> print) : print_(std::move(print)) {}
 
+  void print_header();
   double seconds() const;
   void tick(const progress_counts& now);
 
  private:
   using clock = std::chrono::steady_clock;
+  std::function<void(const std::string&)> print_;
   clock::time_point start_ = clock::now();
   clock::time_point last_ = start_;
   tally before_;

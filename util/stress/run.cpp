@@ -2,38 +2,24 @@
 #include "run.hpp"
 
 #include <fmt/format.h>
-#include <rdma/fi_errno.h>
 
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <deque>
 #include <set>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #include "common/failure.hpp"
-#include "device_faults.hpp"
 #include "dice.hpp"
-#include "host.hpp"
 #include "ledger.hpp"
 #include "plan.hpp"
 #include "report.hpp"
 #include "station.hpp"
-#include "worker.hpp"
 
 namespace gaudi::stress {
 namespace {
 
 using common::failure;
-using common::oob_channel;
 using nlohmann::json;
-
-// How long others have to say what happened to them, once one has failed: it may not be the one
-// that was at fault.
-constexpr std::chrono::milliseconds hearing{200};
-
-constexpr std::chrono::milliseconds between_looks{50};
 
 constexpr std::uint64_t dice_of_losses = 2;
 constexpr std::uint64_t fault_one_in = 6;
@@ -41,55 +27,42 @@ constexpr std::uint64_t reopen_one_in = 6;
 // Of what happens to a worker, from a round's beginning on.
 constexpr std::uint64_t max_delay_us = 20000;
 
-// As the peers of a worker that ends say.
-bool names_lost_connection(const std::string& reason) {
-  const auto names = [&reason](int error) {
-    return reason.find(fi_strerror(error)) != std::string::npos;
-  };
-  return names(FI_ECONNRESET) || names(FI_ECONNREFUSED) || names(FI_ECONNABORTED);
-}
-
 class runner {
  public:
-  explicit runner(const options& chosen)
+  runner(const options& chosen, std::vector<side> sides)
       : chosen_(chosen),
-        host_([](oob_channel& parent, unsigned number) { work(parent, number); },
-              chosen.common.timeout) {}
+        pool_(chosen.common, std::move(sides), [this] { reporter_.tick(counts_); }),
+        reporter_([this](const std::string& line) { pool_.print(line); }) {}
 
-  int run() {
+  ending run() {
     std::string why;
     try {
       start_all();
       while (goes_on()) do_round();
-      end_all();
+      pool_.end_all();
     } catch (const std::exception& error) {
-      why = cause_of(error.what());
+      why = with_round(pool_.find_cause(error.what()));
     }
-    fmt::print("{}\n",
-               verdict(counts_, reporter_.seconds(), chosen_.processes, chosen_.common.seed, why));
-    return why.empty() ? EXIT_SUCCESS : EXIT_FAILURE;
+    return {verdict(counts_, reporter_.seconds(), pool_.size(), chosen_.common.seed, why),
+            why.empty()};
   }
 
  private:
   void start_all() {
-    for (unsigned number = 0; number < chosen_.processes; ++number) start(number);
-    introductions_.resize(channels_.size());
-    for (unsigned number = 0; number < channels_.size(); ++number) introduce(number);
+    reporter_.print_header();
+    pool_.start_all();
+    introductions_.resize(pool_.size());
+    for (unsigned number = 0; number < pool_.size(); ++number) introduce(number);
     if (chosen_.reset && workers_for(fault_kind::reset).empty())
       throw failure("--reset: no worker has a Gaudi");
   }
 
-  void start(unsigned number) {
-    channels_.push_back(host_.start(number));
-    set_up(number);
+  std::string with_round(const std::string& why) const {
+    if (round_ == 0 || why.find("(round ") != std::string::npos) return why;
+    return fmt::format("{} (round {})", why, round_);
   }
 
-  void set_up(unsigned number) {
-    channels_[number].set_idle_work([this] { reporter_.tick(counts_); }, between_looks);
-    channels_[number].send({{"settings", chosen_.common}, {"number", number}});
-  }
-
-  void introduce(unsigned number) { take(number, receive(number)); }
+  void introduce(unsigned number) { take(number, pool_.receive(number)); }
 
   // Whoever had a device has to have it again.
   void take(unsigned number, const json& self) {
@@ -97,7 +70,7 @@ class runner {
     introductions_[number] = self.get<introduction>();
     changed_ = true;
     if (had_device && !introductions_[number].facts.device)
-      throw failure(fmt::format("worker {}: its Gaudi does not open again", number));
+      throw failure(pool_.name_of(number) + ": its Gaudi does not open again");
     if (chosen_.reset && introductions_[number].facts.device && !introductions_[number].simulated)
       throw failure("--reset is for simulated Gaudis only");
   }
@@ -105,16 +78,6 @@ class runner {
   bool goes_on() const {
     return chosen_.rounds != 0 ? counts_.rounds < chosen_.rounds
                                : reporter_.seconds() < chosen_.seconds;
-  }
-
-  json receive(unsigned number) {
-    try {
-      return channels_[number].receive();
-    } catch (const common::peer_failure& error) {
-      throw failure(fmt::format("worker {}: {}", number, error.reason()));
-    } catch (const std::exception& error) {
-      throw failure(fmt::format("worker {}: {}", number, error.what()));
-    }
   }
 
   void do_round() {
@@ -125,15 +88,15 @@ class runner {
     if (changed_) order["workers"] = introductions_;
     changed_ = false;
     send_all(order);
-    for (unsigned i = 0; i < channels_.size(); ++i) receive(i);
+    for (unsigned i = 0; i < pool_.size(); ++i) pool_.receive(i);
     send_all({{"go", true}});
     make_happen(loss, random);
     const std::set<std::size_t> failed = await_ends(loss);
-    if (loss.kind == fault_kind::reset) device_faults_.mend();
+    if (loss.kind == fault_kind::reset) pool_.mend_devices(loss.victim);
     json end{{"failed", failed}, {"lost", json::array()}, {"reopen", json::array()}};
     if (is_lost(loss)) end["lost"].push_back(loss.victim);
     if (is_well(loss) && chosen_.common.reconnect && random.one_in(reopen_one_in)) {
-      end["reopen"].push_back(random.below(channels_.size()));
+      end["reopen"].push_back(random.below(pool_.size()));
       ++counts_.reconnects;
     }
     send_all(end, loss);
@@ -175,21 +138,19 @@ class runner {
     if (loss.kind != fault_kind::kill && loss.kind != fault_kind::reset) return;
     std::this_thread::sleep_for(std::chrono::microseconds(random.below(max_delay_us)));
     if (loss.kind == fault_kind::reset) {
-      device_faults_.reset(introductions_[loss.victim].index);
+      pool_.reset_device(loss.victim, introductions_[loss.victim].index);
       ++counts_.resets;
       return;
     }
-    host_.kill(loss.victim);
-    channels_[loss.victim] = host_.start(loss.victim);
-    set_up(loss.victim);
+    pool_.replace(loss.victim);
     ++counts_.kills;
   }
 
   std::set<std::size_t> await_ends(const fault& loss) {
     std::set<std::size_t> failed;
-    for (unsigned i = 0; i < channels_.size(); ++i) {
+    for (unsigned i = 0; i < pool_.size(); ++i) {
       if (is_dead(loss, i)) continue;
-      const json ended = receive(i);
+      const json ended = pool_.receive(i);
       failed.merge(ended.at("failed").get<std::set<std::size_t>>());
       if (ended.contains("self")) take(i, ended["self"]);
     }
@@ -198,9 +159,9 @@ class runner {
 
   void collect(const fault& loss) {
     ledger books;
-    for (unsigned i = 0; i < channels_.size(); ++i) {
+    for (unsigned i = 0; i < pool_.size(); ++i) {
       if (is_dead(loss, i)) continue;
-      const json result = receive(i);
+      const json result = pool_.receive(i);
       counts_.all += result.at("tally").get<tally>();
       books.add(i, {.to = result.at("to"), .from = result.at("from")});
       if (result.contains("self")) take(i, result["self"]);
@@ -211,45 +172,12 @@ class runner {
   }
 
   void send_all(const json& order, const fault& loss = {}) {
-    for (unsigned i = 0; i < channels_.size(); ++i)
-      if (!is_dead(loss, i)) channels_[i].send(order);
-  }
-
-  void end_all() {
-    send_all({{"end", true}});
-    for (unsigned i = 0; i < channels_.size(); ++i)
-      if (const auto why = host_.join(i)) throw failure(fmt::format("worker {}: {}", i, *why));
-  }
-
-  // A worker that crashed says nothing, and those that miss it do.
-  std::string cause_of(const std::string& reported) {
-    std::this_thread::sleep_for(hearing);
-    for (unsigned i = 0; i < channels_.size(); ++i)
-      if (const auto why = host_.why_crashed(i))
-        return fmt::format("worker {}: {} (round {})", i, *why, round_);
-    if (!names_lost_connection(reported)) return reported;
-    for (unsigned i = 0; i < channels_.size(); ++i) {
-      const std::string other = hear(i);
-      if (!other.empty() && !names_lost_connection(other))
-        return fmt::format("worker {}: {}", i, other);
-    }
-    return reported;
-  }
-
-  // Why a worker has failed whose answer was not waited for.
-  std::string hear(unsigned number) {
-    try {
-      channels_[number].peer_gone();
-    } catch (const common::peer_failure& error) {
-      return error.reason();
-    }
-    return {};
+    for (unsigned i = 0; i < pool_.size(); ++i)
+      if (!is_dead(loss, i)) pool_.send(i, order);
   }
 
   const options& chosen_;
-  host host_;
-  device_faults device_faults_;
-  std::deque<oob_channel> channels_;  // by worker
+  worker_pool pool_;
   std::vector<introduction> introductions_;
   bool changed_ = false;
   std::uint64_t round_ = 0;
@@ -259,8 +187,8 @@ class runner {
 
 }  // namespace
 
-int run(const options& chosen) {
-  return runner(chosen).run();
+ending run(const options& chosen, std::vector<side> sides) {
+  return runner(chosen, std::move(sides)).run();
 }
 
 }  // namespace gaudi::stress

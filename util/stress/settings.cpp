@@ -15,6 +15,12 @@ operation operation_of(const std::string& name) {
   return static_cast<operation>(found - operation_names.begin());
 }
 
+void require_valid(const settings& s) {
+  if (s.max_size == 0 || s.max_size > max_max_size || s.operations.empty() ||
+      s.memory > memory_choice::mixed || s.timeout.count() < 1 || s.timeout.count() > max_timeout)
+    throw common::failure("the other side asks for what cannot be");
+}
+
 }  // namespace
 
 void to_json(nlohmann::json& j, const settings& s) {
@@ -23,7 +29,7 @@ void to_json(nlohmann::json& j, const settings& s) {
   j = {{"seed", s.seed},
        {"max_size", s.max_size},
        {"operations", names},
-       {"memory", static_cast<int>(s.memory)},
+       {"memory", static_cast<unsigned>(s.memory)},
        {"cancel", s.cancel},
        {"reconnect", s.reconnect},
        {"corrupt_round", s.corrupt_round},
@@ -37,12 +43,13 @@ void from_json(const nlohmann::json& j, settings& s) {
   s.operations.clear();
   for (const auto& name : j.at("operations"))
     s.operations.push_back(operation_of(name.get<std::string>()));
-  s.memory = static_cast<memory_choice>(j.at("memory").get<int>());
+  s.memory = static_cast<memory_choice>(j.at("memory").get<unsigned>());
   j.at("cancel").get_to(s.cancel);
   j.at("reconnect").get_to(s.reconnect);
   j.at("corrupt_round").get_to(s.corrupt_round);
   s.timeout = std::chrono::seconds(j.at("timeout").get<std::int64_t>());
   j.at("provider").get_to(s.provider);
+  require_valid(s);
 }
 
 }  // namespace gaudi::stress

@@ -12,7 +12,10 @@
 
 namespace gaudi::stress {
 
-enum class memory_choice { host, device, mixed };
+enum class memory_choice : unsigned { host, device, mixed };
+
+inline constexpr std::size_t max_max_size = std::size_t{1} << 30U;
+inline constexpr std::int64_t max_timeout = 86400;
 
 /// What all workers of a run have in common.
 struct settings {
@@ -28,6 +31,7 @@ struct settings {
 };
 
 void to_json(nlohmann::json& j, const settings& s);
+/// A failure for what no command line gives.
 void from_json(const nlohmann::json& j, settings& s);
 
 }  // namespace gaudi::stress

@@ -17,6 +17,8 @@ class worker {
     const json order = parent_.receive();
     settings_ = order.at("settings").get<settings>();
     self_ = order.at("number").get<unsigned>();
+    address_ = order.at("address").get<std::string>();
+    if (address_.empty()) address_ = parent_.local_address();
     open();
     parent_.send(station_->self());
     parent_.set_idle_work([this] { serve(); });
@@ -41,7 +43,7 @@ class worker {
   void open() {
     station_.reset();  // first: there is one device, and it uses what the round has
     round_.reset();
-    station_ = std::make_unique<station>(settings_, parent_.local_address(), device_);
+    station_ = std::make_unique<station>(settings_, address_, device_);
     known_.clear();
   }
 
@@ -108,6 +110,7 @@ class worker {
   const int device_;
   settings settings_;
   unsigned self_ = 0;
+  std::string address_;  // that the endpoint binds to
   std::unique_ptr<station> station_;
   std::vector<introduction> roster_;
   std::vector<introduction> known_;

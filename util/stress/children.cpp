@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "host.hpp"
+#include "children.hpp"
 
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -19,8 +16,6 @@
 
 namespace gaudi::stress {
 namespace {
-
-using common::failure;
 
 // Status of a worker that has said why it fails; a library's handler of signals may end it with 1.
 constexpr int has_failed = 3;
@@ -36,54 +31,48 @@ std::optional<std::string> words_for(int status) {
 
 }  // namespace
 
-host::host(life body, std::chrono::seconds timeout) : body_(std::move(body)), timeout_(timeout) {}
+children::children(life body) : body_(std::move(body)) {}
 
-host::~host() {
+children::~children() {
   for (const auto& [number, pid] : workers_) {
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
   }
 }
 
-common::oob_channel host::start(unsigned number) {
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-    throw failure(fmt::format("socketpair: {}", std::strerror(errno)));
-  common::descriptor here(ends[0]);
-  common::descriptor there(ends[1]);
+void children::start(unsigned number, const connect& to_leader) {
   const pid_t pid = ::fork();
-  if (pid < 0) throw failure(fmt::format("fork: {}", std::strerror(errno)));
-  if (pid == 0) {
-    here = common::descriptor();
-    live(std::move(there), number);
-  }
+  if (pid < 0) throw common::failure(fmt::format("fork: {}", std::strerror(errno)));
+  if (pid == 0) live(to_leader, number);
   workers_[number] = pid;
-  // The worker gives up first, and says what it waited for.
-  return {std::move(here), 2 * timeout_};
 }
 
-void host::live(common::descriptor socket, unsigned number) const {
+void children::live(const connect& to_leader, unsigned number) const {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  common::oob_channel parent(std::move(socket), 4 * timeout_);
-  int code = EXIT_SUCCESS;
+  int code = has_failed;
   try {
-    body_(parent, number);
-  } catch (const std::exception& error) {
-    parent.tell_failure(error.what());
-    code = has_failed;
+    common::oob_channel leader = to_leader();
+    try {
+      body_(leader, number);
+      code = EXIT_SUCCESS;
+    } catch (const std::exception& error) {
+      leader.tell_failure(error.what());
+    }
+  } catch (const std::exception&) {
+    // The leader names the worker that does not connect.
   }
   // Runs what libfabric does at exit, and nothing of the parent's.
   std::exit(code);
 }
 
-void host::kill(unsigned number) {
+void children::kill(unsigned number) {
   const pid_t pid = workers_.at(number);
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);
   workers_.erase(number);
 }
 
-std::optional<std::string> host::why_crashed(unsigned number) {
+std::optional<std::string> children::why_crashed(unsigned number) {
   const auto found = workers_.find(number);
   int status = 0;
   if (found == workers_.end() || ::waitpid(found->second, &status, WNOHANG) <= 0)
@@ -93,7 +82,7 @@ std::optional<std::string> host::why_crashed(unsigned number) {
   return has_told ? std::nullopt : words_for(status);
 }
 
-std::optional<std::string> host::join(unsigned number) {
+std::optional<std::string> children::join(unsigned number) {
   const auto found = workers_.find(number);
   if (found == workers_.end()) return std::nullopt;
   int status = 0;
