@@ -206,6 +206,12 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
       return true;
     case kind::credit:
       return true;
+    case kind::credit_recall:
+      release_credits(c);
+      return true;
+    case kind::credit_release:
+      arrived_release(c, b, length);
+      return true;
     case kind::close_request:
     case kind::close_accept:
     case kind::close_refuse:
@@ -218,7 +224,10 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
 
 // Of a message that is arriving: arrived_on looks at the end of it whether credits are due.
 void endpoint::consume(connection& c) noexcept {
-  if (c.now != connection::state::failed) c.data.consumed(connections_->data_window());
+  if (c.now == connection::state::failed) return;
+  connections_->credits().consumed(c);
+  if (connections_->credits().any_wanted()) [[unlikely]]
+    recall_credits();
 }
 
 void endpoint::consumed_data(connection& c) {
@@ -436,6 +445,13 @@ void endpoint::arrived_help(connection& c, buffer& b, std::size_t length) {
   wire::help_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "request for help");
   start_helping(c, fields);
+}
+
+void endpoint::arrived_release(connection& c, buffer& b, std::size_t length) {
+  wire::credit_fields fields;
+  if (!parse(b, length, fields) || fields.count > c.data.may_be_released())
+    return malformed(c, "release of credits");
+  connections_->credits().released(c, fields.count);
 }
 
 void endpoint::arrived_for_closing(connection& c, const buffer& b) {

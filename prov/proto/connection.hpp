@@ -97,6 +97,12 @@ class connection {
   bool crossed = false;  // usable, a request of the peer's was refused as older than the connection
   credit_window data;
   credit_window control;
+  /// Of the buffers for data: the credit_pool's alone.
+  struct {
+    std::uint16_t target = 0;   // that the peer's window moves to
+    std::uint16_t used = 0;     // messages since it was last raised, or was found enough
+    std::uint64_t used_at = 0;  // messages that all peers had sent by the last one of this
+  } share;
   // Credits of messages that are kept beyond the peer's part of the budget, or that the application
   // has not read the completions of: the peer waits for them.
   std::uint32_t withheld = 0;

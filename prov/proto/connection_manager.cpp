@@ -29,6 +29,7 @@ connection_manager::connection_manager(core::inner_domain& core, terms t,
     : core_(core),
       terms_(t),
       observer_(observer),
+      credits_(core.over_rdma(), t.rx_buffers / 2),
       scope_(net_address(core.info().src_addr, core.info().src_addrlen).scope()),
       instance_(random_instance(t.random)),
       by_id_(t.random) {}
@@ -169,7 +170,6 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
   h.connection = c ? c->id : 0;
   h.eager_limit = terms_.eager_limit;
   h.instance = instance_;
-  h.data_window = data_window();
   h.control_window = wire::control_window;
   h.host = host_;
   if (terms_.takes_dmabufs) h.flags |= wire::takes_dmabufs;
@@ -228,7 +228,8 @@ base::result<void> connection_manager::request_connection(connection& c) {
   set_source(*info);
 
   if (const auto opened = open_endpoint(c, *info); !opened) return opened;
-  const hello h = own_hello(&c);
+  hello h = own_hello(&c);
+  h.data_window = credits_.open(c);
   c.control.start(0, wire::control_window);
   c.data.start(0, h.data_window);
   const int ret = fi_connect(c.ep.get(), to.raw(), &h, sizeof h);
@@ -247,6 +248,7 @@ void connection_manager::drop(connection& c) {
   if (c.now == connection::state::connecting || c.now == connection::state::accepting)
     --being_made_;
   close_endpoint(c);
+  credits_.close(c);
   // What it was for ends next, and its memory is the application's again.
   if (c.link) c.link->leave();
   c.now = connection::state::failed;
@@ -268,15 +270,6 @@ void connection_manager::fail(connection& c, int error) {
       c.closing.is_wanted() ? "one end has no address of the other any more" : fi_strerror(error));
   if (asked && !c.remote->current) c.remote->last_error = error;
   observer_.connection_down(c, error);
-}
-
-std::uint16_t connection_manager::data_window() const noexcept {
-  constexpr std::size_t least = 4;
-  constexpr std::size_t most = 64;
-  // What finds no buffer waits in the socket over a stream, so each peer may have a whole window.
-  const std::size_t peers = core_.over_rdma() ? connections_.size() + 1 : 1;
-  const std::size_t share = terms_.rx_buffers / (2 * peers);
-  return static_cast<std::uint16_t>(std::clamp(share, least, most));
 }
 
 connection* connection_manager::of(const fid* f) const noexcept {
@@ -308,6 +301,7 @@ void connection_manager::accept(peer& p, fi_info& info, const hello& said) {
 int connection_manager::answer_request(connection& c, fi_info& info, const hello& said) {
   if (const auto opened = open_endpoint(c, info); !opened) return opened.code();
   hello h = own_hello(&c);
+  h.data_window = credits_.open(c);
   offer_link(c, said);
   if (c.link) h.flags |= wire::shares_memory;
   c.data.start(said.data_window, h.data_window);

@@ -18,6 +18,7 @@
 #include "core/inner_domain.hpp"
 #include "ipc/meeting_point.hpp"
 #include "proto/connection.hpp"
+#include "proto/credit_pool.hpp"
 #include "proto/hello.hpp"
 
 namespace gaudi::proto {
@@ -114,8 +115,8 @@ class connection_manager {
   /// The same at the next poll, for who is in the middle of something. The first error counts.
   void fail_soon(connection& c, int error) noexcept;
 
-  /// How many unanswered messages each peer may have sent, now that there are this many.
-  [[nodiscard]] std::uint16_t data_window() const noexcept;
+  /// What the peers may send without an answer.
+  [[nodiscard]] credit_pool& credits() noexcept { return credits_; }
   [[nodiscard]] std::size_t count() const noexcept { return by_id_.size(); }
 
   template <class Visit>
@@ -177,6 +178,7 @@ class connection_manager {
   fid_ep* shared_receives_ = nullptr;
   const terms terms_;
   connection_observer& observer_;
+  credit_pool credits_;
   const std::uint32_t scope_;     // of our own address, if it is a link-local one
   const std::uint64_t instance_;  // tells this endpoint from an earlier one at the same address
 

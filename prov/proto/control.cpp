@@ -121,19 +121,27 @@ void endpoint::send_done(connection& c, std::uint64_t operation, int status, std
 }
 
 int endpoint::send_header(connection& c, wire::kind what) {
-  return c.link ? header_by_link(c, what) : send_header_by_core(c, what);
+  return send_uncounted(c, {what, 0, 0, 0, 0}, sizeof(wire::header));
 }
 
-// Where the core may not inline, a buffer carries the header.
+// Of a link: a packet that only its core can bring.
 int endpoint::send_header_by_core(connection& c, wire::kind what) {
-  wire::header head{};
-  head.what = what;
-  head.flags = c.link ? wire::by_core : 0;
-  if (sizeof head > core_inject_) {
+  const std::uint8_t flags = c.link ? wire::by_core : 0;
+  return uncounted_by_core(c, {what, flags, 0, 0, 0}, sizeof(wire::header));
+}
+
+// A packet that takes no credit, of which `packet` is the beginning; its header is completed here.
+int endpoint::send_uncounted(connection& c, const wire::header& packet, std::size_t length) {
+  return c.link ? uncounted_by_link(c, packet, length) : uncounted_by_core(c, packet, length);
+}
+
+// Where the core may not inline, a buffer carries it.
+int endpoint::uncounted_by_core(connection& c, const wire::header& packet, std::size_t length) {
+  if (length > core_inject_) {
     buffer* b = send_buffers_->acquire();
     if (!b) return -FI_EAGAIN;
-    std::memcpy(b->bytes, &head, sizeof head);
-    b->length = sizeof head;
+    std::memcpy(b->bytes, &packet, length);
+    b->length = length;
     b->on_sent = {};
     b->awaits = 0;
     b->owner = nullptr;
@@ -141,15 +149,34 @@ int endpoint::send_header_by_core(connection& c, wire::kind what) {
     if (ret) send_buffers_->release(*b);
     return ret;
   }
+  alignas(8) std::byte bytes[sizeof(wire::credit_fields)];
+  std::memcpy(bytes, &packet, length);
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
-  fill_header(c, head, what, head.flags);
-  const auto ret = static_cast<int>(fi_inject(c.ep.get(), &head, sizeof head, 0));
+  fill_header(c, *reinterpret_cast<wire::header*>(bytes), packet.what, packet.flags);
+  const auto ret = static_cast<int>(fi_inject(c.ep.get(), bytes, length, 0));
   if (ret) {
     c.data = data_before;
     c.control = control_before;
   }
   return ret;
+}
+
+// A peer that sends more than its window lets it gets what another one does not use.
+void endpoint::recall_credits() {
+  connection* const rich =
+      connections_->credits().recall([this](auto&& visit) { connections_->for_each(visit); });
+  // Where there is no room it is asked again, by whoever wants more next.
+  if (rich && rich->usable()) static_cast<void>(send_header(*rich, wire::kind::credit_recall));
+}
+
+// The peer has better use for what is not used here. Where there is no room it asks again.
+void endpoint::release_credits(connection& c) {
+  const credit_window before = c.data;
+  wire::credit_fields fields{};
+  fields.head.what = wire::kind::credit_release;
+  fields.count = c.data.release_beyond(credit_pool::certain);
+  if (fields.count != 0 && send_uncounted(c, fields.head, sizeof fields)) c.data = before;
 }
 
 // Once returns_due(): credits usually travel with other messages, but a peer that only sends needs

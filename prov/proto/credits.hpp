@@ -10,9 +10,9 @@ namespace gaudi::proto {
 /// may send, and how many of those that we received have been consumed and are to be announced to
 /// the peer.
 ///
-/// The window a peer was given at connection time shrinks when many peers share the receive pool:
+/// The window of a peer shrinks when others need its part of the receive buffers (credit_pool):
 /// consumed messages are then simply not announced until the outstanding grant is down to the
-/// target.
+/// target, and the peer is asked for credits that it does not use.
 class credit_window {
  public:
   /// Both windows as exchanged in the hello: what the peer lets us send, and what we let it send.
@@ -44,6 +44,18 @@ class credit_window {
       ++granted_;
       ++returnable_;
     }
+  }
+
+  /// How many we may send beyond `keep`, which we then may not any more: the peer gets them back.
+  [[nodiscard]] std::uint32_t release_beyond(std::uint32_t keep) noexcept {
+    const std::uint32_t count = available_ > keep ? available_ - keep : 0;
+    available_ -= count;
+    return count;
+  }
+  /// The peer has given up so many of its own, at most may_be_released().
+  void released(std::uint32_t count) noexcept { granted_ -= count; }
+  [[nodiscard]] std::uint32_t may_be_released() const noexcept {
+    return granted_ - std::min(granted_, held_ + returnable_);
   }
 
   /// Credits to put into the next message to the peer.

@@ -172,8 +172,7 @@ base::result<void> endpoint::open_core(opening how) {
   attr.format = FI_CQ_FORMAT_MSG;
   attr.wait_obj = how.waitable || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
   // Each receive that is posted, and each operation that we have the core do, takes one entry.
-  const std::size_t for_receives = std::max(how_.rx_buffers, core_.info().rx_attr->size);
-  attr.size = for_receives + operations_at_core;
+  attr.size = receive_buffers::most_at_core(core_, how_.rx_buffers) + operations_at_core;
   core_operations_ = how_.core_operations ? how_.core_operations
                      : core_.over_rdma()  ? operations_at_core
                                           : SIZE_MAX;

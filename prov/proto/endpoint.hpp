@@ -179,7 +179,7 @@ class endpoint final : private connection_observer,
   int send_by_link(connection& c, const local_memory& memory, const outgoing& message);
   int post_by_link(connection& c, buffer& b);
   bool control_by_link(connection& c, const std::byte* bytes, std::size_t length);
-  int header_by_link(connection& c, wire::kind what);
+  int uncounted_by_link(connection& c, const wire::header& packet, std::size_t length);
   void commit(connection& c);
   void ring_doorbell(connection& c);
   void ring_doorbells();
@@ -243,6 +243,10 @@ class endpoint final : private connection_observer,
   bool try_control(connection& c, const std::byte* bytes, std::size_t length);
   int send_header(connection& c, wire::kind what) override;
   int send_header_by_core(connection& c, wire::kind what);
+  int send_uncounted(connection& c, const wire::header& packet, std::size_t length);
+  int uncounted_by_core(connection& c, const wire::header& packet, std::size_t length);
+  void recall_credits();
+  void release_credits(connection& c);
   void send_done(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);
   void return_credits(connection& c);
   void let_control_wait(connection& c);
@@ -262,6 +266,7 @@ class endpoint final : private connection_observer,
   void arrived_event(connection& c, buffer& b, std::size_t length);
   void arrived_flush(connection& c, buffer& b, std::size_t length);
   void arrived_help(connection& c, buffer& b, std::size_t length);
+  void arrived_release(connection& c, buffer& b, std::size_t length);
   void arrived_for_closing(connection& c, const buffer& b);
   void arrived_for_passing(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);

@@ -52,10 +52,11 @@ bool endpoint::control_by_link(connection& c, const std::byte* bytes, std::size_
   return true;
 }
 
-int endpoint::header_by_link(connection& c, wire::kind what) {
-  std::byte* const packet = c.link->out().reserve(sizeof(wire::header));
-  if (!packet) return -FI_EAGAIN;
-  fill_header(c, *reinterpret_cast<wire::header*>(packet), what, 0);
+int endpoint::uncounted_by_link(connection& c, const wire::header& packet, std::size_t length) {
+  std::byte* const bytes = c.link->out().reserve(length);
+  if (!bytes) return -FI_EAGAIN;
+  std::memcpy(bytes, &packet, length);
+  fill_header(c, *reinterpret_cast<wire::header*>(bytes), packet.what, packet.flags);
   commit(c);
   return 0;
 }

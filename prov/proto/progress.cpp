@@ -263,6 +263,8 @@ void endpoint::make_room_for_connections() {
 
 void endpoint::connection_opened(connection& c) {
   make_room_for_connections();
+  // The peer may send as soon as it knows of this.
+  receive_buffers_->serve(connections_->count());
   post_receives(c);
 }
 
@@ -270,7 +272,6 @@ void endpoint::connection_up(connection& c) {
   ++paths_.connections_made;
   if (c.link) add_link(c);
   if (c.refused_link) ring_doorbell(c);
-  receive_buffers_->serve(connections_->count());
   post_receives(c);
   go_on_with(c);
 }

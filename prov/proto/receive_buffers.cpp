@@ -7,12 +7,17 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "proto/credit_pool.hpp"
 
 namespace gaudi::proto {
 namespace {
 
 constexpr std::size_t buffers_per_slab = 64;
-constexpr std::size_t per_peer = 2;
+constexpr std::size_t per_peer = 2;  // over a stream
+// What a peer may send at any time, whatever others do (credit_pool).
+constexpr std::size_t per_peer_over_rdma = credit_pool::certain + wire::control_window;
+// Of a receive context that many peers share; what the core proposes is for a few of them.
+constexpr std::size_t longest_context = 4096;
 constexpr std::size_t most_per_stream = 16;  // as many as one look at the core reports
 
 }  // namespace
@@ -23,10 +28,15 @@ receive_buffers::receive_buffers(core::inner_domain& core, std::size_t size,
       pool_(core, work::kind::receive, size, buffers_per_slab, SIZE_MAX),
       streams_(!core.over_rdma()),
       budget_(most),
-      capacity_(core.info().rx_attr->size ? core.info().rx_attr->size : SIZE_MAX),
+      capacity_(most_at_core(core, most)),
       most_(most),
       wanted_(streams_ ? 0 : std::min(most, capacity_)) {
   if (streams_) serve(1);
+}
+
+std::size_t receive_buffers::most_at_core(const core::inner_domain& core,
+                                          std::size_t most) noexcept {
+  return std::max(core.info().rx_attr->size, core.over_rdma() ? longest_context : most);
 }
 
 base::result<void> receive_buffers::open() {
@@ -37,7 +47,16 @@ base::result<void> receive_buffers::open() {
     return {};
   }
   fid_ep* context = nullptr;
-  if (const int ret = fi_srx_context(core_.domain(), core_.info().rx_attr, &context, nullptr)) {
+  fi_rx_attr attr = *core_.info().rx_attr;
+  attr.size = capacity_;
+  int ret = fi_srx_context(core_.domain(), &attr, &context, nullptr);
+  if (ret && core_.info().rx_attr->size != 0) {
+    // More than this NIC has.
+    attr.size = capacity_ = core_.info().rx_attr->size;
+    wanted_ = std::min(wanted_, capacity_);
+    ret = fi_srx_context(core_.domain(), &attr, &context, nullptr);
+  }
+  if (ret) {
     GAUDI_WARN(EP_CTRL, "the core provider has no shared receive context: %s\n", fi_strerror(-ret));
     return base::error{ret};
   }
@@ -63,8 +82,8 @@ void receive_buffers::give_back(buffer& b) {
   pool_.release(b);
 }
 
-// Few peers share what there is; each one beyond those brings its own, while the core has room. To
-// want more than that would be to try for ever, and nobody could sleep.
+// Each peer brings its own, while the core has room. To want more than that would be to try for
+// ever, and nobody could sleep.
 void receive_buffers::serve(std::size_t peers) {
   if (streams_) {
     // Half of what there is, as the other half may be held by messages that wait (keep_unexpected).
@@ -73,7 +92,7 @@ void receive_buffers::serve(std::size_t peers) {
     most_ = budget_ + per_peer * peers;
     return;
   }
-  const std::size_t needed = std::min(per_peer * peers, capacity_);
+  const std::size_t needed = std::min(budget_ + per_peer_over_rdma * peers, capacity_);
   most_ = std::max(most_, needed);
   wanted_ = std::max(wanted_, needed);
   post_more();

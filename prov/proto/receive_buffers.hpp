@@ -21,8 +21,12 @@ namespace gaudi::proto {
 class receive_buffers {
  public:
   /// `size` in bytes; `most`: buffers that peers of the core may have in use in all, not counting
-  /// two for each peer over a stream.
+  /// those that each peer has for certain: two over a stream, else what it has credits for.
   receive_buffers(core::inner_domain& core, std::size_t size, std::size_t most) noexcept;
+
+  /// How many receives may be posted to the core at once.
+  [[nodiscard]] static std::size_t most_at_core(const core::inner_domain& core,
+                                                std::size_t most) noexcept;
 
   /// Opens the shared context, where there is one, and posts to it. -FI_ENOMEM: there is no memory
   /// for buffers; other errors are the core's.
@@ -77,8 +81,8 @@ class receive_buffers {
   buffer_pool pool_;
   core::unique_fid<fid_ep> context_;
   const bool streams_;
-  const std::size_t budget_;    // for all peers
-  const std::size_t capacity_;  // of the core's receive context
+  const std::size_t budget_;  // for all peers
+  std::size_t capacity_;      // of the core's receive context
   std::size_t most_;
   std::size_t wanted_;      // posted at a time, over RDMA
   std::size_t posted_ = 0;  // at present, over RDMA

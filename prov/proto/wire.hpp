@@ -40,9 +40,11 @@ enum class kind : std::uint8_t {
   help = 27,        // help_fields: a sink on the same host copies, the source may copy along
   // Neither: only the header, always accepted.
   credit = 32,
-  close_request = 33,  // the sender needs the connection no more, and begins nothing on it
-  close_accept = 34,   // nor does the receiver of the request: it may be closed
-  close_refuse = 35,   // something of the receiver's is under way: it stays
+  close_request = 33,   // the sender needs the connection no more, and begins nothing on it
+  close_accept = 34,    // nor does the receiver of the request: it may be closed
+  close_refuse = 35,    // something of the receiver's is under way: it stays
+  credit_recall = 36,   // others need the data credits that the receiver of this does not use
+  credit_release = 37,  // credit_fields: the sender gives up so many of those that it has
 };
 
 inline constexpr bool takes_credit(kind k) noexcept {
@@ -182,6 +184,13 @@ struct allocation_fields {
   header head;
   std::uint64_t allocation;
 };
+
+struct credit_fields {
+  header head;
+  std::uint32_t count;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(credit_fields) == 16);
 
 struct chunk_fields {
   header head;

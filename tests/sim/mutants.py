@@ -43,6 +43,8 @@ MUTANTS = [
      "if (!c.closing.agreed) c.now = connection::state::connected;", "c.now = connection::state::connected;"),
     ("early-sends-fail-with-a-closed-one", "connection_closer", "progress.cpp", "!was_wanted && !c.remote->current",
      "!c.remote->current"),
+    ("promises-more-than-is-posted", "credit_pool", "credit_pool.cpp", "others_ -= more;", ""),
+    ("released-credits-are-used", "credit_pool", "credits.hpp", "available_ -= count;\n    return count;", "return count;"),
     ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "false"),
     ("neither-request-goes-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "true"),
     ("close-flushes-nothing", "b8ef715", "endpoint.cpp", "flush_outgoing();", ""),

@@ -48,6 +48,10 @@ const char* name_of(wire::kind what) noexcept {
       return "close_accept";
     case wire::kind::close_refuse:
       return "close_refuse";
+    case wire::kind::credit_recall:
+      return "credit_recall";
+    case wire::kind::credit_release:
+      return "credit_release";
     default:
       return "packet";
   }

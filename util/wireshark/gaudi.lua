@@ -30,6 +30,8 @@ local KINDS = {
   [33] = {"close_request"},
   [34] = {"close_accept"},
   [35] = {"close_refuse"},
+  [36] = {"credit_recall"},
+  [37] = {"credit_release", "credit_fields"},
 }
 local HEADER_FLAGS = {[1] = "tagged", [2] = "cq_data", [4] = "want_done", [8] = "staged", [16] = "direct", [32] = "by_core", [64] = "shared", [128] = "passed"}
 local HELLO_FLAGS = {[1] = "shares_memory", [2] = "takes_dmabufs"}
@@ -105,6 +107,9 @@ local STRUCTS = {
     {"reserved", 44, 4, 0},},
   allocation_fields = {size = 16,
     {"allocation", 8, 8, 0},},
+  credit_fields = {size = 16,
+    {"count", 8, 4, 0},
+    {"reserved", 12, 4, 0},},
   chunk_fields = {size = 32,
     {"operation", 8, 8, 0},
     {"offset", 16, 8, 0},

@@ -46,11 +46,12 @@ std::size_t random_packet(std::mt19937_64& random, const hello& ours, const hell
                           std::byte* packet) {
   using wire::kind;
   constexpr std::array kinds = {
-      kind::eager,        kind::rts,         kind::write,    kind::write_rts, kind::read,
-      kind::atomic,       kind::read_reply,  kind::read_rts, kind::grant,     kind::chunk,
-      kind::slot_free,    kind::done,        kind::event,    kind::flush,     kind::ask_dmabuf,
-      kind::dmabuf,       kind::freed,       kind::help,     kind::credit,    kind::close_request,
-      kind::close_accept, kind::close_refuse};
+      kind::eager,        kind::rts,          kind::write,         kind::write_rts,
+      kind::read,         kind::atomic,       kind::read_reply,    kind::read_rts,
+      kind::grant,        kind::chunk,        kind::slot_free,     kind::done,
+      kind::event,        kind::flush,        kind::ask_dmabuf,    kind::dmabuf,
+      kind::freed,        kind::help,         kind::credit,        kind::close_request,
+      kind::close_accept, kind::close_refuse, kind::credit_recall, kind::credit_release};
   for (std::size_t i = 0; i < 128; i += 8) {
     // Small numbers are names, counts and lengths that exist.
     const std::uint64_t word = random() % 2 ? random() % 8 : random();

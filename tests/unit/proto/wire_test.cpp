@@ -32,6 +32,8 @@ TEST(wire, every_field_is_where_version_10_has_it) {
   EXPECT_EQ(sizeof(grant_fields), 40 + max_slots * 24);
   EXPECT_EQ(offsetof(chunk_fields, length), 24U);
   EXPECT_EQ(sizeof(chunk_fields), 32U);
+  EXPECT_EQ(offsetof(credit_fields, count), 8U);
+  EXPECT_EQ(sizeof(credit_fields), 16U);
   EXPECT_EQ(sizeof(event_fields), 32U);
   EXPECT_EQ(offsetof(dmabuf_ask_fields, segment), 24U);
   EXPECT_EQ(offsetof(dmabuf_fields, allocation), 16U);
@@ -70,7 +72,8 @@ TEST(wire, what_answers_is_control_and_what_asks_is_data) {
 }
 
 TEST(wire, what_is_only_a_header_takes_no_credit) {
-  for (const kind k : {kind::credit, kind::close_request, kind::close_accept, kind::close_refuse})
+  for (const kind k : {kind::credit, kind::close_request, kind::close_accept, kind::close_refuse,
+                       kind::credit_recall, kind::credit_release})
     EXPECT_FALSE(takes_credit(k)) << static_cast<int>(k);
   for (const kind k : {kind::eager, kind::atomic, kind::read_reply, kind::help})
     EXPECT_TRUE(takes_credit(k)) << static_cast<int>(k);
