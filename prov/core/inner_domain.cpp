@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 
 namespace gaudi::core {
@@ -81,6 +82,7 @@ int inner_domain::close() noexcept {
 
 base::result<inner_mr> inner_domain::register_memory(void* base, std::size_t length,
                                                      std::uint64_t access) {
+  const base::cancellation_deferred until_it_is_registered;
   fid_mr* mr = nullptr;
   int ret;
   do {
@@ -102,6 +104,7 @@ bool inner_domain::takes_dmabufs() const noexcept {
 
 base::result<inner_mr> inner_domain::register_dmabuf(const dmabuf_range& range,
                                                      std::uint64_t access) {
+  const base::cancellation_deferred until_it_is_registered;
   mr_dmabuf where{range.fd, range.offset, range.length, reinterpret_cast<void*>(range.base_addr)};
   // Newer releases read members that this version's structure does not have.
   union {

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "fi/av.hpp"
 #include "fi/guard.hpp"
@@ -18,6 +19,7 @@ namespace gaudi::fi {
 namespace {
 
 int close(fid_t f) noexcept {
+  const base::cancellation_deferred until_it_is_closed;
   if (av::of(f).belongs_to_parent()) return 0;
   std::unique_ptr<av> self(&av::of(f));
   if (!self->bound().any()) return 0;

@@ -47,7 +47,7 @@ int control(fid_t f, int command, void* arg) noexcept {
 }
 
 fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close(close);
+  fi_ops ops = only_close<close>();
   ops.control = control;
   return ops;
 }

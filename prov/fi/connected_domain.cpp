@@ -57,7 +57,7 @@ int open_ops(fid_t f, const char* name, std::uint64_t flags, void** ops, void* c
 }
 
 fi_ops make_fid_ops() noexcept {
-  fi_ops ops = forwarded_fid_ops<connected_domain>(close_domain);
+  fi_ops ops = forwarded_fid_ops<connected_domain, close_domain>();
   ops.bind = in_own_process<connected_domain, bind_domain>;
   ops.ops_open = in_own_process<connected_domain, open_ops>;
   return ops;

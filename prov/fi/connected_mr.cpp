@@ -38,7 +38,7 @@ int close_region(fid_t f) noexcept {
 int bind_region(fid_t, fid_t other, std::uint64_t) noexcept {
   return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
 }
-fi_ops fid_ops = region_ops(close_region, bind_region);
+fi_ops fid_ops = region_ops<close_region>(bind_region);
 
 fid_mr* known_to_core(std::unique_ptr<device_mr> mr) noexcept {
   const reg::region& r = mr->region;

@@ -11,7 +11,7 @@ namespace {
 template <auto Entry>
 constexpr auto ep = forward<connected_endpoint, &fid_ep::ops, Entry>;
 template <auto Entry>
-constexpr auto cm = forward<connected_endpoint, &fid_ep::cm, Entry>;
+constexpr auto cm = forward_deferred<connected_endpoint, &fid_ep::cm, Entry>;
 template <auto Entry>
 constexpr auto msg = forward<connected_endpoint, &fid_ep::msg, Entry>;
 template <auto Entry>
@@ -29,7 +29,7 @@ constexpr auto atomic = forward<connected_endpoint, &fid_ep::atomic, Entry>;
 template <auto Entry>
 constexpr auto pep = forward<passive_endpoint, &fid_pep::ops, Entry>;
 template <auto Entry>
-constexpr auto pep_cm = forward<passive_endpoint, &fid_pep::cm, Entry>;
+constexpr auto pep_cm = forward_deferred<passive_endpoint, &fid_pep::cm, Entry>;
 
 }  // namespace
 

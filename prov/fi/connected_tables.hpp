@@ -27,9 +27,9 @@ extern padded<fi_ops_ep> passive_ep_ops;
 extern fi_ops_cm passive_cm_ops;
 
 /// fid.ops of an object that has one of the core's behind it. `Wrapper::of(fid)->core()` is that.
-template <class Wrapper>
-constexpr fi_ops forwarded_fid_ops(int (*close)(fid*)) noexcept {
-  fi_ops ops = only_close(close);
+template <class Wrapper, int (*Close)(fid*)>
+constexpr fi_ops forwarded_fid_ops() noexcept {
+  fi_ops ops = only_close<Close>();
   ops.control = [](fid* f, int command, void* arg) {
     if (Wrapper::of(f).belongs_to_parent()) return -FI_EOPBADSTATE;
     fid* const core = &Wrapper::of(f).core()->fid;
@@ -43,14 +43,17 @@ constexpr fi_ops forwarded_fid_ops(int (*close)(fid*)) noexcept {
   return ops;
 }
 
+template <class Wrapper>
+int close_endpoint(fid* f) noexcept {
+  // To close it would shut the connection down for the parent.
+  if (!Wrapper::of(f).belongs_to_parent()) delete &Wrapper::of(f);
+  return 0;
+}
+
 /// The same for an endpoint, active or passive: it can be bound.
 template <class Wrapper>
 fi_ops endpoint_fid_ops() noexcept {
-  fi_ops ops = forwarded_fid_ops<Wrapper>([](fid* f) {
-    // To close it would shut the connection down for the parent.
-    if (!Wrapper::of(f).belongs_to_parent()) delete &Wrapper::of(f);
-    return 0;
-  });
+  fi_ops ops = forwarded_fid_ops<Wrapper, close_endpoint<Wrapper>>();
   ops.bind = [](fid* f, fid* other, std::uint64_t flags) {
     if (Wrapper::of(f).belongs_to_parent()) return -FI_EOPBADSTATE;
     return guarded_int([&] { return Wrapper::of(f).bind(other, flags); });

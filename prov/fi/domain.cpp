@@ -67,7 +67,7 @@ int bind_domain(fid_t, fid_t other, std::uint64_t) noexcept {
 }
 
 fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close(close_domain);
+  fi_ops ops = only_close<close_domain>();
   ops.bind = in_own_process<domain, bind_domain>;
   ops.ops_open = in_own_process<domain, open_ops>;
   return ops;

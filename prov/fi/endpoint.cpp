@@ -57,7 +57,7 @@ ssize_t cancel(fid_t f, void* context) noexcept {
 }
 
 fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close(close);
+  fi_ops ops = only_close<close>();
   ops.bind = bind;
   ops.control = control;
   return ops;

@@ -66,6 +66,7 @@ base::result<event_queue::wait_object> event_queue::open_wait_object() {
 }
 
 int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept {
+  const base::cancellation_deferred until_it_is_open;
   const fi_eq_attr wanted = attr ? *attr : fi_eq_attr{};
   wait_object wait;
   switch (wanted.wait_obj) {
@@ -90,6 +91,7 @@ int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* co
 }
 
 int event_queue::close(fid_t f) noexcept {
+  const base::cancellation_deferred until_it_is_closed;
   if (of(f).belongs_to_parent()) return 0;
   std::unique_ptr<event_queue> self(&of(f));
   if (!self->bound_.any()) return 0;

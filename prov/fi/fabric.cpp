@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "fi/connected_endpoint.hpp"
 #include "fi/domain.hpp"
@@ -43,6 +44,7 @@ int open_event_queue(fid_fabric* f, fi_eq_attr* attr, fid_eq** out, void* contex
 
 // Queues of connected endpoints are the core's own objects, which do not know our command.
 int try_wait(fid_fabric* f, fid** fids, int count) noexcept {
+  const base::cancellation_deferred until_it_is_known;
   for (fid*& one : std::span(fids, static_cast<std::size_t>(count < 0 ? 0 : count))) {
     int ret = one->ops->control(one, control_try_wait, nullptr);
     if (ret == -FI_ENOSYS) ret = fabric::of(f).try_wait_at_core(&one);
@@ -51,7 +53,7 @@ int try_wait(fid_fabric* f, fid** fids, int count) noexcept {
   return 0;
 }
 
-fi_ops fid_ops = only_close(close_fabric);
+fi_ops fid_ops = only_close<close_fabric>();
 fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
                          .domain = open_domain,
                          .passive_ep = passive_endpoint::open,

@@ -6,6 +6,8 @@
 
 #include <type_traits>
 
+#include "base/cancellation_deferred.hpp"
+
 namespace gaudi::fi {
 
 /// An entry of an operation table that calls the same entry of the core's object: `Wrapper` is the
@@ -13,7 +15,10 @@ namespace gaudi::fi {
 /// the member of that. What belongs to the parent of a fork gives -FI_EOPBADSTATE instead.
 ///
 ///   fi_ops_msg ops{..., .send = forward<connected_endpoint, &fid_ep::msg, &fi_ops_msg::send>};
-template <class Wrapper, auto Table, auto Entry>
+///
+/// A thread that is cancelled in there (pthread_cancel(3)) ends in the core, which is what that
+/// makes of it. Not so with forward_deferred, for what is not for speed.
+template <class Wrapper, auto Table, auto Entry, bool Deferred = false>
 struct forward_t {
   template <class R, class Object, class... Args>
   using function = R (*)(Object*, Args...);
@@ -27,6 +32,8 @@ struct forward_t {
         if (own.belongs_to_parent()) [[unlikely]]
           return -FI_EOPBADSTATE;
       }
+      [[maybe_unused]] const std::conditional_t<Deferred, base::cancellation_deferred, int>
+          until_it_is_done{};
       auto* const core = own.core();
       if constexpr (std::is_same_v<Object, fid>) {
         return ((core->*Table)->*Entry)(&core->fid, args...);
@@ -38,5 +45,7 @@ struct forward_t {
 };
 template <class Wrapper, auto Table, auto Entry>
 inline constexpr forward_t<Wrapper, Table, Entry> forward{};
+template <class Wrapper, auto Table, auto Entry>
+inline constexpr forward_t<Wrapper, Table, Entry, true> forward_deferred{};
 
 }  // namespace gaudi::fi

@@ -6,10 +6,14 @@
 
 #include <exception>
 
+#include "base/cancellation_deferred.hpp"
+
 namespace gaudi::fi {
 
 /// Runs the body of an operation of the C interface. Allocation is all that can throw below, and
-/// nothing may leave the library.
+/// nothing may leave the library. Nor may a thread be cancelled in it (pthread_cancel(3)), which
+/// would end the process here: what can sleep or enters the kernel below defers that
+/// (base::cancellation_deferred).
 template <class Call>
 ssize_t guarded(Call&& call) noexcept {
   try {
@@ -30,9 +34,11 @@ ssize_t guarded_sleeping(Call&& call) {
   }
 }
 
-/// guarded(), for functions that return int.
+/// guarded(), for functions that return int: those that open, register, ask and set, which are not
+/// for speed, and in which a thread is not cancelled.
 template <class Call>
 int guarded_int(Call&& call) noexcept {
+  const base::cancellation_deferred until_it_is_done;
   return static_cast<int>(guarded([&]() -> ssize_t { return call(); }));
 }
 

@@ -57,7 +57,7 @@ int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
     return bind_counter(self, cntr::of(other), flags);
   });
 }
-fi_ops fid_ops = region_ops(close_region, bind_region);
+fi_ops fid_ops = region_ops<close_region>(bind_region);
 
 int attach_host(domain& d, reg::region& r) {
   if (device::table::instance().is_surely_device(r.address)) {

@@ -32,7 +32,7 @@ int remove(fid_poll* p, fid* member, std::uint64_t flags) noexcept {
   return guarded_int([&] { return flags ? -FI_EBADFLAGS : poll_set::of(p).remove(*member); });
 }
 
-fi_ops fid_ops = only_close(close);
+fi_ops fid_ops = only_close<close>();
 fi_ops_poll poll_ops{
     .size = sizeof(fi_ops_poll), .poll = poll, .poll_add = add, .poll_del = remove};
 

@@ -34,8 +34,9 @@ struct region_fid : fid_mr {
 };
 
 /// fid.ops of a region. It is usable at once, so there is nothing for FI_ENABLE to do.
-inline fi_ops region_ops(int (*close)(fid*), int (*bind)(fid*, fid*, std::uint64_t)) noexcept {
-  fi_ops ops = only_close(close);
+template <int (*Close)(fid*)>
+fi_ops region_ops(int (*bind)(fid*, fid*, std::uint64_t)) noexcept {
+  fi_ops ops = only_close<Close>();
   ops.bind = bind;
   ops.control = [](fid*, int command, void*) { return command == FI_ENABLE ? 0 : -FI_ENOSYS; };
   return ops;

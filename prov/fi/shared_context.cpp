@@ -55,8 +55,8 @@ int setopt(fid_t f, int level, int name, const void* in, std::size_t length) noe
   return 0;
 }
 
-fi_ops receives_fid_ops = only_close(close<shared_receives>);
-fi_ops transmits_fid_ops = only_close(close<shared_transmits>);
+fi_ops receives_fid_ops = only_close<close<shared_receives>>();
+fi_ops transmits_fid_ops = only_close<close<shared_transmits>>();
 
 padded<fi_ops_ep> receives_ep_ops{{.size = sizeof(fi_ops_ep),
                                    .cancel = cancel,

@@ -12,6 +12,8 @@
 #include <array>
 #include <type_traits>
 
+#include "base/cancellation_deferred.hpp"
+
 namespace gaudi::fi {
 
 /// Stands for any operation that the provider does not offer. libfabric's inline wrappers call most
@@ -48,10 +50,16 @@ struct padded : Ops {
                              not_supported, not_supported, not_supported, not_supported};
 };
 
-/// fid.ops of an object that can only be closed: start from a copy and set what it offers.
-constexpr fi_ops only_close(int (*close)(fid*)) noexcept {
+/// fid.ops of an object that can only be closed: start from a copy and set what it offers. A thread
+/// is not cancelled in the middle of that.
+template <int (*Close)(fid*)>
+constexpr fi_ops only_close() noexcept {
   return {.size = sizeof(fi_ops),
-          .close = close,
+          .close =
+              [](fid* f) {
+                const base::cancellation_deferred until_it_is_closed;
+                return Close(f);
+              },
           .bind = not_supported,
           .control = not_supported,
           .ops_open = not_supported,

@@ -9,6 +9,8 @@
 
 #include <cerrno>
 
+#include "base/cancellation_deferred.hpp"
+
 namespace gaudi::ipc {
 namespace {
 
@@ -51,6 +53,7 @@ base::result<neighbour> neighbour::find(pid_t pid, std::uint64_t address, std::u
 }
 
 bool neighbour::has_ended() const noexcept {
+  const base::cancellation_deferred until_it_is_known;
   pollfd ask{.fd = watch_.get(), .events = POLLIN, .revents = 0};
   return ::poll(&ask, 1, 0) > 0;
 }

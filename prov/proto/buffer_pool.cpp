@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 
 namespace gaudi::proto {
@@ -92,6 +93,7 @@ base::result<std::uint64_t> buffer_slab::device_base(device::device& on) {
 }
 
 bool buffer_pool::add_slab() noexcept try {
+  const base::cancellation_deferred until_it_is_registered;
   free_.reserve(total_ + per_slab_);
   slabs_.reserve(slabs_.size() + 1);
   auto slab = buffer_slab::create(core_, kind_, buffer_size_, per_slab_, peers_may_);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "ipc/host_identity.hpp"
 #include "proto/connection_manager.hpp"
@@ -107,6 +108,7 @@ bool connection_manager::link_is_settled(connection& c) {
 }
 
 int connection_manager::send_dmabuf(const connection& c, std::uint64_t allocation, int fd) {
+  const base::cancellation_deferred until_it_is_sent;
   const ipc::invitation to{.to_instance = c.remote_instance,
                            .from_instance = instance_,
                            .to_connection = c.remote_id,
@@ -117,6 +119,7 @@ int connection_manager::send_dmabuf(const connection& c, std::uint64_t allocatio
 
 base::scoped_fd connection_manager::take_dmabuf(const connection& c, std::uint64_t allocation) {
   if (!meeting_point_) return {};
+  const base::cancellation_deferred until_it_is_here;
   const ipc::invitation to{.to_instance = instance_,
                            .from_instance = c.remote_instance,
                            .to_connection = c.id,

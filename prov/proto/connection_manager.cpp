@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "base/make_room.hpp"
 #include "core/tcp_listener.hpp"
@@ -194,6 +195,7 @@ void connection_manager::set_source(fi_info& info) const noexcept {
 
 base::result<void> connection_manager::connect(peer& p) {
   if (!events_) return base::error{-FI_EOPBADSTATE};
+  const base::cancellation_deferred until_it_has_begun;
   auto added = add(p, connection::state::connecting);
   if (!added) return added.failure();
   connection& c = **added;

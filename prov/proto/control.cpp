@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -72,6 +73,7 @@ bool endpoint::try_control(connection& c, const std::byte* bytes, std::size_t le
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
   fill_header(c, *reinterpret_cast<wire::header*>(packet), what, flags);
+  const base::cancellation_deferred while_the_core_sends;
   if (fi_inject(c.ep.get(), packet, length, 0)) {
     c.data = data_before;
     c.control = control_before;
@@ -154,6 +156,7 @@ int endpoint::uncounted_by_core(connection& c, const wire::header& packet, std::
   const credit_window data_before = c.data;
   const credit_window control_before = c.control;
   fill_header(c, *reinterpret_cast<wire::header*>(bytes), packet.what, packet.flags);
+  const base::cancellation_deferred while_the_core_sends;
   const auto ret = static_cast<int>(fi_inject(c.ep.get(), bytes, length, 0));
   if (ret) {
     c.data = data_before;

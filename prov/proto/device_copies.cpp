@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/make_room.hpp"
 #include "proto/buffer_pool.hpp"
 
@@ -75,6 +76,7 @@ int device_copies::start_part(buffer& b, std::size_t at, const local_memory::pla
 // Memory that no device of ours has: the NIC reads it, or sends it our buffer, here and now.
 int device_copies::copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
                                 std::size_t length, bool to_device) {
+  const base::cancellation_deferred until_it_is_copied;
   const core::inner_mr* const known =
       place.segment->registered->core_for(to_device ? 0 : FI_REMOTE_READ);
   // The core does not know what is shared with a peer.
@@ -90,6 +92,7 @@ int device_copies::copy_foreign(const buffer& b, std::size_t at, const local_mem
 
 int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::uint64_t address,
                             std::size_t length, copy::direction dir) {
+  const base::cancellation_deferred until_it_is_submitted;
   const auto engine = engine_for(on);
   if (!engine) return engine.code();
   const auto host = b.device_address(on);
@@ -118,6 +121,7 @@ int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::
 
 int device_copies::start_within(device::device& on, buffer& stands_for_it, std::uint64_t to,
                                 std::uint64_t from, std::size_t length) noexcept try {
+  const base::cancellation_deferred until_it_is_submitted;
   const auto engine = engine_for(on);
   if (!engine) return engine.code();
   if (!base::make_room(copies_)) return -FI_ENOMEM;
@@ -166,6 +170,7 @@ bool device_copies::wait_for_one(copy::dma_engine& engine) {
 }
 
 int device_copies::wait_for(buffer& b) {
+  const base::cancellation_deferred until_it_has_ended;
   for (auto it = copies_.begin(); it != copies_.end();) {
     if (it->chunk != &b) {
       ++it;

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "base/cancellation_deferred.hpp"
 #include "device/table.hpp"
 #include "proto/endpoint.hpp"
 
@@ -14,6 +15,7 @@ namespace gaudi::proto {
 // 0 or a positive FI_E*.
 int endpoint::flush_local(const transfer& t) {
   if (!how_.flush) return 0;
+  const base::cancellation_deferred until_it_is_flushed;
   const device::device* last = nullptr;
   for (std::size_t i = 0; i < t.memory.count(); ++i) {
     device::device* const on = t.memory[i].on;

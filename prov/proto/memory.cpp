@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "device/table.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 
 // Without a descriptor only the address tells. Null after a warning.
 device::device* device_that_has(std::uint64_t address, std::size_t length) noexcept {
+  const base::cancellation_deferred until_it_is_known;
   const auto held = device::table::instance().find_or_attach(address);
   if (held.on && held.on->find(address, length)) return held.on;
   if (held.several) {

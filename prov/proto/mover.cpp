@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "base/make_room.hpp"
 #include "proto/endpoint.hpp"
@@ -221,6 +222,7 @@ int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, vo
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
   message.context = w.context();
+  const base::cancellation_deferred while_the_core_posts;
   const ssize_t ret = t.moves == transfer::motion::pull
                           ? fi_readmsg(t.on->ep.get(), &message, FI_COMPLETION)
                           : fi_writemsg(t.on->ep.get(), &message,

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "proto/endpoint.hpp"
 #include "proto/rts.hpp"
@@ -139,6 +140,7 @@ void endpoint::do_without_import(connection& c, transfer& t, int why) {
 
 int endpoint::read_by_nic(transfer& t, work& w, void* bytes, void* descriptor, std::size_t length,
                           const wire::segment& from) {
+  const base::cancellation_deferred until_it_is_read;
   const auto done = how_.loop->read(bytes, descriptor, length, from.address, from.key);
   list_posted(*t.on, w);
   local_copies_.push_back({&w, length, -done.code()});

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/make_room.hpp"
 #include "proto/endpoint.hpp"
 
@@ -311,6 +312,7 @@ int endpoint::post_message(connection& c, buffer& b) {
     descriptors[message.iov_count++] = s.core_descriptor();
   }
   message.context = b.context();
+  const base::cancellation_deferred while_the_core_sends;
   const ssize_t ret =
       fi_sendmsg(c.ep.get(), &message, FI_COMPLETION | (b.transmit ? FI_TRANSMIT_COMPLETE : 0));
   if (ret) {

@@ -116,10 +116,9 @@ bool cancel(node& n, bool by_itself, std::function<void(node&)> calls) {
   return own.came_back;
 }
 
-void exchange(rank& r, node& n, std::uint64_t tag) {
-  const bytes out = bytes_of(tag, 100);
+void exchange_some(node& n, int other, std::uint64_t tag, std::size_t size) {
+  const bytes out = bytes_of(tag, size);
   bytes in(out.size());
-  const int other = 1 - r.id();
   n.post([&] {
     return fi_trecv(n.ep(), in.data(), in.size(), nullptr, FI_ADDR_UNSPEC, tag, 0, ctx(1));
   });
@@ -129,6 +128,10 @@ void exchange(rank& r, node& n, std::uint64_t tag) {
   n.wait(ctx(1));
   n.wait(ctx(2));
   expect_same(out, in, "message " + std::to_string(tag));
+}
+
+void exchange(rank& r, node& n, std::uint64_t tag) {
+  exchange_some(n, 1 - r.id(), tag, 100);
   r.barrier();
 }
 
@@ -151,6 +154,39 @@ TEST(threads, one_that_is_cancelled_ends_when_nothing_is_half_done) {
           cancel(n, by_itself, [&](node& own) { fi_cntr_wait(own.counter(0), 1000, -1); }));
       exchange(r, n, 4);
     }
+  });
+}
+
+// Each of these ended the process where it met a cancellation point, or left a lock behind.
+TEST(threads, one_that_is_cancelled_ends_in_no_call_that_does_not_sleep) {
+  run({}, [](rank& r) {
+    setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
+    const bool device = is_gaudi();
+    const node_options options{
+        .threading = FI_THREAD_SAFE, .wait = FI_WAIT_FD, .counters = {FI_SEND}, .device = device};
+    node n(options);
+    EXPECT_TRUE(cancel(n, true, [&](node&) { const node opened(options); })) << "opens and closes";
+    n.meet(r);
+    EXPECT_TRUE(cancel(n, true, [&](node& own) {
+      for (const std::size_t size : {100, 5000, 300'000}) exchange_some(own, 1 - r.id(), 1, size);
+    })) << "connects and exchanges";
+    r.barrier();
+    EXPECT_TRUE(cancel(n, true, [&](node& own) {
+      memory target(own, 100'000, device);
+      memory source(own, 100'000, device);
+      target.put(0, bytes(100'000));
+      source.put(0, bytes_of(3, 100'000));
+      for (const std::size_t size : {64, 100'000}) {
+        own.post([&] {
+          return fi_write(own.ep(), source.at(0), size, source.desc(), own.peer(r.id()),
+                          target.remote(0), target.key(), ctx(3));
+        });
+        own.wait(ctx(3));
+      }
+      expect_same(bytes_of(3, 100'000), target.get(0, 100'000), "what is written");
+    })) << "registers and writes to itself";
+    r.barrier();
+    exchange(r, n, 2);
   });
 }
 
