@@ -13,7 +13,7 @@ class device_faults {
   device_faults& operator=(const device_faults&) = delete;
   ~device_faults();
 
-  /// Resets the device with this index, and each time it is opened anew.
+  /// Resets the device with this index, and again each time it is opened, until mended.
   void reset(int index);
 
   /// Nothing happens any more.

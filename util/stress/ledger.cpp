@@ -11,9 +11,9 @@ std::optional<std::string> ledger::find_imbalance() const {
   std::set<std::pair<unsigned, unsigned>> pairs;
   for (const auto& [pair, count] : sent_) pairs.insert(pair);
   for (const auto& [pair, count] : received_) pairs.insert(pair);
-  const auto count_of = [](const auto& counts, const auto& pair) {
-    const auto found = counts.find(pair);
-    return found == counts.end() ? 0 : found->second;
+  const auto count_of = [](const auto& by_pair, const auto& pair) {
+    const auto found = by_pair.find(pair);
+    return found == by_pair.end() ? 0 : found->second;
   };
   for (const auto& pair : pairs) {
     const std::uint64_t sent = count_of(sent_, pair);

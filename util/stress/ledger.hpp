@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "tally.hpp"
+#include "counts.hpp"
 
 namespace gaudi::stress {
 

@@ -7,14 +7,14 @@
 #include <string>
 #include <utility>
 
+#include "counts.hpp"
 #include "options.hpp"
-#include "tally.hpp"
 
 namespace gaudi::stress {
 
 /// What a run did so far.
 struct progress_counts {
-  tally all;
+  counts all;
   std::uint64_t rounds = 0;
   std::uint64_t reconnects = 0;
   std::uint64_t kills = 0;
@@ -35,7 +35,7 @@ class reporter {
   std::function<void(const std::string&)> print_;
   clock::time_point start_ = clock::now();
   clock::time_point last_ = start_;
-  tally before_;
+  counts before_;
 };
 
 /// The last line of a run.

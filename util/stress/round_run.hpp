@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "counts.hpp"
 #include "dice.hpp"
 #include "image.hpp"
 #include "station.hpp"
-#include "tally.hpp"
 
 namespace gaudi::stress {
 
@@ -59,7 +59,7 @@ class round_run {
   /// Posts what is left to be, and takes an end, if there is one.
   void serve();
 
-  const tally& counted() const { return counted_; }
+  const counts& counted() const { return counted_; }
   const traffic& moved() const { return moved_; }
 
  private:
@@ -130,7 +130,7 @@ class round_run {
   std::size_t open_ = 0;  // operations
   bool is_started_ = false;
   outcome elsewhere_;
-  tally counted_;
+  counts counted_;
   traffic moved_;
 };
 

@@ -162,7 +162,7 @@ class runner {
     for (unsigned i = 0; i < pool_.size(); ++i) {
       if (is_dead(loss, i)) continue;
       const json result = pool_.receive(i);
-      counts_.all += result.at("tally").get<tally>();
+      counts_.all += result.at("counts").get<counts>();
       books.add(i, {.to = result.at("to"), .from = result.at("from")});
       if (result.contains("self")) take(i, result["self"]);
     }

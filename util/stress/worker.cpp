@@ -47,7 +47,7 @@ class worker {
     known_.clear();
   }
 
-  // Of those that have opened anew the old address is forgotten.
+  // Whoever has opened its endpoint again has another address; the old one is forgotten.
   void meet(const std::vector<introduction>& workers) {
     known_.resize(workers.size());
     for (unsigned i = 0; i < workers.size(); ++i) {
@@ -87,13 +87,14 @@ class worker {
   }
 
   void finish(const json& order, bool has_lost_device) {
-    json result{{"tally", tally()}, {"to", json::array()}, {"from", json::array()}};
+    json result{{"counts", counts()}, {"to", json::array()}, {"from", json::array()}};
     const auto lost = order.at("lost").get<std::set<unsigned>>();
     if (round_) {
       round_->finish({.lost = lost, .failed = order.at("failed").get<std::set<std::size_t>>()});
       round_->verify();
-      result = {
-          {"tally", round_->counted()}, {"to", round_->moved().to}, {"from", round_->moved().from}};
+      result = {{"counts", round_->counted()},
+                {"to", round_->moved().to},
+                {"from", round_->moved().from}};
       round_.reset();
     }
     if (has_lost_device || order.at("reopen").get<std::set<unsigned>>().count(self_) != 0) {

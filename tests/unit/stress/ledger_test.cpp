@@ -28,15 +28,15 @@ TEST(ledger, names_who_received_what_nobody_sent) {
   EXPECT_EQ(books.find_imbalance(), "UNBALANCED: worker 0 sent 0 to worker 1, which received 1");
 }
 
-TEST(tally, is_balanced_when_each_posted_one_ended_once) {
-  tally t;
-  t.posted = 6;
-  t.completed = 3;
-  t.cancelled = 2;
-  t.failed = 1;
-  EXPECT_TRUE(t.is_balanced());
-  ++t.completed;
-  EXPECT_FALSE(t.is_balanced());
+TEST(counts, is_balanced_when_each_posted_one_ended_once) {
+  counts c;
+  c.posted = 6;
+  c.completed = 3;
+  c.cancelled = 2;
+  c.failed = 1;
+  EXPECT_TRUE(c.is_balanced());
+  ++c.completed;
+  EXPECT_FALSE(c.is_balanced());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace gaudi::stress {
 
 /// What a worker counted in one round, or a run in all of them.
-struct tally {
+struct counts {
   std::uint64_t posted = 0;      ///< operations and receives
   std::uint64_t completed = 0;   ///< of those: well
   std::uint64_t cancelled = 0;   ///< receives
@@ -17,7 +17,7 @@ struct tally {
   std::uint64_t bytes = 0;       ///< that these moved
   std::uint64_t verified = 0;    ///< bytes compared
 
-  tally& operator+=(const tally& other) {
+  counts& operator+=(const counts& other) {
     posted += other.posted;
     completed += other.completed;
     cancelled += other.cancelled;
@@ -31,7 +31,7 @@ struct tally {
   /// Each posted one has had one end.
   bool is_balanced() const { return posted == completed + cancelled + failed; }
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(tally, posted, completed, cancelled, failed, operations, bytes,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(counts, posted, completed, cancelled, failed, operations, bytes,
                                    verified)
 
 /// Messages, and writes with remote data, by peer.
