@@ -19,6 +19,11 @@ struct round_plan {
   std::vector<planned> operations;
 };
 
+/// The tag and the remote data of an operation.
+inline std::uint64_t message_id(const round_plan& plan, std::size_t number) {
+  return (plan.round << 20U) | number;
+}
+
 /// A worker's memory of one kind, as far as a round uses it and some bytes more: what it holds
 /// before a round, and what it has to hold afterwards. Bytes that no operation touches have values
 /// of their own as well, so that a byte that goes astray is found wherever it lands.

@@ -80,7 +80,7 @@ class round_run {
 
   const planned& operation_of(const ticket& t) const { return plan_.operations[t.number]; }
   bool is_decoy(const ticket& t) const { return t.number >= plan_.operations.size(); }
-  std::uint64_t id_of(std::size_t number) const { return (plan_.round << 20U) | number; }
+  std::uint64_t id_of(std::size_t number) const { return message_id(plan_, number); }
   request request_for(std::size_t number);
   local_memory local(const place& at);
 
@@ -109,6 +109,11 @@ class round_run {
   bool is_uncertain(std::size_t number) const;
   void expect_all(image& bytes);
   void assign_untagged(image& bytes);
+  using tickets = std::vector<const ticket*>;
+  void assign_in_order(const tickets& receives, const std::vector<std::size_t>& messages,
+                       image& bytes) const;
+  void assign_any(const tickets& receives, const std::vector<std::size_t>& messages,
+                  image& bytes) const;
   void compare(memory_kind kind, const image& bytes);
 
   station& own_;

@@ -7,6 +7,7 @@
 
 #include "common/failure.hpp"
 #include "round_run.hpp"
+#include "untagged.hpp"
 
 namespace gaudi::stress {
 namespace {
@@ -66,7 +67,7 @@ void round_run::expect_all(image& bytes) {
 // A peer's untagged messages come into its receives in the order in which those were posted, and
 // posted again.
 void round_run::assign_untagged(image& bytes) {
-  std::map<unsigned, std::vector<const ticket*>> by_peer;
+  std::map<unsigned, tickets> by_peer;
   std::map<unsigned, std::vector<std::size_t>> messages;
   for (const ticket& t : receives_) {
     const planned& p = operation_of(t);
@@ -74,16 +75,38 @@ void round_run::assign_untagged(image& bytes) {
     messages[p.initiator].push_back(t.number);
     if (t.now == state::ended) by_peer[p.initiator].push_back(&t);
   }
-  for (auto& [peer, tickets] : by_peer) {
-    std::sort(tickets.begin(), tickets.end(),
+  for (auto& [peer, receives] : by_peer) {
+    std::sort(receives.begin(), receives.end(),
               [](const ticket* a, const ticket* b) { return a->order < b->order; });
-    for (std::size_t i = 0; i < tickets.size(); ++i) {
-      if (tickets[i]->error != 0) continue;
-      const std::size_t number = messages[peer][i];
-      check_received(*tickets[i], number);
-      bytes.expect_far(number, operation_of(*tickets[i]).far);
-    }
+    if (loses_worker() && peer == loss_.victim)
+      assign_any(receives, messages[peer], bytes);
+    else
+      assign_in_order(receives, messages[peer], bytes);
   }
+}
+
+void round_run::assign_in_order(const tickets& receives, const std::vector<std::size_t>& messages,
+                                image& bytes) const {
+  for (std::size_t i = 0; i < receives.size(); ++i) {
+    if (receives[i]->error != 0) continue;
+    check_received(*receives[i], messages[i]);
+    bytes.expect_far(messages[i], operation_of(*receives[i]).far);
+  }
+}
+
+// Which of them have come shows only in their lengths, so their bytes may be those of another.
+void round_run::assign_any(const tickets& receives, const std::vector<std::size_t>& messages,
+                           image& bytes) const {
+  std::vector<arrival> come;
+  for (const ticket* t : receives) {
+    if (t->error != 0) continue;
+    come.push_back({.length = t->length, .data = t->data});
+    bytes.ignore(operation_of(*t).far);
+  }
+  if (const auto unsent = find_unsent(plan_, messages, come))
+    throw failure(
+        fmt::format("WRONG DATA: {} bytes have come that worker {} did not send then (round {})",
+                    come[*unsent].length, loss_.victim, plan_.round));
 }
 
 void round_run::compare(memory_kind kind, const image& bytes) {
