@@ -67,12 +67,13 @@ int pool_create(fid_domain* d, std::uint64_t len, std::uint64_t access,
     Domain& self = Domain::of(d);
     auto on = self.selected_device();
     if (!on) return on.code();
-    auto made = self.with_dmabufs([&](auto& all) {
-      return memory_pool::create(all, *std::move(on), len, access, Domain::data_carrier);
+    const auto added = self.pools().add(children::ref(self.open_children()), [&] {
+      return self.with_dmabufs([&](auto& all) {
+        return memory_pool::create(all, *std::move(on), len, access, Domain::data_carrier);
+      });
     });
-    if (!made) return made.code();
-    *pool = self.pools().add(*std::move(made), children::ref(self.open_children()));
-    return 0;
+    if (added) *pool = *added;
+    return added.code();
   });
 }
 

@@ -59,10 +59,4 @@ int memory_pool::give_back(std::uint64_t addr) noexcept {
   return pieces_.free(addr) ? 0 : -FI_EINVAL;
 }
 
-std::uint64_t memory_pools::add(std::unique_ptr<memory_pool> made, children::ref hold) {
-  const std::lock_guard lock(mutex_);
-  pools_.emplace(next_, entry{std::move(made), std::move(hold)});
-  return next_++;
-}
-
 }  // namespace gaudi::fi

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
+#include <utility>
 
 #include "base/result.hpp"
 #include "device/device.hpp"
@@ -54,8 +56,26 @@ class memory_pool {
 /// A domain's pools, by number. Thread safe; its lock is above the registrar's.
 class memory_pools {
  public:
-  /// `hold` keeps the domain open for as long as the pool is there.
-  std::uint64_t add(std::unique_ptr<memory_pool> made, children::ref hold);
+  /// Adds what make() gives, a result of memory_pool::create, whose place is there before it: a
+  /// pool that has none could not be given back. `hold` keeps the domain open for as long as the
+  /// pool is there. The number, or make()'s error. Throws std::bad_alloc.
+  template <class Make>
+  base::result<std::uint64_t> add(children::ref hold, Make&& make) {
+    const std::lock_guard lock(mutex_);
+    const auto place = pools_.try_emplace(next_).first;
+    base::result<std::unique_ptr<memory_pool>> made = base::error{-FI_ENOMEM};
+    try {
+      made = make();
+    } catch (const std::bad_alloc&) {
+      // As a failure that is told.
+    }
+    if (!made) {
+      pools_.erase(place);
+      return made.failure();
+    }
+    place->second = {*std::move(made), std::move(hold)};
+    return next_++;
+  }
   /// Calls call(pool). -FI_EINVAL: no pool has this number.
   template <class Call>
   int with(std::uint64_t number, Call&& call) {
