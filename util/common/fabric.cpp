@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "common/failure.hpp"
 
@@ -70,6 +71,41 @@ info_ptr find_endpoint(fi_info& hints, const std::string& source) {
                     hints.fabric_attr->prov_name));
   require(ret, "fi_getinfo");
   return info_ptr(list);
+}
+
+rdm_endpoint open_endpoint(info_ptr info, fi_cq_format format) {
+  rdm_endpoint opened;
+  opened.info = std::move(info);
+  fi_info& chosen = *opened.info;
+
+  fid_fabric* fabric = nullptr;
+  require(fi_fabric(chosen.fabric_attr, &fabric, nullptr), "fi_fabric");
+  opened.fabric.reset(fabric);
+
+  fid_domain* domain = nullptr;
+  require(fi_domain(fabric, &chosen, &domain, nullptr), "fi_domain");
+  opened.domain.reset(domain);
+
+  fi_cq_attr cq_attr{};
+  cq_attr.format = format;
+  cq_attr.size = chosen.tx_attr->size + chosen.rx_attr->size;
+  fid_cq* cq = nullptr;
+  require(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open");
+  opened.cq.reset(cq);
+
+  fi_av_attr av_attr{};
+  av_attr.type = chosen.domain_attr->av_type;
+  fid_av* av = nullptr;
+  require(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
+  opened.av.reset(av);
+
+  fid_ep* ep = nullptr;
+  require(fi_endpoint(domain, &chosen, &ep, nullptr), "fi_endpoint");
+  opened.ep.reset(ep);
+  require(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
+  require(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+  require(fi_enable(ep), "fi_enable");
+  return opened;
 }
 
 const fi_gaudi_ops* find_device_ops(fid_domain* domain) {

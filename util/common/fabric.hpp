@@ -3,6 +3,7 @@
 
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_ext_gaudi.h>
 
 #include <cstddef>
@@ -31,6 +32,20 @@ void require(long ret, std::string_view call);
 /// The first endpoint that the hints have; `source`, where not empty, is the address to bind to.
 /// Without any it fails with the likely cause, also for device memory (FI_HMEM).
 info_ptr find_endpoint(fi_info& hints, const std::string& source);
+
+/// An RDM endpoint with one completion queue and all that it needs, in the order of opening:
+/// destruction closes them in reverse.
+struct rdm_endpoint {
+  info_ptr info;
+  fid_ptr<fid_fabric> fabric;
+  fid_ptr<fid_domain> domain;
+  fid_ptr<fid_cq> cq;
+  fid_ptr<fid_av> av;
+  fid_ptr<fid_ep> ep;
+};
+
+/// Opens and enables it, with completions in this format.
+rdm_endpoint open_endpoint(info_ptr info, fi_cq_format format);
 
 /// The provider's operations on device memory; null where it has none.
 const fi_gaudi_ops* find_device_ops(fid_domain* domain);

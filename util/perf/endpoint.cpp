@@ -28,59 +28,26 @@ info_ptr get_info(const endpoint_request& request) {
 
 }  // namespace
 
-endpoint::endpoint(const endpoint_request& request) : timeout_(request.timeout) {
-  open(request);
-}
-
-void endpoint::open(const endpoint_request& request) {
-  info_ = get_info(request);
-
-  fid_fabric* fabric = nullptr;
-  require(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric");
-  fabric_.reset(fabric);
-
-  fid_domain* domain = nullptr;
-  require(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain");
-  domain_.reset(domain);
-
-  fi_cq_attr cq_attr{};
-  cq_attr.format = FI_CQ_FORMAT_MSG;
-  cq_attr.size = info_->tx_attr->size + info_->rx_attr->size;
-  fid_cq* cq = nullptr;
-  require(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open");
-  cq_.reset(cq);
-
-  fi_av_attr av_attr{};
-  av_attr.type = info_->domain_attr->av_type;
-  av_attr.count = 1;
-  fid_av* av = nullptr;
-  require(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
-  av_.reset(av);
-
-  fid_ep* ep = nullptr;
-  require(fi_endpoint(domain, info_.get(), &ep, nullptr), "fi_endpoint");
-  ep_.reset(ep);
-  require(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-  require(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
-  require(fi_enable(ep), "fi_enable");
-}
+endpoint::endpoint(const endpoint_request& request)
+    : timeout_(request.timeout),
+      open_(common::open_endpoint(get_info(request), FI_CQ_FORMAT_MSG)) {}
 
 std::vector<std::uint8_t> endpoint::name() const {
   std::vector<std::uint8_t> name(256);
   std::size_t length = name.size();
-  require(fi_getname(&ep_->fid, name.data(), &length), "fi_getname");
+  require(fi_getname(&open_.ep->fid, name.data(), &length), "fi_getname");
   name.resize(length);
   return name;
 }
 
 void endpoint::set_peer(const std::vector<std::uint8_t>& name) {
-  const int added = fi_av_insert(av_.get(), name.data(), 1, &peer_, 0, nullptr);
+  const int added = fi_av_insert(open_.av.get(), name.data(), 1, &peer_, 0, nullptr);
   require(added, "fi_av_insert");
   if (added != 1) throw failure("fi_av_insert: the peer's address is not usable here");
 }
 
 const fi_gaudi_ops* endpoint::find_device_ops() {
-  if (ops_ == nullptr) ops_ = common::find_device_ops(domain_.get());
+  if (ops_ == nullptr) ops_ = common::find_device_ops(open_.domain.get());
   return ops_;
 }
 
@@ -106,29 +73,29 @@ void endpoint::start(ticket& done, std::string_view call, Post post) {
 
 void endpoint::send(local_memory from, std::size_t size, ticket& done) {
   start(done, "fi_send",
-        [&] { return fi_send(ep_.get(), from.address, size, from.desc, peer_, &done); });
+        [&] { return fi_send(open_.ep.get(), from.address, size, from.desc, peer_, &done); });
 }
 
 void endpoint::receive(local_memory to, std::size_t size, ticket& done) {
   start(done, "fi_recv",
-        [&] { return fi_recv(ep_.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, &done); });
+        [&] { return fi_recv(open_.ep.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, &done); });
 }
 
 void endpoint::tagged_send(local_memory from, std::size_t size, std::uint64_t tag, ticket& done) {
   start(done, "fi_tsend",
-        [&] { return fi_tsend(ep_.get(), from.address, size, from.desc, peer_, tag, &done); });
+        [&] { return fi_tsend(open_.ep.get(), from.address, size, from.desc, peer_, tag, &done); });
 }
 
 void endpoint::tagged_receive(local_memory to, std::size_t size, std::uint64_t tag, ticket& done) {
   start(done, "fi_trecv", [&] {
-    return fi_trecv(ep_.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, tag, 0, &done);
+    return fi_trecv(open_.ep.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, tag, 0, &done);
   });
 }
 
 void endpoint::write(local_memory from, std::size_t size, remote_memory to, ticket& done,
                      bool more) {
   start_rma(from, size, to, done, "fi_writemsg", [&](const fi_msg_rma& message) {
-    return fi_writemsg(ep_.get(), &message,
+    return fi_writemsg(open_.ep.get(), &message,
                        FI_DELIVERY_COMPLETE | FI_COMPLETION | (more ? FI_MORE : 0));
   });
 }
@@ -136,7 +103,7 @@ void endpoint::write(local_memory from, std::size_t size, remote_memory to, tick
 void endpoint::read(local_memory to, std::size_t size, remote_memory from, ticket& done,
                     bool more) {
   start_rma(to, size, from, done, "fi_readmsg", [&](const fi_msg_rma& message) {
-    return fi_readmsg(ep_.get(), &message, FI_COMPLETION | (more ? FI_MORE : 0));
+    return fi_readmsg(open_.ep.get(), &message, FI_COMPLETION | (more ? FI_MORE : 0));
   });
 }
 
@@ -158,7 +125,7 @@ void endpoint::start_rma(local_memory here, std::size_t size, remote_memory ther
 
 bool endpoint::progress() {
   std::array<fi_cq_msg_entry, 16> entries;
-  const ssize_t count = fi_cq_read(cq_.get(), entries.data(), entries.size());
+  const ssize_t count = fi_cq_read(open_.cq.get(), entries.data(), entries.size());
   if (count == -FI_EAGAIN) return false;
   if (count == -FI_EAVAIL) report_error();
   require(count, "fi_cq_read");
@@ -176,9 +143,9 @@ void endpoint::report_error() {
     fi_cq_err_entry entry;
     std::array<std::byte, 256> room;
   } error{};
-  require(fi_cq_readerr(cq_.get(), &error.entry, 0), "fi_cq_readerr");
+  require(fi_cq_readerr(open_.cq.get(), &error.entry, 0), "fi_cq_readerr");
   std::array<char, 256> text{};
-  const char* reason = fi_cq_strerror(cq_.get(), error.entry.prov_errno, error.entry.err_data,
+  const char* reason = fi_cq_strerror(open_.cq.get(), error.entry.prov_errno, error.entry.err_data,
                                       text.data(), text.size());
   throw failure(fmt::format("an operation failed: {} ({})", fi_strerror(error.entry.err),
                             reason != nullptr ? reason : "no more is known"));

@@ -73,8 +73,8 @@ class endpoint {
   std::vector<std::uint8_t> name() const;
   void set_peer(const std::vector<std::uint8_t>& name);
 
-  const fi_info& info() const { return *info_; }
-  fid_domain* domain() const { return domain_.get(); }
+  const fi_info& info() const { return *open_.info; }
+  fid_domain* domain() const { return open_.domain.get(); }
 
   /// The provider's operations on device memory; find gives null, the other a failure, where the
   /// provider has none.
@@ -111,7 +111,6 @@ class endpoint {
   }
 
  private:
-  void open(const endpoint_request& request);
   void wait_step(common::patience& waited, std::string_view what);
   [[noreturn]] void report_error();
   template <class Post>
@@ -126,13 +125,7 @@ class endpoint {
   const fi_gaudi_ops* ops_ = nullptr;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
 
-  // In the order of opening; the destructor closes them in reverse.
-  info_ptr info_;
-  fid_ptr<fid_fabric> fabric_;
-  fid_ptr<fid_domain> domain_;
-  fid_ptr<fid_cq> cq_;
-  fid_ptr<fid_av> av_;
-  fid_ptr<fid_ep> ep_;
+  common::rdm_endpoint open_;
 };
 
 }  // namespace gaudi::perf

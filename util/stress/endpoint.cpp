@@ -38,40 +38,12 @@ common::info_ptr find(const settings& s, bool device, const std::string& source)
 }  // namespace
 
 endpoint::endpoint(const settings& s, bool device, const std::string& source)
-    : info_(find(s, device, source)) {
-  fid_fabric* fabric = nullptr;
-  require(fi_fabric(info_->fabric_attr, &fabric, nullptr), "fi_fabric");
-  fabric_.reset(fabric);
-
-  fid_domain* domain = nullptr;
-  require(fi_domain(fabric, info_.get(), &domain, nullptr), "fi_domain");
-  domain_.reset(domain);
-
-  fi_cq_attr cq_attr{};
-  cq_attr.format = FI_CQ_FORMAT_TAGGED;
-  cq_attr.size = info_->tx_attr->size + info_->rx_attr->size;
-  fid_cq* cq = nullptr;
-  require(fi_cq_open(domain, &cq_attr, &cq, nullptr), "fi_cq_open");
-  cq_.reset(cq);
-
-  fi_av_attr av_attr{};
-  av_attr.type = info_->domain_attr->av_type;
-  fid_av* av = nullptr;
-  require(fi_av_open(domain, &av_attr, &av, nullptr), "fi_av_open");
-  av_.reset(av);
-
-  fid_ep* ep = nullptr;
-  require(fi_endpoint(domain, info_.get(), &ep, nullptr), "fi_endpoint");
-  ep_.reset(ep);
-  require(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
-  require(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
-  require(fi_enable(ep), "fi_enable");
-}
+    : open_(common::open_endpoint(find(s, device, source), FI_CQ_FORMAT_TAGGED)) {}
 
 std::vector<std::uint8_t> endpoint::name() const {
   std::vector<std::uint8_t> name(256);
   std::size_t length = name.size();
-  require(fi_getname(&ep_->fid, name.data(), &length), "fi_getname");
+  require(fi_getname(&open_.ep->fid, name.data(), &length), "fi_getname");
   name.resize(length);
   return name;
 }
@@ -79,8 +51,8 @@ std::vector<std::uint8_t> endpoint::name() const {
 void endpoint::set_peer(unsigned number, const std::vector<std::uint8_t>& name) {
   if (peers_.size() <= number) peers_.resize(number + 1, FI_ADDR_NOTAVAIL);
   fi_addr_t& peer = peers_[number];
-  if (peer != FI_ADDR_NOTAVAIL) require(fi_av_remove(av_.get(), &peer, 1, 0), "fi_av_remove");
-  const int added = fi_av_insert(av_.get(), name.data(), 1, &peer, 0, nullptr);
+  if (peer != FI_ADDR_NOTAVAIL) require(fi_av_remove(open_.av.get(), &peer, 1, 0), "fi_av_remove");
+  const int added = fi_av_insert(open_.av.get(), name.data(), 1, &peer, 0, nullptr);
   require(added, "fi_av_insert");
   if (added != 1)
     throw common::failure(
@@ -97,17 +69,17 @@ long endpoint::post_message(const request& r, fi_addr_t to, void* context) {
   const auto& [address, desc] = r.near;
   switch (r.op) {
     case operation::send:
-      return fi_send(ep_.get(), address, r.size, desc, to, context);
+      return fi_send(open_.ep.get(), address, r.size, desc, to, context);
     case operation::inject:
-      return fi_inject(ep_.get(), address, r.size, to);
+      return fi_inject(open_.ep.get(), address, r.size, to);
     case operation::senddata:
-      return fi_senddata(ep_.get(), address, r.size, desc, r.id, to, context);
+      return fi_senddata(open_.ep.get(), address, r.size, desc, r.id, to, context);
     case operation::tsend:
-      return fi_tsend(ep_.get(), address, r.size, desc, to, r.id, context);
+      return fi_tsend(open_.ep.get(), address, r.size, desc, to, r.id, context);
     case operation::tinject:
-      return fi_tinject(ep_.get(), address, r.size, to, r.id);
+      return fi_tinject(open_.ep.get(), address, r.size, to, r.id);
     default:
-      return fi_tsenddata(ep_.get(), address, r.size, desc, r.id, to, r.id, context);
+      return fi_tsenddata(open_.ep.get(), address, r.size, desc, r.id, to, r.id, context);
   }
 }
 
@@ -125,9 +97,9 @@ long endpoint::post_rma(const request& r, fi_addr_t to, void* context) {
   message.rma_iov_count = 1;
   message.context = context;
   message.data = r.id;
-  if (r.op == operation::read) return fi_readmsg(ep_.get(), &message, FI_COMPLETION);
+  if (r.op == operation::read) return fi_readmsg(open_.ep.get(), &message, FI_COMPLETION);
   const std::uint64_t data = r.op == operation::writedata ? FI_REMOTE_CQ_DATA : 0;
-  return fi_writemsg(ep_.get(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION | data);
+  return fi_writemsg(open_.ep.get(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION | data);
 }
 
 long endpoint::post_atomic(const request& r, fi_addr_t to, void* context) {
@@ -150,23 +122,23 @@ long endpoint::post_atomic(const request& r, fi_addr_t to, void* context) {
   message.op = r.op == operation::compare ? FI_CSWAP : FI_SUM;
   message.context = context;
   if (r.op == operation::atomic)
-    return fi_atomicmsg(ep_.get(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION);
+    return fi_atomicmsg(open_.ep.get(), &message, FI_DELIVERY_COMPLETE | FI_COMPLETION);
   if (r.op == operation::fetch)
-    return fi_fetch_atomicmsg(ep_.get(), &message, &result, &result_desc, 1, FI_COMPLETION);
-  return fi_compare_atomicmsg(ep_.get(), &message, &compared, &compared_desc, 1, &result,
+    return fi_fetch_atomicmsg(open_.ep.get(), &message, &result, &result_desc, 1, FI_COMPLETION);
+  return fi_compare_atomicmsg(open_.ep.get(), &message, &compared, &compared_desc, 1, &result,
                               &result_desc, 1, FI_COMPLETION);
 }
 
 long endpoint::receive(const request& r, unsigned peer, void* context) {
   const auto& [address, desc] = r.near;
   if (is_tagged(r.op))
-    return fi_trecv(ep_.get(), address, r.size, desc, peers_[peer], r.id, 0, context);
-  return fi_recv(ep_.get(), address, r.size, desc, peers_[peer], context);
+    return fi_trecv(open_.ep.get(), address, r.size, desc, peers_[peer], r.id, 0, context);
+  return fi_recv(open_.ep.get(), address, r.size, desc, peers_[peer], context);
 }
 
 std::optional<completion> endpoint::poll() {
   fi_cq_tagged_entry entry{};
-  const ssize_t count = fi_cq_read(cq_.get(), &entry, 1);
+  const ssize_t count = fi_cq_read(open_.cq.get(), &entry, 1);
   if (count == -FI_EAGAIN) return std::nullopt;
   if (count == -FI_EAVAIL) return read_error();
   require(count, "fi_cq_read");
@@ -183,7 +155,7 @@ completion endpoint::read_error() {
     fi_cq_err_entry entry;
     std::array<std::byte, 256> room;
   } error{};
-  require(fi_cq_readerr(cq_.get(), &error.entry, 0), "fi_cq_readerr");
+  require(fi_cq_readerr(open_.cq.get(), &error.entry, 0), "fi_cq_readerr");
   return {.context = error.entry.op_context, .flags = error.entry.flags, .error = error.entry.err};
 }
 

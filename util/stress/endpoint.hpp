@@ -63,15 +63,15 @@ class endpoint {
   void set_peer(unsigned number, const std::vector<std::uint8_t>& name);
 
   /// Ends the endpoint alone, with what is under way. Nothing but its memory may be used then.
-  void close() { ep_.reset(); }
+  void close() { open_.ep.reset(); }
 
-  const fi_info& info() const { return *info_; }
-  fid_domain* domain() const { return domain_.get(); }
+  const fi_info& info() const { return *open_.info; }
+  fid_domain* domain() const { return open_.domain.get(); }
 
   /// These give what libfabric gives: 0, -FI_EAGAIN, another negative code.
   long post(const request& r, unsigned peer, void* context);
   long receive(const request& r, unsigned peer, void* context);
-  void cancel(void* context) { fi_cancel(&ep_->fid, context); }
+  void cancel(void* context) { fi_cancel(&open_.ep->fid, context); }
 
   /// Whether an operation has a completion; what is injected has none.
   static bool completes(operation op) { return !is_injected(op); }
@@ -85,13 +85,7 @@ class endpoint {
   completion read_error();
 
   std::vector<fi_addr_t> peers_;
-  // In the order of opening; the destructor closes them in reverse.
-  common::info_ptr info_;
-  common::fid_ptr<fid_fabric> fabric_;
-  common::fid_ptr<fid_domain> domain_;
-  common::fid_ptr<fid_cq> cq_;
-  common::fid_ptr<fid_av> av_;
-  common::fid_ptr<fid_ep> ep_;
+  common::rdm_endpoint open_;
 };
 
 }  // namespace gaudi::stress
