@@ -94,10 +94,11 @@ void round_run::fail(ticket& t, int error) {
   ++counted_.failed;
   const bool has_spare = t.is_receive && operation_of(t).spare.size > 0 && !t.is_in_spare;
   if (has_spare) {
-    // Its sender may wait for a receive still.
+    // Its sender may wait for a receive still, unless all sends have ended.
     t.now = state::idle;
     t.is_in_spare = true;
-    to_receive_.push_back(t.number);
+    t.is_abandoned = is_finishing_;
+    if (!t.is_abandoned) to_receive_.push_back(t.number);
     return;
   }
   t.now = state::ended;

@@ -96,6 +96,7 @@ std::vector<std::size_t> round_run::failed() const {
 
 void round_run::finish(const outcome& elsewhere) {
   elsewhere_ = elsewhere;
+  is_finishing_ = true;
   const auto abandon = [this](ticket& t) {
     t.is_abandoned = true;
     if (t.now == state::posted) own_.ep().cancel(&t);
@@ -124,9 +125,11 @@ template <class Predicate>
 void round_run::run_until(Predicate done) {
   common::patience waited(settings_.timeout);
   while (!done()) {
-    const bool posted = step();
-    const bool polled = poll_once();
-    if (posted || polled) {
+    // What is cancelled and posted again for ever is no progress.
+    const std::uint64_t before = ended();
+    step();
+    poll_once();
+    if (ended() != before) {
       waited.reward();
       continue;
     }

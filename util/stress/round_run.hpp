@@ -103,6 +103,7 @@ class round_run {
   bool is_on_lost_device(const planned& p) const;
   void check_received(const ticket& t, std::size_t number) const;
   bool all_received() const;
+  std::uint64_t ended() const { return counted_.completed + counted_.failed + data_.size(); }
   std::string pending() const;
   std::string name_of(const ticket& t) const;
 
@@ -134,6 +135,7 @@ class round_run {
   std::uint64_t order_ = 0;
   std::size_t open_ = 0;  // operations
   bool is_started_ = false;
+  bool is_finishing_ = false;  // the operations of all workers have ended
   outcome elsewhere_;
   counts counted_;
   traffic moved_;
