@@ -148,8 +148,8 @@ std::string round_run::pending() const {
   const auto add = [&](const std::string& what) {
     if (++count <= 3) text += (text.empty() ? "" : "; ") + what;
   };
-  for (const auto* tickets : {&operations_, &receives_})
-    for (const ticket& t : *tickets)
+  for (const auto* some : {&operations_, &receives_})
+    for (const ticket& t : *some)
       if (t.now == state::posted) add(name_of(t));
   for (const std::size_t number : to_post_) add("not taken yet: " + describe(plan_, number));
   for (const std::size_t number : to_receive_)
