@@ -63,12 +63,7 @@ class memory_pools {
   base::result<std::uint64_t> add(children::ref hold, Make&& make) {
     const std::lock_guard lock(mutex_);
     const auto place = pools_.try_emplace(next_).first;
-    base::result<std::unique_ptr<memory_pool>> made = base::error{-FI_ENOMEM};
-    try {
-      made = make();
-    } catch (const std::bad_alloc&) {
-      // As a failure that is told.
-    }
+    auto made = result_of(make);
     if (!made) {
       pools_.erase(place);
       return made.failure();
@@ -95,6 +90,13 @@ class memory_pools {
   }
 
  private:
+  template <class Make>
+  static base::result<std::unique_ptr<memory_pool>> result_of(Make& make) noexcept try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return base::error{-FI_ENOMEM};
+  }
+
   struct entry {
     std::unique_ptr<memory_pool> pool;
     children::ref hold;
