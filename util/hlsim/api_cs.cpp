@@ -169,7 +169,11 @@ int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
     if (const int gone = c.abort_if_down(); gone != 0) return gone;
     const std::span<const uint64_t> seqs(in->seq, in->seq_len);
     c.lend_cpu(*std::max_element(seqs.begin(), seqs.end()), in->timeout_us != 0);
-    const int rc = wait_any_cs(c.state(), seqs, in->timeout_us, out->seq_set);
+    int rc = wait_any_cs(c.state(), seqs, in->timeout_us, out->seq_set);
+    // As in context::wait: who saw the removal first has aborted everything.
+    if (rc == -EIO) {
+      if (const int gone = c.abort_if_down(); gone != 0) rc = gone;
+    }
     out->completed = static_cast<uint8_t>(std::popcount(out->seq_set));
     out->status = out->seq_set ? HL_WAIT_CS_STATUS_COMPLETED : HL_WAIT_CS_STATUS_BUSY;
     return rc;

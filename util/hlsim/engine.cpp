@@ -299,7 +299,8 @@ void engine::reset(uint64_t events) {
 
 void engine::retire(submission& s) {
   const cs_progress outcome = s.outcome;
-  if (outcome != cs_progress::completed && !stop_)
+  // A device that is gone is not reset, and tells nobody of one.
+  if (outcome != cs_progress::completed && !stop_ && !struck_by_(fault::removal))
     reset(outcome == cs_progress::timed_out ? HL_NOTIFIER_EVENT_CS_TIMEOUT : 0);
   {
     const state_lock lock(state_);

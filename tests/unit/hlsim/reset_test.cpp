@@ -249,6 +249,27 @@ TEST(removal, ends_everything_for_good) {
   })));
 }
 
+// Which whoever listens to its events would take for the cause.
+TEST(removal, is_no_reset) {
+  const scratch_folder folder;
+  EXPECT_TRUE(succeeded(start(folder.path(), {{"HLSIM_LATENCY_US", "20000"}}, [&] {
+    const int fd = open_first();
+    const int control = open_control();
+    const device_page hbm(fd);
+    const host_buffer in(fd, 4096);
+    command c(fd, {{4096, lin_dma_control, in.va(), hbm.va}});
+    uint64_t seq = 0;
+    ASSERT_EQ(c.submit(0, seq), 0);
+    std::ofstream(folder.path() + "/fault") << "0:removal";
+    uint32_t status = 0;
+    EXPECT_EQ(hlthunk_wait_for_cs(fd, seq, long_enough_us, &status), -ENODEV);
+    ::usleep(100'000);  // the engine comes to the submission meanwhile
+    std::filesystem::remove(folder.path() + "/fault");
+    EXPECT_EQ(hard_resets(control), 0U);
+    EXPECT_EQ(hlthunk_close(control), 0);
+  })));
+}
+
 /// How a process ends that has a reset device open for as long as `body` takes.
 int end_of(const char* patience, const std::function<void(int)>& body) {
   const scratch_folder folder;
