@@ -27,6 +27,20 @@ class named_failure : public failure {
   using failure::failure;
 };
 
+/// Calls it; what fails says `name`.
+template <class Call>
+auto naming(const std::string& name, Call&& call) {
+  try {
+    return call();
+  } catch (const common::peer_failure& error) {
+    throw named_failure(fmt::format("{}: {}", name, error.reason()));
+  } catch (const named_failure&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw named_failure(fmt::format("{}: {}", name, error.what()));
+  }
+}
+
 // As the peers of a worker that ends say.
 bool names_lost_connection(const std::string& reason) {
   const auto names = [&reason](int error) {
@@ -81,27 +95,11 @@ void worker_pool::require_all_there() {
 }
 
 void worker_pool::send(unsigned number, const json& order) {
-  try {
-    channels_[number].send(order);
-  } catch (const common::peer_failure& error) {
-    throw named_failure(fmt::format("{}: {}", name_of(number), error.reason()));
-  } catch (const named_failure&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw named_failure(fmt::format("{}: {}", name_of(number), error.what()));
-  }
+  naming(name_of(number), [&] { channels_[number].send(order); });
 }
 
 json worker_pool::receive(unsigned number) {
-  try {
-    return channels_[number].receive();
-  } catch (const common::peer_failure& error) {
-    throw named_failure(fmt::format("{}: {}", name_of(number), error.reason()));
-  } catch (const named_failure&) {
-    throw;
-  } catch (const std::exception& error) {
-    throw named_failure(fmt::format("{}: {}", name_of(number), error.what()));
-  }
+  return naming(name_of(number), [&] { return channels_[number].receive(); });
 }
 
 void worker_pool::replace(unsigned number) {
