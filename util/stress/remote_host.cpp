@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::milliseconds between_looks{50};
-// That a visitor has to say who it is.
+constexpr std::chrono::milliseconds between_callers{50};
+// That whoever connects has to say who it is.
 constexpr std::chrono::seconds introduction_time{5};
 
 std::optional<std::string> text_of(const json& answer) {
@@ -25,11 +25,11 @@ common::oob_channel remote_host::start(unsigned number) {
   client_.send({{"start", number}});
   const auto end = std::chrono::steady_clock::now() + timeout_;
   while (std::chrono::steady_clock::now() < end) {
-    if (port_.has_client(between_looks)) {
-      common::oob_channel visitor = port_.accept(introduction_time);
-      if (has_come(visitor, number)) {
-        visitor.set_timeout(2 * timeout_);
-        return visitor;
+    if (port_.has_client(between_callers)) {
+      common::oob_channel caller = port_.accept(introduction_time);
+      if (is_worker(caller, number)) {
+        caller.set_timeout(2 * timeout_);
+        return caller;
       }
     }
     if (const auto gone = why_gone()) throw common::failure(*gone);
@@ -38,11 +38,11 @@ common::oob_channel remote_host::start(unsigned number) {
 }
 
 // Anyone may connect to a port; only a worker of this client is let in.
-bool remote_host::has_come(common::oob_channel& visitor, unsigned number) const {
+bool remote_host::is_worker(common::oob_channel& caller, unsigned number) {
   try {
-    const json hello = visitor.receive();
+    const json hello = caller.receive();
     if (hello.is_object() && hello.value("worker", json()) == number) return true;
-    visitor.tell_failure("the server has a client already");
+    caller.tell_failure("the server has a client already");
   } catch (const common::failure&) {
     // It spoke something else, or left.
   }

@@ -28,7 +28,7 @@ class remote_host : public host {
 
  private:
   nlohmann::json ask(const nlohmann::json& order);
-  bool has_come(common::oob_channel& visitor, unsigned number) const;
+  static bool is_worker(common::oob_channel& caller, unsigned number);
 
   common::oob_channel& client_;
   const common::oob_listener& port_;
