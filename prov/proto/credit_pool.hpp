@@ -59,9 +59,9 @@ class credit_pool {
   [[nodiscard]] bool is_asleep(const connection& c) const noexcept;
 
   // A connection that nothing came on while so many messages came on others.
-  static constexpr std::uint64_t asleep_after = 1024;
+  static constexpr std::uint64_t asleep_after = 64;
   // To look for one that has too many costs a visit to each.
-  static constexpr std::uint64_t between_looks = 256;
+  static constexpr std::uint64_t between_looks = 32;
 
   const bool limited_;
   const std::uint16_t window_;  // over a stream
