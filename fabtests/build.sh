@@ -13,7 +13,7 @@ build=$root/build
 release=2.x
 while (($#)); do
   case $1 in
-    --build) build=$2 ;;
+    --build) build=$(realpath "$2") ;;
     --libfabric) release=$2 ;;
     *) echo "build.sh: unknown option $1" >&2; exit 2 ;;
   esac

@@ -111,6 +111,18 @@ fi
 cd "$work" || exit 2
 readonly enodata=61 enosys=38
 
+# The sizes of fabtests' own default (shared.c, def_test_sizes), named: without them each side allocates and clears a
+# gigabyte for the largest that could be asked for, most of what a test takes.
+readonly default_sizes=l:64,256,1024,4096,65536,1048576
+
+takes_sizes() { # COMMAND...
+  [[ " ${*:2} " != *" -S "* ]] || return
+  case $1 in
+    *_pingpong | *_bw | fi_rdm_atomic | fi_flood | fi_inject_test | fi_unexpected_msg | fi_multi_ep) ;;
+    *) return 1 ;;
+  esac
+}
+
 is_unit() {
   case ${1%% *} in *_test) [[ $1 != fi_inject_test* ]] ;; *) return 1 ;; esac
 }
@@ -197,6 +209,7 @@ while read -r test <&3; do
     start=$SECONDS
     read -ra words <<<"${test//GOOD_ADDR/$address}"
     words=("${words[@]//SERVER_ADDR/$address}")
+    ! takes_sizes "${words[@]}" || words+=(-S "$default_sizes")
     : >"$work/client"
     if is_unit "$test"; then
       run_unit "${words[@]}"
