@@ -7,6 +7,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "base/log.hpp"
@@ -124,6 +125,10 @@ int av::insert_symmetric(const char* node, std::size_t nodecnt, const char* serv
 int av::insert_all(std::span<const proto::net_address> addresses, fi_addr_t* fi_addr,
                    std::uint64_t flags, void* context) {
   int* const errors = (flags & FI_SYNC_ERR) ? static_cast<int*>(context) : nullptr;
+  // Taken before anything is inserted: whoever waits for the events of an insertion has nothing
+  // else to go by.
+  std::optional<event_queue::reserved_events> events;
+  if (asynchronous()) events.emplace(addresses.size() + 1);
   int inserted = 0;
   {
     const base::scoped_domain_lock hold(lock_);
@@ -138,17 +143,18 @@ int av::insert_all(std::span<const proto::net_address> addresses, fi_addr_t* fi_
       } else {
         GAUDI_INFO(AV, "address %zu (%s) is not inserted: %s\n", i,
                    addresses[i].to_string().c_str(), fi_strerror(-index.code()));
-        if (asynchronous()) report_error(context, i, -index.code());
+        if (events) report_error(context, i, -index.code(), *events);
       }
     }
   }
-  if (!asynchronous()) return inserted;
+  if (!events) return inserted;
   const fi_eq_entry done{
       .fid = &fid, .context = context, .data = static_cast<std::uint64_t>(inserted)};
-  return eq_->post(FI_AV_COMPLETE, std::as_bytes(std::span(&done, 1)));
+  return eq_->post(FI_AV_COMPLETE, done, *events);
 }
 
-void av::report_error(void* context, std::size_t index, int err) {
+void av::report_error(void* context, std::size_t index, int err,
+                      event_queue::reserved_events& events) {
   const fi_eq_err_entry entry{.fid = &fid,
                               .context = context,
                               .data = index,
@@ -157,7 +163,7 @@ void av::report_error(void* context, std::size_t index, int err) {
                               .err_data = nullptr,
                               .err_data_size = 0};
   // An overrun has been warned about and is itself an error in the queue.
-  static_cast<void>(eq_->post_error(entry));
+  static_cast<void>(eq_->post_error(entry, events));
 }
 
 int av::remove(std::span<const fi_addr_t> fi_addr) {

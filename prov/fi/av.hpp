@@ -58,7 +58,8 @@ class av final : public fid_av {
   /// results.
   int insert_all(std::span<const proto::net_address> addresses, fi_addr_t* fi_addr,
                  std::uint64_t flags, void* context);
-  void report_error(void* context, std::size_t index, int err);
+  void report_error(void* context, std::size_t index, int err,
+                    event_queue::reserved_events& events);
   [[nodiscard]] bool asynchronous() const noexcept { return (flags_ & FI_EVENT) != 0; }
 
   const parentage parentage_;

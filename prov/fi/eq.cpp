@@ -148,30 +148,56 @@ int event_queue::post(std::uint32_t event, std::span<const std::byte> entry) noe
   }
 }
 
-int event_queue::post_error(const fi_eq_err_entry& entry) noexcept {
+int event_queue::post(std::uint32_t event, const fi_eq_entry& entry,
+                      reserved_events& reserved) noexcept {
+  const auto bytes = std::as_bytes(std::span(&entry, 1));
+  item it = std::move(reserved.items_.front());
+  it.event = event;
+  it.entry.assign(bytes.begin(), bytes.end());
+  return append(std::move(it), reserved);
+}
+
+int event_queue::post_error(const fi_eq_err_entry& entry, reserved_events& reserved) noexcept {
   fi_eq_err_entry own = entry;
   own.err_data = nullptr;
   own.err_data_size = 0;
-  return append({.entry = {}, .error = own});
+  return append({.entry = {}, .error = own}, reserved);
+}
+
+event_queue::reserved_events::reserved_events(std::size_t count) : items_(count) {
+  for (item& it : items_) it.entry.reserve(sizeof(fi_eq_entry));
+}
+
+bool event_queue::has_room() noexcept {
+  if (overrun_) return false;
+  if (items_.size() != capacity_) return true;
+  overrun_ = true;
+  GAUDI_WARN(EQ,
+             "event queue overrun: its %zu entries are full and an event is lost; open it larger "
+             "or read it more often\n",
+             capacity_);
+  return false;
 }
 
 int event_queue::append(item&& it) noexcept {
   const base::cancellation_deferred until_it_is_there;
   const std::lock_guard hold(mutex_);
-  if (overrun_) return -FI_EOVERRUN;
-  if (items_.size() == capacity_) {
-    overrun_ = true;
-    GAUDI_WARN(EQ,
-               "event queue overrun: its %zu entries are full and an event is lost; open it larger "
-               "or read it more often\n",
-               capacity_);
-    return -FI_EOVERRUN;
-  }
+  if (!has_room()) return -FI_EOVERRUN;
   try {
     items_.push_back(std::move(it));
   } catch (const std::bad_alloc&) {
     return -FI_ENOMEM;
   }
+  mark_readable();
+  return 0;
+}
+
+int event_queue::append(item&& it, reserved_events& reserved) noexcept {
+  const base::cancellation_deferred until_it_is_there;
+  const std::lock_guard hold(mutex_);
+  if (!has_room()) return -FI_EOVERRUN;
+  reserved.items_.front() = std::move(it);
+  items_.splice(items_.end(), reserved.items_, reserved.items_.begin());
   mark_readable();
   return 0;
 }

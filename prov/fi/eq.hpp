@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -36,8 +36,13 @@ class event_queue final : public fid_eq {
   /// Appends an event whose entry (fi_eq_entry, fi_eq_cm_entry with data, ...) is `entry`. 0 or
   /// -FI_EOVERRUN, -FI_ENOMEM.
   int post(std::uint32_t event, std::span<const std::byte> entry) noexcept;
-  /// Appends an error, which readers see as -FI_EAVAIL. Provider data (err_data) is not carried.
-  int post_error(const fi_eq_err_entry& entry) noexcept;
+  class reserved_events;
+  /// The same with memory that was taken before, of which there is some left: the only error is
+  /// -FI_EOVERRUN.
+  int post(std::uint32_t event, const fi_eq_entry& entry, reserved_events& reserved) noexcept;
+  /// Appends an error, which readers see as -FI_EAVAIL. Provider data (err_data) is not carried. As
+  /// above.
+  int post_error(const fi_eq_err_entry& entry, reserved_events& reserved) noexcept;
 
   /// The core's event queue behind this one, for connected endpoints; opened at first need. All of
   /// them must be of one fabric of the core's. The queue stays the owner.
@@ -82,6 +87,9 @@ class event_queue final : public fid_eq {
   static fi_ops_eq eq_ops_;
 
   int append(item&& it) noexcept;
+  int append(item&& it, reserved_events& reserved) noexcept;
+  /// Whether one more fits; if not, the queue is overrun from now on. The lock is held.
+  bool has_room() noexcept;
   void pop() noexcept;
   void mark_readable() noexcept;
   void clear_readable() noexcept;
@@ -98,8 +106,19 @@ class event_queue final : public fid_eq {
   wait_object wait_;  ///< empty for FI_WAIT_NONE
   std::mutex mutex_;
   std::optional<core_events> core_;
-  std::deque<item> items_;
+  std::list<item> items_;
   bool overrun_ = false;  ///< which is an error behind all of items_
+};
+
+/// Memory for events that are still to come. For one thread; may outlive the queue.
+class event_queue::reserved_events {
+ public:
+  /// For `count` events. Throws std::bad_alloc.
+  explicit reserved_events(std::size_t count);
+
+ private:
+  friend class event_queue;
+  std::list<item> items_;  ///< each with room for an fi_eq_entry
 };
 
 }  // namespace gaudi::fi

@@ -71,7 +71,8 @@ TEST_F(event_queues, report_errors_apart) {
   error.context = this;
   error.data = 4;
   error.err = FI_EADDRNOTAVAIL;
-  ASSERT_EQ(event_queue::of(eq.get()).post_error(error), 0);
+  event_queue::reserved_events one(1);
+  ASSERT_EQ(event_queue::of(eq.get()).post_error(error, one), 0);
   EXPECT_TRUE(readable(eq.get()));
   EXPECT_EQ(fi_eq_read(eq.get(), &event_, &entry_, sizeof(entry_), 0), -FI_EAVAIL);
   fi_eq_err_entry seen{};
