@@ -302,6 +302,7 @@ void table::clear() {
   places_.clear();
   retired_.clear();
   listed_ = false;
+  library_failure_ = 0;
 }
 
 }  // namespace gaudi::device

@@ -126,8 +126,8 @@ class table {
   /// may). At most one system call, which host addresses do not cost but by that coincidence.
   [[nodiscard]] bool is_surely_device(std::uint64_t addr) const noexcept;
 
-  /// Lets go of all devices and closes those that nobody else holds. For the provider's cleanup,
-  /// when no other call runs.
+  /// Lets go of all devices and closes those that nobody else holds; a library that could not be
+  /// loaded is tried again. For the provider's cleanup, when no other call runs.
   void clear();
 
  private:

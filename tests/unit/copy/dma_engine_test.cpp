@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <functional>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "base/scoped_fd.hpp"
@@ -258,8 +256,6 @@ TEST(engine_table, is_the_users_where_nothing_is_to_be_measured) {
 /// The application's, whose copies are over as soon as they are looked at.
 class adopted_engine : public testing::Test {
  protected:
-  // Of another device there, the table may be known.
-  adopted_engine() { fake.driver.bus_id = "0000:1a:00.0"; }
   void adopt() {
     ON_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
         .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
@@ -360,21 +356,11 @@ TEST_F(engine_test, that_hangs_while_it_is_measured_leaves_nothing_that_the_user
 /// What ends a device in the middle of its calibration: the answer to a look at a copy.
 using calibration_end = std::function<int(device::device&, std::uint32_t& status)>;
 
-class lost_in_calibration : public testing::TestWithParam<calibration_end> {
- protected:
-  /// Of a device that no case before it has measured: the process knows those tables for good.
-  static std::string unmeasured_bus_id() {
-    static unsigned cases = 0;
-    char text[16];
-    std::snprintf(text, sizeof text, "%04x:2b:00.0", cases++ % 0x10000U);
-    return text;
-  }
-};
+class lost_in_calibration : public testing::TestWithParam<calibration_end> {};
 
 // Its engine is still there, and has what the device was to be measured with.
 TEST_P(lost_in_calibration, is_opened_anew_and_measured) {
   test::fake_engine fake;
-  fake.driver.bus_id = unmeasured_bus_id();
   const auto selected = *device::selector::parse(fake.driver.bus_id);
   const auto lost = *device::device::open(fake.driver.thunk(), selected);
   auto engine = *dma_engine::for_device(lost);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
+#include <cstdio>
 #include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "../device/fake_driver.hpp"
@@ -21,6 +24,7 @@ class fake_engine {
 
   fake_engine() {
     using testing::_;
+    driver.bus_id = new_bus_id();
     ON_CALL(driver.library, host_memory_map(_, _, _, _))
         .WillByDefault([this](int, void* ptr, std::uint64_t, std::uint64_t) {
           const auto va = reinterpret_cast<std::uintptr_t>(ptr);
@@ -56,6 +60,15 @@ class fake_engine {
   int host_maps = 0;
 
  private:
+  /// What is measured of a device is known in the process for good, so each is another one.
+  static std::string new_bus_id() {
+    static unsigned made = 0x100;  // no simulated device has one of these
+    ++made;
+    std::array<char, 16> text{};
+    std::snprintf(text.data(), text.size(), "%04x:%02x:00.0", made >> 8, made & 0xff);
+    return text.data();
+  }
+
   int submit(hl::cs_in* in, hl::cs_out* out) {
     const auto& chunk = *static_cast<const hl::cs_chunk*>(in->chunks_execute);
     EXPECT_EQ(chunk.flags, hl::chunk_user_cb);

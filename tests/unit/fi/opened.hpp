@@ -121,6 +121,7 @@ class with_device : public testing::Test {
  protected:
   static void SetUpTestSuite() { set_up(""); }
   static void set_up(const char* devices) {
+    device::table::instance().clear();  // what tests before had it look for
     setenv("HLSIM_DIR", folder(), 1);
     setenv("HLSIM_DEVICES", "8", 1);  // read once in the process
     ASSERT_TRUE(device::table::instance().current({.library = GAUDI_HLSIM, .device = devices}));

@@ -49,7 +49,7 @@ std::vector<std::byte> counting(std::size_t length) {
 }
 
 TEST(local_memory, one_host_buffer_is_known_as_such) {
-  char buffer[10];
+  char buffer[10]{};
   const auto m = local_memory::from(buffer, sizeof buffer, nullptr);
   ASSERT_TRUE(m);
   EXPECT_EQ(m->length(), 10U);
