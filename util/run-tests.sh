@@ -13,15 +13,16 @@ usage() {
 Usage: util/run-tests.sh [--all | --quick | --asan | --tsan | --fuzz | --long] [--help]
 
 Installs the Debian packages that are missing (needs root or sudo only then), builds, and runs tests:
-  --all    the default: every test of the release build (build/), the linters, the unit and
-           integration tests under ASan+UBSan (build/asan) and TSan (build/tsan), and some
-           fuzzing of the parsers of what peers send (build/fuzz)
+  --all    the default: every test of the release build (build/), the linters, and of the unit
+           and integration tests those that ASan+UBSan (build/asan) and TSan (build/tsan) can
+           find something new in, the kept inputs of the fuzzing and variants of them among them
   --quick  the inner loop: the release build's tests labelled "quick"; under 60 s once built
-  --asan   unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
-  --tsan   unit and integration tests built with ThreadSanitizer
+  --asan   all unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
+  --tsan   all unit and integration tests built with ThreadSanitizer
   --fuzz   the fuzzing alone
-  --long   hours: --all, ten minutes of fuzzing for each parser, a million schedules of the
-           simulator, the virtual machine's measurements; build/long-report.txt has what it found
+  --long   hours: --all, with all unit and integration tests under both sanitizers, ten minutes
+           of fuzzing for each parser (build/fuzz), a million schedules of the simulator, the
+           virtual machine's measurements; build/long-report.txt has what it found
 
 A run ends with a table of where its time went. Tests that cannot run here are listed as skipped,
 with the reason, before ctest's closing lines; with CI=true in the environment they fail instead.
@@ -41,10 +42,10 @@ step() { # [NAME]
 }
 
 # Configures and builds one preset. CMake's chatter stays in a log unless it fails.
-build_preset() { # PRESET FOLDER
+build_preset() { # PRESET FOLDER [CMAKE-OPTION...]
   step "build: $1"
   mkdir -p "$2"
-  cmake -S "$root" --preset "$1" >"$2/configure.log" 2>&1 || {
+  cmake -S "$root" --preset "$1" "${@:3}" >"$2/configure.log" 2>&1 || {
     tail -n 25 "$2/configure.log" >&2
     echo "error: CMake could not configure $1; the whole output is in $2/configure.log" >&2
     return 1
@@ -140,18 +141,22 @@ case $mode in
     run_ctest "$build" -L quick
     ;;
   asan | tsan | fuzz)
-    build_preset "$mode" "$build/$mode"
+    build_preset "$mode" "$build/$mode" -DGAUDI_LONG=ON
     run_ctest "$build/$mode" -L 'unit|integration|fuzz' -LE long
     ;;
   all | long)
     get_libfabric_2
-    for preset in release asan tsan fuzz; do
-      build_preset "$preset" "$build/${preset#release}"
-    done
-    join_builds "$build" "$build/asan" "$build/tsan" "$build/fuzz"
+    build_preset release "$build"
+    long=OFF
+    [[ $mode == all ]] || long=ON
+    for preset in asan tsan; do build_preset $preset "$build/$preset" "-DGAUDI_LONG=$long"; done
+    folders=("$build" "$build/asan" "$build/tsan")
     if [[ $mode == all ]]; then
+      join_builds "${folders[@]}"
       run_ctest "$joined" -LE long
     else
+      build_preset fuzz "$build/fuzz"
+      join_builds "${folders[@]}" "$build/fuzz"
       export GAUDI_FUZZ_SECONDS=600
       run_ctest "$joined" 2>&1 | tee "$build/long-report.txt"
     fi

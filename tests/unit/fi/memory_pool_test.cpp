@@ -2,7 +2,6 @@
 // What a pool saves its users, with a NIC that takes dma-bufs in name only.
 #include "fi/memory_pool.hpp"
 
-#include <dlfcn.h>
 #include <rdma/fi_errno.h>
 
 #include <atomic>
@@ -11,13 +10,6 @@
 #include "../device/fake_driver.hpp"
 #include "../reg/fake_nic.hpp"
 #include "fi/device_region.hpp"
-
-// libfabric's own where nothing else is wanted. 1.17, which we build with, knows no dma-bufs.
-extern "C" std::uint32_t fi_version() {
-  using function = std::uint32_t (*)();
-  static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "fi_version"));
-  return gaudi::test::fake_nic::knows_dmabufs ? FI_VERSION(1, 20) : real();
-}
 
 namespace gaudi::fi {
 namespace {

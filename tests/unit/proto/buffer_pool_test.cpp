@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/buffer_pool.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,13 +9,6 @@
 #include "../reg/fake_nic.hpp"
 #include "core/loopback.hpp"
 #include "endpoint_node.hpp"
-
-// The interposed one is what inner_domain asks.
-extern "C" std::uint32_t fi_version() {
-  using function = std::uint32_t (*)();
-  static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "fi_version"));
-  return gaudi::test::fake_nic::knows_dmabufs ? FI_VERSION(1, 20) : real();
-}
 
 namespace gaudi::proto {
 namespace {

@@ -32,8 +32,8 @@ class fake_nic {
     base::scoped_fd file;  ///< the dma-buf, as the kernel keeps it
   };
 
-  /// Whether libfabric shall be one that takes dma-bufs, where the test has its own fi_version.
-  static inline std::atomic<bool> knows_dmabufs{false};
+  /// Whether libfabric shall be one that takes dma-bufs, which the one that we build with does not.
+  static std::atomic<bool> knows_dmabufs;
 
   fake_nic() : fabric_{}, domain_{} {
     fabric_.ops = &fabric_ops;
