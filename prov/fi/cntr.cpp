@@ -31,7 +31,7 @@ int wait(fid_cntr* c, std::uint64_t threshold, int timeout) {
       guarded_sleeping([&]() -> ssize_t { return cntr::of(c).wait(threshold, timeout); }));
 }
 
-int close(fid_t f) noexcept {
+int close_counter(fid_t f) noexcept {
   cntr& self = cntr::of(f);
   if (self.parent().belongs_to_parent()) return 0;
   if (self.bound().any()) {
@@ -42,16 +42,16 @@ int close(fid_t f) noexcept {
   return 0;
 }
 
-int control(fid_t f, int command, void* arg) noexcept {
+int control_counter(fid_t f, int command, void* arg) noexcept {
   return guarded_int([&] { return cntr::of(f).control(command, arg); });
 }
 
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close<close>();
-  ops.control = control;
+fi_ops make_counter_fid_ops() noexcept {
+  fi_ops ops = only_close<close_counter>();
+  ops.control = control_counter;
   return ops;
 }
-fi_ops fid_ops = make_fid_ops();
+fi_ops cntr_fid_ops = make_counter_fid_ops();
 padded<fi_ops_cntr> cntr_ops{{.size = sizeof(fi_ops_cntr),
                               .read = read,
                               .readerr = read_errors,
@@ -65,7 +65,7 @@ padded<fi_ops_cntr> cntr_ops{{.size = sizeof(fi_ops_cntr),
 
 cntr::cntr(domain& parent, fi_wait_obj kind, std::unique_ptr<wait_object> object,
            void* user_context)
-    : fid_cntr{.fid = {.fclass = FI_CLASS_CNTR, .context = user_context, .ops = &fid_ops},
+    : fid_cntr{.fid = {.fclass = FI_CLASS_CNTR, .context = user_context, .ops = &cntr_fid_ops},
                .ops = &cntr_ops},
       parent_(parent),
       hold_(parent.open_children()),

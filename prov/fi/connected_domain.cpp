@@ -20,7 +20,7 @@
 namespace gaudi::fi {
 namespace {
 
-int close_domain(fid_t f) noexcept {
+int close_connected_domain(fid_t f) noexcept {
   connected_domain& d = connected_domain::of(f);
   if (d.belongs_to_parent()) return 0;
   if (const int ret = d.close()) {
@@ -31,7 +31,7 @@ int close_domain(fid_t f) noexcept {
   return 0;
 }
 
-int bind_domain(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+int bind_connected_domain(fid_t f, fid_t other, std::uint64_t flags) noexcept {
   return guarded_int([&] { return connected_domain::of(f).bind(other, flags); });
 }
 
@@ -46,7 +46,8 @@ fi_gaudi_ops connected_extension_ops = [] {
   return ops;
 }();
 
-int open_ops(fid_t f, const char* name, std::uint64_t flags, void** ops, void* context) noexcept {
+int open_connected_ops(fid_t f, const char* name, std::uint64_t flags, void** ops,
+                       void* context) noexcept {
   if (std::strcmp(name, FI_GAUDI_DOMAIN_OPS) == 0) {
     if (flags) return -FI_EBADFLAGS;
     *ops = &connected_extension_ops;
@@ -56,36 +57,38 @@ int open_ops(fid_t f, const char* name, std::uint64_t flags, void** ops, void* c
   return core->ops->ops_open(core, name, flags, ops, context);
 }
 
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = forwarded_fid_ops<connected_domain, close_domain>();
-  ops.bind = in_own_process<connected_domain, bind_domain>;
-  ops.ops_open = in_own_process<connected_domain, open_ops>;
+fi_ops make_connected_domain_fid_ops() noexcept {
+  fi_ops ops = forwarded_fid_ops<connected_domain, close_connected_domain>();
+  ops.bind = in_own_process<connected_domain, bind_connected_domain>;
+  ops.ops_open = in_own_process<connected_domain, open_connected_ops>;
   return ops;
 }
-fi_ops fid_ops = make_fid_ops();
+fi_ops connected_domain_fid_ops = make_connected_domain_fid_ops();
 
 template <auto Entry>
 constexpr auto cores = forward<connected_domain, &fid_domain::ops, Entry>;
 
-padded<fi_ops_domain> domain_ops{{.size = sizeof(fi_ops_domain),
-                                  .av_open = cores<&fi_ops_domain::av_open>,
-                                  .cq_open = cores<&fi_ops_domain::cq_open>,
-                                  .endpoint = connected_endpoint::open,
-                                  .scalable_ep = not_supported,
-                                  .cntr_open = cores<&fi_ops_domain::cntr_open>,
-                                  .poll_open = cores<&fi_ops_domain::poll_open>,
-                                  .stx_ctx = cores<&fi_ops_domain::stx_ctx>,
-                                  .srx_ctx = cores<&fi_ops_domain::srx_ctx>,
-                                  .query_atomic = cores<&fi_ops_domain::query_atomic>,
-                                  .query_collective = not_supported,
-                                  .endpoint2 = not_supported}};
+padded<fi_ops_domain> connected_domain_ops{{.size = sizeof(fi_ops_domain),
+                                            .av_open = cores<&fi_ops_domain::av_open>,
+                                            .cq_open = cores<&fi_ops_domain::cq_open>,
+                                            .endpoint = connected_endpoint::open,
+                                            .scalable_ep = not_supported,
+                                            .cntr_open = cores<&fi_ops_domain::cntr_open>,
+                                            .poll_open = cores<&fi_ops_domain::poll_open>,
+                                            .stx_ctx = cores<&fi_ops_domain::stx_ctx>,
+                                            .srx_ctx = cores<&fi_ops_domain::srx_ctx>,
+                                            .query_atomic = cores<&fi_ops_domain::query_atomic>,
+                                            .query_collective = not_supported,
+                                            .endpoint2 = not_supported}};
 
 }  // namespace
 
 connected_domain::connected_domain(children& parent, fid_fabric* core_fabric, bool hmem,
                                    std::unique_ptr<core::inner_domain> core, void* user_context)
-    : any_domain({.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &fid_ops},
-                  .ops = &domain_ops,
+    : any_domain({.fid = {.fclass = FI_CLASS_DOMAIN,
+                          .context = user_context,
+                          .ops = &connected_domain_fid_ops},
+                  .ops = &connected_domain_ops,
                   .mr = &connected_mr_ops}),
       parent_(parent),
       core_fabric_(core_fabric),

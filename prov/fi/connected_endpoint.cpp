@@ -14,7 +14,7 @@
 namespace gaudi::fi {
 namespace {
 
-fi_ops fid_ops = endpoint_fid_ops<connected_endpoint>();
+fi_ops connected_endpoint_fid_ops = endpoint_fid_ops<connected_endpoint>();
 
 }  // namespace
 
@@ -30,7 +30,9 @@ int bind_events(fid& core, fid_fabric* core_fabric, fid_t events, std::uint64_t 
 
 connected_endpoint::connected_endpoint(children& parent, fid_fabric* core_fabric,
                                        void* user_context) noexcept
-    : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &fid_ops},
+    : fid_ep{.fid = {.fclass = FI_CLASS_EP,
+                     .context = user_context,
+                     .ops = &connected_endpoint_fid_ops},
              .ops = &connected_ep_ops,
              .cm = nullptr,
              .msg = nullptr,

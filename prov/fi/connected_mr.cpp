@@ -25,7 +25,7 @@ struct device_mr : region_fid<connected_domain> {
   children::ref hold;
 };
 
-int close_region(fid_t f) noexcept {
+int close_connected_region(fid_t f) noexcept {
   auto* const region = static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f));
   if (region->parent.belongs_to_parent()) return 0;
   const std::unique_ptr<device_mr> self(region);
@@ -35,10 +35,10 @@ int close_region(fid_t f) noexcept {
 }
 
 // Endpoints need not know regions.
-int bind_region(fid_t, fid_t other, std::uint64_t) noexcept {
+int bind_connected_region(fid_t, fid_t other, std::uint64_t) noexcept {
   return other->fclass == FI_CLASS_EP ? 0 : -FI_ENOSYS;
 }
-fi_ops fid_ops = region_ops<close_region>(bind_region);
+fi_ops connected_mr_fid_ops = region_ops<close_connected_region>(bind_connected_region);
 
 fid_mr* known_to_core(std::unique_ptr<device_mr> mr) noexcept {
   const reg::region& r = mr->region;
@@ -61,7 +61,7 @@ int register_device(connected_domain& d, const fi_mr_attr& attr, std::optional<i
     return -FI_EINVAL;
   }
   if (attr.iov_count != 1 || !attr.mr_iov || attr.mr_iov->iov_len == 0) return -FI_EINVAL;
-  auto mr = std::make_unique<device_mr>(d, attr.context, fid_ops);
+  auto mr = std::make_unique<device_mr>(d, attr.context, connected_mr_fid_ops);
   reg::region& r = mr->region;
   mr->cover(*attr.mr_iov, attr.access);
   r.virtual_address = true;
@@ -78,7 +78,7 @@ int register_device(connected_domain& d, const fi_mr_attr& attr, std::optional<i
 int register_dmabuf(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   const auto part = attr.mr_iov ? part_of_dmabuf(attr) : core::dmabuf_range{};
   if (attr.iov_count != 1 || part.length == 0) return -FI_EINVAL;
-  auto mr = std::make_unique<device_mr>(d, attr.context, fid_ops);
+  auto mr = std::make_unique<device_mr>(d, attr.context, connected_mr_fid_ops);
   reg::region& r = mr->region;
   mr->cover({reinterpret_cast<void*>(part.base_addr + part.offset), part.length}, attr.access);
   r.virtual_address = true;
@@ -91,7 +91,7 @@ int register_dmabuf(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   return 0;
 }
 
-int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
+int regattr_connected(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) noexcept {
   return guarded_int([&]() -> int {
     if (!attr || !out) return -FI_EINVAL;
     connected_domain& d = connected_domain::of(f);
@@ -106,13 +106,13 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
 }
 
 template <auto Entry>
-constexpr auto cores = forward<connected_domain, &fid_domain::mr, Entry>;
+constexpr auto mr_cores = forward<connected_domain, &fid_domain::mr, Entry>;
 
 }  // namespace
 
 fi_ops_mr connected_mr_ops{.size = sizeof(fi_ops_mr),
-                           .reg = cores<&fi_ops_mr::reg>,
-                           .regv = cores<&fi_ops_mr::regv>,
-                           .regattr = regattr};
+                           .reg = mr_cores<&fi_ops_mr::reg>,
+                           .regv = mr_cores<&fi_ops_mr::regv>,
+                           .regattr = regattr_connected};
 
 }  // namespace gaudi::fi

@@ -72,7 +72,7 @@ const char* error_text(fid_cq*, int prov_errno, const void*, char* buf, std::siz
   return text;
 }
 
-int close(fid_t f) noexcept {
+int close_queue(fid_t f) noexcept {
   cq& self = cq::of(f);
   if (self.parent().belongs_to_parent()) return 0;
   if (self.bound().any()) {
@@ -83,16 +83,16 @@ int close(fid_t f) noexcept {
   return 0;
 }
 
-int control(fid_t f, int command, void* arg) noexcept {
+int control_queue(fid_t f, int command, void* arg) noexcept {
   return guarded_int([&] { return cq::of(f).control(command, arg); });
 }
 
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close<close>();
-  ops.control = control;
+fi_ops make_queue_fid_ops() noexcept {
+  fi_ops ops = only_close<close_queue>();
+  ops.control = control_queue;
   return ops;
 }
-fi_ops fid_ops = make_fid_ops();
+fi_ops cq_fid_ops = make_queue_fid_ops();
 padded<fi_ops_cq> cq_ops{{.size = sizeof(fi_ops_cq),
                           .read = read,
                           .readfrom = read_from,
@@ -106,7 +106,7 @@ padded<fi_ops_cq> cq_ops{{.size = sizeof(fi_ops_cq),
 
 cq::cq(domain& parent, const fi_cq_attr& attr, std::unique_ptr<wait_object> object,
        void* user_context)
-    : fid_cq{.fid = {.fclass = FI_CLASS_CQ, .context = user_context, .ops = &fid_ops},
+    : fid_cq{.fid = {.fclass = FI_CLASS_CQ, .context = user_context, .ops = &cq_fid_ops},
              .ops = &cq_ops},
       parent_(parent),
       hold_(parent.open_children()),

@@ -73,7 +73,7 @@ fi_ops make_fid_ops() noexcept {
   return ops;
 }
 
-fi_ops fid_ops = make_fid_ops();
+fi_ops domain_fid_ops = make_fid_ops();
 padded<fi_ops_domain> domain_ops{{.size = sizeof(fi_ops_domain),
                                   .av_open = in_own_process<domain, open_av>,
                                   .cq_open = cq_open,
@@ -103,9 +103,10 @@ bool has_mode(const fi_info& info, int mode) noexcept {
 
 domain::domain(children& parent, fid_fabric& f, const fi_info& info,
                std::unique_ptr<core::inner_domain> core, void* user_context)
-    : any_domain({.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &fid_ops},
-                  .ops = &domain_ops,
-                  .mr = &mr_ops}),
+    : any_domain(
+          {.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &domain_fid_ops},
+           .ops = &domain_ops,
+           .mr = &mr_ops}),
       parent_(parent),
       // Several endpoints share the core's domain, so only a promise for the whole of it helps.
       lock_(info.domain_attr->threading != FI_THREAD_DOMAIN || asks_auto(info)),

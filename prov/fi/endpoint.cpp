@@ -19,14 +19,14 @@ constexpr std::uint64_t queue_flags = FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPL
 constexpr std::uint64_t target_flags = FI_REMOTE_READ | FI_REMOTE_WRITE;
 constexpr std::uint64_t counter_flags = FI_SEND | FI_RECV | FI_READ | FI_WRITE | target_flags;
 
-int close(fid_t f) noexcept {
+int close_endpoint(fid_t f) noexcept {
   // To close a connection here would shut it down for the parent.
   if (endpoint::of(f).parent().belongs_to_parent()) return 0;
   delete &endpoint::of(f);
   return 0;
 }
 
-int bind(fid_t f, fid_t other, std::uint64_t flags) noexcept {
+int bind_endpoint(fid_t f, fid_t other, std::uint64_t flags) noexcept {
   return guarded_int([&] { return endpoint::of(f).bind(other, flags); });
 }
 
@@ -56,13 +56,13 @@ ssize_t cancel(fid_t f, void* context) noexcept {
   });
 }
 
-fi_ops make_fid_ops() noexcept {
-  fi_ops ops = only_close<close>();
-  ops.bind = bind;
+fi_ops make_rdm_fid_ops() noexcept {
+  fi_ops ops = only_close<close_endpoint>();
+  ops.bind = bind_endpoint;
   ops.control = control;
   return ops;
 }
-fi_ops fid_ops = make_fid_ops();
+fi_ops rdm_fid_ops = make_rdm_fid_ops();
 padded<fi_ops_ep> ep_ops{{.size = sizeof(fi_ops_ep),
                           .cancel = cancel,
                           .getopt = endpoint_getopt,
@@ -104,7 +104,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
 
 endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::settings& how,
                    void* user_context)
-    : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &fid_ops},
+    : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &rdm_fid_ops},
              .ops = &ep_ops,
              .cm = &endpoint_cm_ops,
              .msg = &endpoint_msg_ops,

@@ -53,7 +53,7 @@ int try_wait(fid_fabric* f, fid** fids, int count) noexcept {
   return 0;
 }
 
-fi_ops fid_ops = only_close<close_fabric>();
+fi_ops fabric_fid_ops = only_close<close_fabric>();
 fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
                          .domain = open_domain,
                          .passive_ep = passive_endpoint::open,
@@ -65,9 +65,10 @@ fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
 }  // namespace
 
 fabric::fabric(std::uint32_t version, void* user_context) noexcept
-    : fid_fabric{.fid = {.fclass = FI_CLASS_FABRIC, .context = user_context, .ops = &fid_ops},
-                 .ops = &fabric_ops,
-                 .api_version = version} {}
+    : fid_fabric{
+          .fid = {.fclass = FI_CLASS_FABRIC, .context = user_context, .ops = &fabric_fid_ops},
+          .ops = &fabric_ops,
+          .api_version = version} {}
 
 base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
   const std::lock_guard hold(core_mutex_);

@@ -57,7 +57,7 @@ int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
     return bind_counter(self, cntr::of(other), flags);
   });
 }
-fi_ops fid_ops = region_ops<close_region>(bind_region);
+fi_ops mr_fid_ops = region_ops<close_region>(bind_region);
 
 int attach_host(domain& d, reg::region& r) {
   if (device::table::instance().is_surely_device(r.address)) {
@@ -214,7 +214,7 @@ int reg_one(fid_t f, const void* buf, std::size_t len, std::uint64_t access, std
 }  // namespace
 
 memory_region::memory_region(domain& d, void* user_context) noexcept
-    : region_fid(d, user_context, fid_ops) {
+    : region_fid(d, user_context, mr_fid_ops) {
   mem_desc = &region;
 }
 

@@ -15,13 +15,15 @@
 namespace gaudi::fi {
 namespace {
 
-fi_ops fid_ops = endpoint_fid_ops<passive_endpoint>();
+fi_ops passive_endpoint_fid_ops = endpoint_fid_ops<passive_endpoint>();
 
 }  // namespace
 
 passive_endpoint::passive_endpoint(children& parent, fid_fabric* core_fabric,
                                    core::unique_info info, void* user_context) noexcept
-    : fid_pep{.fid = {.fclass = FI_CLASS_PEP, .context = user_context, .ops = &fid_ops},
+    : fid_pep{.fid = {.fclass = FI_CLASS_PEP,
+                      .context = user_context,
+                      .ops = &passive_endpoint_fid_ops},
               .ops = &passive_ep_ops,
               .cm = &passive_cm_ops},
       hold_(parent),

@@ -13,7 +13,7 @@
 namespace gaudi::fi {
 namespace {
 
-int close(fid_t f) noexcept {
+int close_poll_set(fid_t f) noexcept {
   poll_set& self = poll_set::of(f);
   if (!self.parent().belongs_to_parent()) delete &self;
   return 0;
@@ -32,7 +32,7 @@ int remove(fid_poll* p, fid* member, std::uint64_t flags) noexcept {
   return guarded_int([&] { return flags ? -FI_EBADFLAGS : poll_set::of(p).remove(*member); });
 }
 
-fi_ops fid_ops = only_close<close>();
+fi_ops poll_set_fid_ops = only_close<close_poll_set>();
 fi_ops_poll poll_ops{
     .size = sizeof(fi_ops_poll), .poll = poll, .poll_add = add, .poll_del = remove};
 
@@ -50,7 +50,7 @@ children::ref hold_of(fid& member, const domain& parent) {
 }  // namespace
 
 poll_set::poll_set(domain& parent)
-    : fid_poll{.fid = {.fclass = FI_CLASS_POLL, .context = nullptr, .ops = &fid_ops},
+    : fid_poll{.fid = {.fclass = FI_CLASS_POLL, .context = nullptr, .ops = &poll_set_fid_ops},
                .ops = &poll_ops},
       parent_(parent),
       hold_(parent.open_children()) {}

@@ -27,7 +27,7 @@ int close(fid_t f) noexcept {
   return 0;
 }
 
-ssize_t cancel(fid_t f, void* context) noexcept {
+ssize_t cancel_shared(fid_t f, void* context) noexcept {
   return guarded([&]() -> ssize_t {
     shared_receives& self = shared_receives::of(f);
     if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
@@ -59,7 +59,7 @@ fi_ops receives_fid_ops = only_close<close<shared_receives>>();
 fi_ops transmits_fid_ops = only_close<close<shared_transmits>>();
 
 padded<fi_ops_ep> receives_ep_ops{{.size = sizeof(fi_ops_ep),
-                                   .cancel = cancel,
+                                   .cancel = cancel_shared,
                                    .getopt = getopt,
                                    .setopt = setopt,
                                    .tx_ctx = not_supported,
@@ -75,12 +75,12 @@ padded<fi_ops_ep> transmits_ep_ops{{.size = sizeof(fi_ops_ep),
                                     .rx_size_left = not_supported,
                                     .tx_size_left = not_supported}};
 
-using receive = receive_ops<shared_receives>;
+using shared_receive = receive_ops<shared_receives>;
 
 fi_ops_msg receives_msg_ops{.size = sizeof(fi_ops_msg),
-                            .recv = receive::recv,
-                            .recvv = receive::recvv,
-                            .recvmsg = receive::recvmsg,
+                            .recv = shared_receive::recv,
+                            .recvv = shared_receive::recvv,
+                            .recvmsg = shared_receive::recvmsg,
                             .send = not_supported,
                             .sendv = not_supported,
                             .sendmsg = not_supported,
@@ -89,9 +89,9 @@ fi_ops_msg receives_msg_ops{.size = sizeof(fi_ops_msg),
                             .injectdata = not_supported};
 
 fi_ops_tagged receives_tagged_ops{.size = sizeof(fi_ops_tagged),
-                                  .recv = receive::trecv,
-                                  .recvv = receive::trecvv,
-                                  .recvmsg = receive::trecvmsg,
+                                  .recv = shared_receive::trecv,
+                                  .recvv = shared_receive::trecvv,
+                                  .recvmsg = shared_receive::trecvmsg,
                                   .send = not_supported,
                                   .sendv = not_supported,
                                   .sendmsg = not_supported,

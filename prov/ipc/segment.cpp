@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::uint64_t magic_of_segments = 0x33676553'46415547;
 constexpr std::size_t page = 4096;
-constexpr std::size_t least_capacity = 1024;
+constexpr std::size_t least_ring_capacity = 1024;
 constexpr std::size_t most_capacity = std::size_t{1} << 28;
 constexpr std::size_t most_slots = 1024;
 constexpr std::size_t most_slot_size = std::size_t{1} << 30;
@@ -38,7 +38,7 @@ constexpr std::size_t index_of(end which) noexcept {
 
 // The limits keep every sum of sizes far below 2^64.
 bool is_possible(const segment_shape& s) noexcept {
-  return std::has_single_bit(s.capacity) && s.capacity >= least_capacity &&
+  return std::has_single_bit(s.capacity) && s.capacity >= least_ring_capacity &&
          s.capacity <= most_capacity && s.slots <= most_slots && s.slot_size <= most_slot_size &&
          s.slot_size % page == 0;
 }

@@ -12,7 +12,7 @@
 namespace gaudi::proto {
 namespace {
 
-constexpr std::size_t buffers_per_slab = 64;
+constexpr std::size_t receives_per_slab = 64;
 constexpr std::size_t per_peer = 2;  // over a stream
 // What a peer may send at any time, whatever others do (credit_pool).
 constexpr std::size_t per_peer_over_rdma = credit_pool::certain + wire::control_window;
@@ -25,7 +25,7 @@ constexpr std::size_t most_per_stream = 16;  // as many as one look at the core 
 receive_buffers::receive_buffers(core::inner_domain& core, std::size_t size,
                                  std::size_t most) noexcept
     : core_(core),
-      pool_(core, work::kind::receive, size, buffers_per_slab, SIZE_MAX),
+      pool_(core, work::kind::receive, size, receives_per_slab, SIZE_MAX),
       streams_(!core.over_rdma()),
       budget_(most),
       capacity_(most_at_core(core, most)),

@@ -8,7 +8,7 @@
 namespace gaudi::reg {
 namespace {
 
-constexpr std::uint64_t page_size = 4096;
+constexpr std::uint64_t flush_page_size = 4096;
 
 }  // namespace
 
@@ -26,11 +26,11 @@ base::result<void> flush_page::prepare(core::inner_domain& core) {
   failed_for_good_ = false;
   if (mr_) return {};
   if (address_ == 0) {
-    const auto address = on_->allocate(page_size, device::purpose::internal);
+    const auto address = on_->allocate(flush_page_size, device::purpose::internal);
     if (!address) return address.failure();
     address_ = *address;
   }
-  const auto where = on_->find(address_, page_size);
+  const auto where = on_->find(address_, flush_page_size);
   auto tried = where ? try_to_register(core, *on_, *where, FI_REMOTE_READ)
                      : dmabuf_attempt{{}, where.code()};
   if (tried.code != 0) {

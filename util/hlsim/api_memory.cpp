@@ -19,7 +19,7 @@ using namespace hlsim;
 
 namespace {
 
-constexpr uint64_t page = 4096;
+constexpr uint64_t host_page_size = 4096;
 
 bool strikes(const context& c, fault which) {
   return fault_set::instance().strikes(which, c.state().index);
@@ -27,7 +27,7 @@ bool strikes(const context& c, fault which) {
 
 /// Faults the pages in for writing, as pinning them would; -EFAULT where that cannot be.
 int pin(uint64_t host, uint64_t size) {
-  const uint64_t first = host / page * page;
+  const uint64_t first = host / host_page_size * host_page_size;
   void* const at = reinterpret_cast<void*>(first);
   const int rc = ::madvise(at, host - first + size, MADV_POPULATE_WRITE);
   return rc == 0 ? 0 : -EFAULT;

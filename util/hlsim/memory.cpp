@@ -10,7 +10,7 @@ namespace hlsim {
 namespace {
 
 constexpr uint64_t host_page = 4096;
-constexpr uint64_t huge_page = 2 << 20;
+constexpr uint64_t huge_host_page = 2 << 20;
 
 allocation* find_allocation(device_state& state, uint64_t handle) noexcept {
   if (handle == 0) return nullptr;
@@ -125,7 +125,7 @@ bool device_hint_is_good(device_state& state, const model& m, uint64_t hint, uin
 
 /// A real driver asks whether the memory behind it is in pages of that size.
 bool is_in_huge_pages(const model& m, uint64_t host, uint64_t size) {
-  return m.host_va_huge.end != 0 && (host | size) % huge_page == 0;
+  return m.host_va_huge.end != 0 && (host | size) % huge_host_page == 0;
 }
 
 }  // namespace
@@ -177,7 +177,7 @@ int map_host(device_state& state, const model& m, uint64_t host, uint64_t size, 
   const uint64_t bytes = (offset + size + host_page - 1) / host_page * host_page;
   const bool huge = is_in_huge_pages(m, host, size);
   const va_range& range = huge ? m.host_va_huge : m.host_va;
-  const uint64_t unit = huge ? huge_page : host_page;
+  const uint64_t unit = huge ? huge_host_page : host_page;
   const bool good =
       hint != 0 && hint % unit == 0 && range.holds(hint, bytes) && is_vacant(state, hint, bytes);
   if (!good && force_hint) return -ENOMEM;

@@ -17,7 +17,7 @@
 namespace hlsim {
 namespace {
 
-constexpr std::chrono::milliseconds look_every{10};
+constexpr std::chrono::milliseconds look_at_opener_every{10};
 /// The driver waits so much longer for a process that it can tell of the reset.
 constexpr uint64_t patience_with_notified = 30;
 
@@ -41,7 +41,7 @@ class opener_watch {
 
   void run() {
     ::pthread_setname_np(::pthread_self(), "hlsim-opener");
-    while (goes_on()) std::this_thread::sleep_for(look_every);
+    while (goes_on()) std::this_thread::sleep_for(look_at_opener_every);
   }
 
  private:

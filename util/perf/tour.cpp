@@ -30,7 +30,7 @@ constexpr std::array<std::size_t, 6> sizes{1, 512, 4 * kib, 64 * kib, mib, 64 * 
 constexpr std::size_t row_volume = 64 * mib;
 constexpr std::uint64_t most_iterations = 200;
 constexpr std::size_t window = 16;
-constexpr std::size_t most_slots = 64;
+constexpr std::size_t most_slots_of_a_row = 64;
 
 struct memory_pair {
   memory_kind client;
@@ -42,10 +42,10 @@ constexpr std::array<memory_pair, 4> pairs{{{memory_kind::host, memory_kind::hos
                                             {memory_kind::host, memory_kind::device},
                                             {memory_kind::device, memory_kind::host}}};
 
-constexpr std::array operations{operation::tagged, operation::write, operation::read};
+constexpr std::array toured_operations{operation::tagged, operation::write, operation::read};
 
 step tour_step(operation op, std::size_t size) {
-  const std::size_t slots = std::clamp<std::size_t>(row_volume / size, 2, most_slots);
+  const std::size_t slots = std::clamp<std::size_t>(row_volume / size, 2, most_slots_of_a_row);
   return {.op = op,
           .size = size,
           .iterations = std::clamp<std::uint64_t>(row_volume / size, 2, most_iterations),
@@ -93,7 +93,7 @@ void rearm_watchdog(std::chrono::seconds timeout) {
 
 void run_pair(session& work, const memory_pair& pair, bool client, std::chrono::seconds timeout) {
   work.use_memory(client ? pair.client : pair.server, tour_capacity());
-  for (const operation op : operations) {
+  for (const operation op : toured_operations) {
     for (const std::size_t size : sizes) {
       rearm_watchdog(timeout);
       const measurement result = work.run(tour_step(op, size));

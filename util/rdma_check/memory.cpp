@@ -21,7 +21,7 @@ std::size_t whole_pages(std::size_t size) {
   return (size + page_size - 1) / page_size * page_size;
 }
 
-copy::host_pages allocate(std::size_t size) {
+copy::host_pages allocate_pages(std::size_t size) {
   auto pages = copy::host_pages::allocate(size);
   if (!pages)
     throw failure(exit_code::operation_failed, fmt::format("no {} bytes of host memory", size));
@@ -60,7 +60,8 @@ mr_ptr register_host(ibv_pd* pd, const copy::host_pages& pages) {
 
 memory::memory(ibv_pd* pd, const gaudi_device* gaudi, std::size_t size)
     : gaudi_(gaudi),
-      pages_(allocate(gaudi != nullptr ? std::min(whole_pages(size), common::piece_size) : size)) {
+      pages_(allocate_pages(gaudi != nullptr ? std::min(whole_pages(size), common::piece_size)
+                                             : size)) {
   if (gaudi_ != nullptr) {
     register_device(pd, size);
     return;
