@@ -137,6 +137,24 @@ verdict run_child(const traffic& run, std::size_t n) {
   return v;
 }
 
+/// The simulated devices of this test alone: where another has the first one, finding the next
+/// takes descriptors of its own.
+class own_devices {
+ public:
+  own_devices() {
+    std::string path = "/dev/shm/hlsim-sweep-XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) std::abort();
+    ::setenv("HLSIM_DIR", path.c_str(), 1);
+    path_ = path;
+  }
+  ~own_devices() { std::filesystem::remove_all(path_); }
+  own_devices(const own_devices&) = delete;
+  own_devices& operator=(const own_devices&) = delete;
+
+ private:
+  std::filesystem::path path_;
+};
+
 bool is_good(const verdict& v) {
   return v.what == "refused" || v.what == "done without";
 }
@@ -193,6 +211,7 @@ int main(int count, char** arguments) {
   }
   const std::size_t every = count > 3 ? number(arguments[3]) : 1;
   const std::size_t first = count > 4 ? number(arguments[4]) : 1;
+  const own_devices devices;
   // The first process of a stand-in's directory makes the devices there, and later ones open them.
   run_child(run, 0);
   const verdict whole = run_child(run, 0);
