@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include "node.hpp"
 
@@ -88,6 +90,16 @@ class everybody {
       for (auto& other : all_) one->meet(*other);
     }
   }
+
+  // One that closes waits until the others have taken all that was sent to them, which they do not
+  // while this thread closes: each in a thread of its own.
+  ~everybody() {
+    std::vector<std::thread> threads;
+    for (auto& one : all_) threads.emplace_back([&one] { one.reset(); });
+    for (auto& thread : threads) thread.join();
+  }
+  everybody(const everybody&) = delete;
+  everybody& operator=(const everybody&) = delete;
 
   std::vector<std::unique_ptr<member>>& all() { return all_; }
 
