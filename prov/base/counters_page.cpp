@@ -129,7 +129,7 @@ block* page::find(block_kind kind, const block* same_name) noexcept {
 
 block* page::take(const subject& about) noexcept {
   if (!header_) return nullptr;
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   block* const taken = find(block_kind::none, nullptr);
   const change changing(*this);
   if (!taken) {
@@ -149,7 +149,7 @@ block* page::take(const subject& about) noexcept {
 void page::give_back(block& done) noexcept {
   // The parent's, which still counts there.
   if (generation_ != current_fork_generation()) return;
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   const change changing(*this);
   for (const value_name& v : values_of(done.head.kind))
     if (v.kind == behaviour::level) done.values[v.place] = 0;

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <string_view>
 #include <type_traits>
 
 #include "base/counters_layout.hpp"
+#include "base/mutex.hpp"
 #include "base/scoped_fd.hpp"
 
 namespace gaudi::base::counters {
@@ -49,13 +49,13 @@ class page {
   class change;
   int map();
   void describe() noexcept;
-  block* find(block_kind kind, const block* same_name) noexcept;
+  block* find(block_kind kind, const block* same_name) noexcept GAUDI_REQUIRES(mutex_);
 
   const unsigned generation_;
-  std::mutex mutex_;
+  base::mutex mutex_;
   scoped_fd memory_;
   page_header* header_ = nullptr;
-  block* blocks_ = nullptr;
+  block* blocks_ GAUDI_PT_GUARDED_BY(mutex_) = nullptr;
 };
 
 /// A block of a page for as long as this lives; where none is to be had, memory that nobody sees.

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
+
+#include "base/mutex.hpp"
 
 namespace gaudi::base {
 
@@ -15,18 +16,18 @@ namespace gaudi::base {
 /// takes a third of its time, in every operation. Who has to wait sleeps in the kernel, as there.
 /// It may be destroyed by whoever has locked and unlocked it last, while an earlier unlock() is
 /// still to return.
-class domain_lock {
+class GAUDI_CAPABILITY("domain lock") domain_lock {
  public:
   explicit domain_lock(bool enabled = true) noexcept : enabled_(enabled) {}
 
-  void lock() noexcept {
+  void lock() noexcept GAUDI_ACQUIRE() {
     if (!enabled_) return;
     state seen = state::open;
     if (!state_.compare_exchange_strong(seen, state::held, std::memory_order_acquire,
                                         std::memory_order_relaxed))
       wait_for_it();
   }
-  void unlock() noexcept {
+  void unlock() noexcept GAUDI_RELEASE() {
     // In one order with what sleepers tell of themselves.
     if (enabled_ && state_.exchange(state::open, std::memory_order_seq_cst) == state::awaited)
       state_.notify_one();
@@ -45,6 +46,6 @@ class domain_lock {
   const bool enabled_;
 };
 
-using scoped_domain_lock = std::lock_guard<domain_lock>;
+using scoped_domain_lock = scoped_lock<domain_lock>;
 
 }  // namespace gaudi::base

@@ -32,7 +32,8 @@ result<std::unique_ptr<operation>> copier::start(std::uint64_t dst, std::uint64_
   return hl::or_no_memory([&]() -> result<std::unique_ptr<operation>> {
     auto made =
         std::make_unique<operation>(operation::passkey{}, shared_from_this(), dst, src, len, dir);
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
+    made->owner_->mutex_.assert_held();
     active_.push_back(made.get());
     if (const auto rc = made->prepare(); !rc) {
       made->release_all();
@@ -52,8 +53,12 @@ result<void> copier::copy(std::uint64_t dst, std::uint64_t src, std::uint64_t le
 
 void copier::step_all() {
   // Backwards, because an operation that ends takes itself off the list.
-  for (std::size_t i = active_.size(); i-- > 0;)
-    if (i < active_.size()) active_[i]->step();
+  for (std::size_t i = active_.size(); i-- > 0;) {
+    if (i >= active_.size()) continue;
+    operation& one = *active_[i];
+    one.owner_->mutex_.assert_held();
+    one.step();
+  }
 }
 
 result<void> copy_sync(const std::shared_ptr<device::device>& owner, std::uint64_t dst,

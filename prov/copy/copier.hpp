@@ -5,10 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "copy/bounce_pool.hpp"
 #include "copy/dma_engine.hpp"
@@ -48,16 +48,16 @@ class copier : public std::enable_shared_from_this<copier> {
   copier(passkey, std::shared_ptr<dma_engine> engine);
 
  private:
-  void step_all();
+  void step_all() GAUDI_REQUIRES(mutex_);
   base::result<ticket> submit(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                               direction dir) {
     return engine_->start(dst, src, len, dir, 0);
   }
 
   const std::shared_ptr<dma_engine> engine_;
-  std::mutex mutex_;  // guards all below and the state of every operation
-  bounce_pool chunks_;
-  std::vector<operation*> active_;  // not ended yet
+  base::mutex mutex_;  // of the state of every operation, too
+  bounce_pool chunks_ GAUDI_GUARDED_BY(mutex_);
+  std::vector<operation*> active_ GAUDI_GUARDED_BY(mutex_);  // not ended yet
 };
 
 /// One asynchronous copy, advanced by its poll and wait, and by those of others that want for
@@ -95,17 +95,16 @@ class operation {
     bool awaited = false;  // a thread blocks on its ticket: nobody else may poll it
   };
 
-  // The copier's mutex is held in all of these.
-  base::result<void> prepare();
-  [[nodiscard]] copy_row row() const noexcept;
-  [[nodiscard]] bool should_pin(const copy_row& how) const noexcept;
-  base::result<void> hold(unsigned side, std::uint64_t addr);
-  int step();
-  bool feed(part& idle);
-  bool submit(part& next);
-  void take_result(part& ended, int rc);
-  void release_all();
-  part* oldest_busy();
+  base::result<void> prepare() GAUDI_REQUIRES(owner_->mutex_);
+  [[nodiscard]] copy_row row() const noexcept GAUDI_REQUIRES(owner_->mutex_);
+  [[nodiscard]] bool should_pin(const copy_row& how) const noexcept GAUDI_REQUIRES(owner_->mutex_);
+  base::result<void> hold(unsigned side, std::uint64_t addr) GAUDI_REQUIRES(owner_->mutex_);
+  int step() GAUDI_REQUIRES(owner_->mutex_);
+  bool feed(part& idle) GAUDI_REQUIRES(owner_->mutex_);
+  bool submit(part& next) GAUDI_REQUIRES(owner_->mutex_);
+  void take_result(part& ended, int rc) GAUDI_REQUIRES(owner_->mutex_);
+  void release_all() GAUDI_REQUIRES(owner_->mutex_);
+  part* oldest_busy() GAUDI_REQUIRES(owner_->mutex_);
 
   /// Host memory's address: source or destination. Not for device to device.
   [[nodiscard]] std::byte* host() const noexcept;

@@ -40,18 +40,18 @@ class measured_tables {
   }
 
   std::optional<copy_table> find(const name& of) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     const auto known = tables_.find(of);
     return known == tables_.end() ? std::nullopt : std::optional(known->second);
   }
   void keep(const name& of, const copy_table& table) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     tables_[of] = table;
   }
 
  private:
-  std::mutex mutex_;
-  std::map<name, copy_table> tables_;
+  base::mutex mutex_;
+  std::map<name, copy_table> tables_ GAUDI_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -93,14 +93,14 @@ dma_engine::~dma_engine() {
 }
 
 unsigned dma_engine::take_slot(unsigned leave) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (free_count_ <= leave) return slot_count_;
   --free_count_;
   return std::exchange(first_free_, slots_[first_free_].next_free);
 }
 
 void dma_engine::give_slot(unsigned index) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   slots_[index].next_free = std::exchange(first_free_, index);
   ++free_count_;
 }

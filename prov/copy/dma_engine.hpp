@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.hpp"
 #include "base/params.hpp"
 #include "base/result.hpp"
 #include "copy/copy_queues.hpp"
@@ -132,9 +132,9 @@ class dma_engine final : private device::loss_watcher {
   const std::unique_ptr<copy_queues> queues_;
   const unsigned slot_count_;
   const engine_terms terms_;
-  std::mutex mutex_;  // guards the chain of free slots
-  unsigned first_free_ = 0;
-  unsigned free_count_;
+  base::mutex mutex_;  // guards the chain of free slots
+  unsigned first_free_ GAUDI_GUARDED_BY(mutex_) = 0;
+  unsigned free_count_ GAUDI_GUARDED_BY(mutex_);
   std::array<slot, max_slots> slots_;
   std::once_flag measured_;
   copy_table table_;

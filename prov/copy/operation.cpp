@@ -38,7 +38,7 @@ operation::operation(passkey, std::shared_ptr<copier> owner, std::uint64_t dst, 
 
 operation::~operation() {
   {
-    const std::lock_guard lock(owner_->mutex_);
+    const base::scoped_lock lock(owner_->mutex_);
     if (status_ == 0 && !ended_) status_ = -FI_ECANCELED;  // starts no further part
   }
   wait(-1);
@@ -161,7 +161,7 @@ int operation::step() {
 }
 
 int operation::poll() {
-  const std::lock_guard lock(owner_->mutex_);
+  const base::scoped_lock lock(owner_->mutex_);
   const int rc = step();
   if (rc == -FI_EBUSY) owner_->step_all();
   return ended_ ? status_ : -FI_EAGAIN;
@@ -177,7 +177,7 @@ operation::part* operation::oldest_busy() {
 void operation::block(int timeout_ms) {
   part* awaited = nullptr;
   {
-    const std::lock_guard lock(owner_->mutex_);
+    const base::scoped_lock lock(owner_->mutex_);
     awaited = oldest_busy();
     if (awaited != nullptr) awaited->awaited = true;
   }
@@ -186,7 +186,7 @@ void operation::block(int timeout_ms) {
     return;
   }
   const int rc = owner_->engine()->wait(awaited->copy, std::min(timeout_ms, longest_block_ms));
-  const std::lock_guard lock(owner_->mutex_);
+  const base::scoped_lock lock(owner_->mutex_);
   awaited->awaited = false;
   if (rc != -FI_ETIMEDOUT) take_result(*awaited, rc);
 }

@@ -3,8 +3,8 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "device/device.hpp"
 #include "hl/or_no_memory.hpp"
@@ -23,7 +23,7 @@ class per_device {
   base::result<std::shared_ptr<Object>> get(const std::shared_ptr<device::device>& owner,
                                             Make&& make) {
     return hl::or_no_memory([&]() -> base::result<std::shared_ptr<Object>> {
-      const std::lock_guard lock(mutex_);
+      const base::scoped_lock lock(mutex_);
       std::erase_if(objects_, [](const auto& entry) { return entry.second.expired(); });
       if (auto known = objects_[owner.get()].lock()) return known;
       auto made = make();
@@ -33,8 +33,8 @@ class per_device {
   }
 
  private:
-  std::mutex mutex_;
-  std::map<const device::device*, std::weak_ptr<Object>> objects_;
+  base::mutex mutex_;
+  std::map<const device::device*, std::weak_ptr<Object>> objects_ GAUDI_GUARDED_BY(mutex_);
 };
 
 }  // namespace gaudi::copy

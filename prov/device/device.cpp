@@ -52,7 +52,7 @@ device::device(passkey, std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd
 }
 
 bool device::is_vacant() const {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   return records_.size() - internal_records_ == (pool_.len == 0 ? 0 : 1);
 }
 
@@ -64,12 +64,12 @@ result<std::uint64_t> device::hbm_free() const {
     return pool ? result<std::uint64_t>(pool->free) : pool.failure();
   }
   if (manages_hbm()) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     return dram_.free_bytes() + blocks_.free_bytes();
   }
   const auto usage = thunk_->memory_usage(fd_.get());
   if (!usage) return usage.failure();
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   return usage->free_bytes + blocks_.free_bytes();
 }
 
@@ -158,8 +158,8 @@ result<std::uint64_t> device::allocate(std::uint64_t len, purpose what_for) {
 }
 
 result<std::uint64_t> device::allocate_block(std::uint64_t len, purpose what_for) {
-  const std::lock_guard lock(mutex_);
   return hl::or_no_memory([&]() -> result<std::uint64_t> {
+    const base::scoped_lock lock(mutex_);
     auto block = blocks_.allocate(len);
     if (!block) {
       if (const auto rc = grow(len); !rc) return rc.failure();
@@ -225,7 +225,7 @@ result<std::uint64_t> device::close_to_pins(std::uint64_t addr, bool adopted) no
 // since ending a registration takes the kernel a while. Nothing is given back before they are done.
 result<void> device::part_with(std::uint64_t addr, bool adopted) noexcept {
   const auto generation = [&] {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     return close_to_pins(addr, adopted);
   }();
   if (!generation) return generation.failure();
@@ -243,7 +243,7 @@ void device::forget(std::uint64_t addr) noexcept {
 
 result<void> device::free(std::uint64_t addr) {
   if (const auto rc = part_with(addr, false); !rc) return rc;
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   forget(addr);
   blocks_.free(addr);
   // One spare saves the next allocation a driver call and a page that must be mapped and exported
@@ -271,12 +271,12 @@ result<void> device::adopt_range(std::uint64_t addr, std::uint64_t len, std::uin
 }
 
 result<void> device::make_known(const location& added, mapping whole) {
-  const std::lock_guard lock(mutex_);
-  if (manages_hbm() || overlaps_region(added.map_base, added.map_len)) return error{-EEXIST};
   return hl::or_no_memory([&]() -> result<void> {
+    const base::scoped_lock lock(mutex_);
+    if (manages_hbm() || overlaps_region(added.map_base, added.map_len)) return error{-EEXIST};
     const auto at = borrowed_.try_emplace(added.map_base, borrowed_mapping{std::move(whole)}).first;
     if (at->second.map.len() != added.map_len) return error{-FI_EINVAL};
-    const auto drop_unused = [&] {
+    const auto drop_unused = [&]() GAUDI_REQUIRES(mutex_) {
       if (at->second.ranges == 0) borrowed_.erase(at);
     };
     try {
@@ -303,7 +303,7 @@ bool device::overlaps_region(std::uint64_t base, std::uint64_t len) const noexce
 
 result<void> device::release_range(std::uint64_t addr) {
   if (const auto rc = part_with(addr, true); !rc) return rc;
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   const auto at = borrowed_.find(records_.find(addr)->second.map_base);
   forget(addr);
   if (--at->second.ranges == 0) borrowed_.erase(at);
@@ -343,7 +343,7 @@ result<dmabuf> device::export_dmabuf(std::uint64_t addr, std::uint64_t len) {
 }
 
 bool device::close_dmabufs() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   bool any = false;
   for (auto& [base, own] : regions_) any |= own.close_dmabuf();
   for (auto& [base, borrowed] : borrowed_) any |= borrowed.map.close_dmabuf();
@@ -351,7 +351,7 @@ bool device::close_dmabufs() noexcept {
 }
 
 result<dmabuf> device::export_mapping(std::uint64_t addr, std::uint64_t len) {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   const auto at = find(addr, len);
   if (!at) return at.failure();
   mapping& whole = mapping_at(at->map_base);

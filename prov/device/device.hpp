@@ -7,12 +7,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/counters_page.hpp"
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "device/address_map.hpp"
 #include "device/app_mappings.hpp"
@@ -218,29 +218,30 @@ class device : public std::enable_shared_from_this<device> {
   using regions = std::map<std::uint64_t, mapping>;
   struct passkey {};
 
-  // The caller holds mutex_ in all of these.
-  base::error no_allocator(const char* why);
-  base::result<void> grow(std::uint64_t len);
-  base::result<std::uint64_t> allocate_block(std::uint64_t len, purpose what_for);
-  base::result<dmabuf> export_mapping(std::uint64_t addr, std::uint64_t len);
-  base::result<mapping> take(std::uint64_t len);
-  base::result<mapping> take_physical(std::uint64_t len);
-  base::result<void> add_region(base::result<mapping> got);
-  base::result<void> publish(location added);
-  base::result<void> make_known(const location& added, mapping whole);
-  base::result<std::uint64_t> close_to_pins(std::uint64_t addr, bool adopted) noexcept;
-  void forget(std::uint64_t addr) noexcept;
-  regions::iterator smallest_empty_region() noexcept;
-  bool release_empty_regions(regions::iterator spare) noexcept;
+  base::error no_allocator(const char* why) GAUDI_REQUIRES(mutex_);
+  base::result<void> grow(std::uint64_t len) GAUDI_REQUIRES(mutex_);
+  base::result<mapping> take(std::uint64_t len) GAUDI_REQUIRES(mutex_);
+  base::result<mapping> take_physical(std::uint64_t len) GAUDI_REQUIRES(mutex_);
+  base::result<void> add_region(base::result<mapping> got) GAUDI_REQUIRES(mutex_);
+  base::result<void> publish(location added) GAUDI_REQUIRES(mutex_);
+  base::result<std::uint64_t> close_to_pins(std::uint64_t addr, bool adopted) noexcept
+      GAUDI_REQUIRES(mutex_);
+  void forget(std::uint64_t addr) noexcept GAUDI_REQUIRES(mutex_);
+  regions::iterator smallest_empty_region() noexcept GAUDI_REQUIRES(mutex_);
+  bool release_empty_regions(regions::iterator spare) noexcept GAUDI_REQUIRES(mutex_);
   [[nodiscard]] bool manages_hbm() const noexcept {
     return generation_.physical_addresses && attributes_.owned;
   }
   [[nodiscard]] bool is_own_memory(std::uint64_t base, std::uint64_t len) const noexcept;
-  [[nodiscard]] bool overlaps_region(std::uint64_t base, std::uint64_t len) const noexcept;
-  mapping& mapping_at(std::uint64_t map_base) noexcept;
+  [[nodiscard]] bool overlaps_region(std::uint64_t base, std::uint64_t len) const noexcept
+      GAUDI_REQUIRES(mutex_);
+  mapping& mapping_at(std::uint64_t map_base) noexcept GAUDI_REQUIRES(mutex_);
+  pin_count& spare_pins() GAUDI_REQUIRES(mutex_);
 
-  pin_count& spare_pins();
-  // The caller does not hold it.
+  base::result<std::uint64_t> allocate_block(std::uint64_t len, purpose what_for)
+      GAUDI_EXCLUDES(mutex_);
+  base::result<dmabuf> export_mapping(std::uint64_t addr, std::uint64_t len) GAUDI_EXCLUDES(mutex_);
+  base::result<void> make_known(const location& added, mapping whole) GAUDI_EXCLUDES(mutex_);
   base::result<void> adopt_pool(const hl::synapse::pool& pool);
   [[nodiscard]] bool is_still_there() const;
   [[nodiscard]] std::uint64_t openings() const noexcept;
@@ -248,7 +249,7 @@ class device : public std::enable_shared_from_this<device> {
   [[nodiscard]] base::result<std::shared_ptr<device>> successor_of_applications(
       const selector& which) const;
   void abandon_memory() noexcept;
-  base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept;
+  base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept GAUDI_EXCLUDES(mutex_);
 
  public:
   /// For open and adopt, the only makers.
@@ -263,9 +264,10 @@ class device : public std::enable_shared_from_this<device> {
   };
   static attempt try_to_open(const std::shared_ptr<const hl::thunk>& thunk,
                              const std::string& bus_id);
-  static base::result<std::shared_ptr<device>> make(std::shared_ptr<const hl::thunk> thunk,
-                                                    hl::device_fd fd,
-                                                    std::shared_ptr<const hl::synapse> synapse);
+  /// The caller holds the mutex of the registry of open devices (open.cpp), which has no name here.
+  static base::result<std::shared_ptr<device>> make(
+      std::shared_ptr<const hl::thunk> thunk, hl::device_fd fd,
+      std::shared_ptr<const hl::synapse> synapse) GAUDI_NO_THREAD_SAFETY;
   void follow_application();
 
   const std::shared_ptr<const hl::thunk> thunk_;
@@ -284,21 +286,27 @@ class device : public std::enable_shared_from_this<device> {
   std::atomic<bool> told_no_copies_{false};
   base::counters::published<counters> counters_;
 
-  mutable std::mutex mutex_;                            // guards all below but reading map_
-  regions regions_;                                     // driver allocations, by base
-  std::map<std::uint64_t, borrowed_mapping> borrowed_;  // mappings of adopted ranges, by base
-  suballocator dram_;  // of a Gaudi1 opened here: what regions_ are cut from
-  suballocator blocks_;
-  std::map<std::uint64_t, record> records_;  // allocations and ranges, by base
-  std::size_t internal_records_ = 0;
-  std::deque<pin_count> pins_;  // of each record, and spare ones
-  pin_count* spare_pins_ = nullptr;
-  address_map map_;
-  hl::synapse::pool pool_{};    // Synapse's, where the device is borrowed; else empty
-  std::uint64_t openings_ = 0;  // of the device until now; another number: it is opened anew
-  bool resting_ = false;
-  bool warned_no_export_ = false;
-  bool warned_no_allocator_ = false;
+  mutable base::mutex mutex_;
+  regions regions_ GAUDI_GUARDED_BY(mutex_);  // driver allocations, by base
+  // Mappings of adopted ranges, by base.
+  std::map<std::uint64_t, borrowed_mapping> borrowed_ GAUDI_GUARDED_BY(mutex_);
+  suballocator dram_
+      GAUDI_GUARDED_BY(mutex_);  // of a Gaudi1 opened here: what regions_ are cut from
+  suballocator blocks_ GAUDI_GUARDED_BY(mutex_);
+  // Allocations and ranges, by base.
+  std::map<std::uint64_t, record> records_ GAUDI_GUARDED_BY(mutex_);
+  std::size_t internal_records_ GAUDI_GUARDED_BY(mutex_) = 0;
+  std::deque<pin_count> pins_ GAUDI_GUARDED_BY(mutex_);  // of each record, and spare ones
+  pin_count* spare_pins_ GAUDI_GUARDED_BY(mutex_) = nullptr;
+  bool warned_no_export_ GAUDI_GUARDED_BY(mutex_) = false;
+  bool warned_no_allocator_ GAUDI_GUARDED_BY(mutex_) = false;
+  address_map map_;  // changed under the mutex, read without it
+
+  hl::synapse::pool pool_{};  // Synapse's, where the device is borrowed; set where it is made
+  // Of the device until now; another number: it is opened anew. Whoever looks for a successor reads
+  // it while another thread wakes the device.
+  std::atomic<std::uint64_t> openings_{0};
+  bool resting_ = false;  // rest() and wake() are called one at a time (table)
 
   // Last: other threads use all of the above through them.
   std::unique_ptr<event_watch> events_;

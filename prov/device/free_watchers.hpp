@@ -3,8 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 namespace gaudi::device {
 
@@ -30,22 +31,22 @@ class free_watchers {
  public:
   /// Throws std::bad_alloc.
   void add(free_watcher& w) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     all_.push_back(&w);
   }
   /// On return it is not being told, nor will be.
   void remove(free_watcher& w) noexcept {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     all_.erase(std::remove(all_.begin(), all_.end(), &w), all_.end());
   }
   void tell(std::uint64_t generation) noexcept {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     for (free_watcher* w : all_) w->leaving(generation);
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<free_watcher*> all_;
+  base::mutex mutex_;
+  std::vector<free_watcher*> all_ GAUDI_GUARDED_BY(mutex_);
 };
 
 }  // namespace gaudi::device

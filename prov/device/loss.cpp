@@ -45,7 +45,7 @@ int device::lose(int code, const char* how) noexcept {
 
 /// An export keeps the device open for the driver.
 void device::abandon_memory() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   for (auto& [base, map] : regions_) map.abandon();
   for (auto& [base, borrowed] : borrowed_) borrowed.map.abandon();
 }

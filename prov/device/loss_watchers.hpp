@@ -2,8 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 namespace gaudi::device {
 
@@ -27,25 +28,25 @@ class loss_watchers {
  public:
   /// One that comes too late is told now. Throws std::bad_alloc.
   void add(loss_watcher& w) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     all_.push_back(&w);
     if (told_) w.device_lost();
   }
   /// On return it is not being told, nor will be.
   void remove(loss_watcher& w) noexcept {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     all_.erase(std::remove(all_.begin(), all_.end(), &w), all_.end());
   }
   void tell() noexcept {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     told_ = true;
     for (loss_watcher* w : all_) w->device_lost();
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<loss_watcher*> all_;
-  bool told_ = false;
+  base::mutex mutex_;
+  std::vector<loss_watcher*> all_ GAUDI_GUARDED_BY(mutex_);
+  bool told_ GAUDI_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace gaudi::device

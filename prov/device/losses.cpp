@@ -3,17 +3,17 @@
 
 #include <sys/eventfd.h>
 
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/per_process.hpp"
 
 namespace gaudi::device {
 namespace {
 
 struct hung_up {
-  std::mutex mutex;
-  std::vector<losses::bell*> bells;
+  base::mutex mutex;
+  std::vector<losses::bell*> bells GAUDI_GUARDED_BY(mutex);
 };
 
 hung_up& all() {
@@ -24,17 +24,17 @@ hung_up& all() {
 
 void losses::tell() noexcept {
   count_.fetch_add(1, std::memory_order_release);
-  const std::lock_guard lock(all().mutex);
+  const base::scoped_lock lock(all().mutex);
   for (bell* b : all().bells) b->ring();
 }
 
 losses::bell::bell() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  const std::lock_guard lock(all().mutex);
+  const base::scoped_lock lock(all().mutex);
   all().bells.push_back(this);
 }
 
 losses::bell::~bell() {
-  const std::lock_guard lock(all().mutex);
+  const base::scoped_lock lock(all().mutex);
   std::erase(all().bells, this);
 }
 

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "base/per_process.hpp"
 #include "device/device.hpp"
 #include "device/open_failures.hpp"
@@ -25,10 +25,10 @@ using std::chrono::steady_clock;
 
 /// The devices open in this process, by PCI address: the driver lets each be opened once.
 struct registry {
-  std::mutex mutex;  // held while one is opened, so that a second opener finds it
-  std::map<std::string, std::weak_ptr<device>> devices;
+  base::mutex mutex;  // held while one is opened, so that a second opener finds it
+  std::map<std::string, std::weak_ptr<device>> devices GAUDI_GUARDED_BY(mutex);
 
-  std::shared_ptr<device> find(const std::string& bus_id) {
+  std::shared_ptr<device> find(const std::string& bus_id) GAUDI_REQUIRES(mutex) {
     const auto at = devices.find(bus_id);
     auto known = at == devices.end() ? nullptr : at->second.lock();
     return known && known->lost() == 0 ? known : nullptr;
@@ -92,8 +92,9 @@ std::uint64_t openings_of(const hl::thunk& thunk, int fd) noexcept {
 }
 
 /// What the application has opened, and the driver would let nobody open again. Empty: any that is
-/// not known here. What came by fork is the parent's. The caller holds the registry's mutex.
-std::optional<open_file> file_of_application(const hl::thunk& thunk, const std::string& bus_id) {
+/// not known here. What came by fork is the parent's.
+std::optional<open_file> file_of_application(const hl::thunk& thunk, const std::string& bus_id)
+    GAUDI_REQUIRES(opened().mutex) {
   for (open_file& one : gaudis_open_here(thunk, machine(thunk))) {
     const bool is_wanted = bus_id.empty() ? !opened().devices.contains(one.bus_id) ||
                                                 opened().devices.at(one.bus_id).expired()
@@ -199,7 +200,7 @@ result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> th
 // it: other devices are opened meanwhile.
 device::attempt device::try_to_open(const std::shared_ptr<const hl::thunk>& thunk,
                                     const std::string& bus_id) {
-  const std::lock_guard lock(opened().mutex);
+  const base::scoped_lock lock(opened().mutex);
   if (auto known = opened().find(bus_id)) return {known};
   if (auto file = file_of_application(*thunk, bus_id))
     return {make(thunk, hl::device_fd::duplicate(std::move(file->fd)), nullptr)};
@@ -226,7 +227,7 @@ result<std::shared_ptr<device>> device::open(std::shared_ptr<const hl::thunk> th
 result<std::shared_ptr<device>> device::adopt(std::shared_ptr<const hl::thunk> thunk, int fd) {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
     auto found = [&]() -> result<std::shared_ptr<device>> {
-      const std::lock_guard lock(opened().mutex);
+      const base::scoped_lock lock(opened().mutex);
       if (is_control_node(machine(*thunk), fd)) return refuse_control(fd);
       if (auto known = opened().find(bus_id_of_fd(*thunk, fd))) return known;
       base::scoped_fd own(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
@@ -243,7 +244,7 @@ result<std::shared_ptr<device>> device::adopt(std::shared_ptr<const hl::thunk> t
 result<std::shared_ptr<device>> device::borrow(std::shared_ptr<const hl::thunk> thunk,
                                                std::shared_ptr<const hl::synapse> synapse) {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
-    const std::lock_guard lock(opened().mutex);
+    const base::scoped_lock lock(opened().mutex);
     const auto held = synapse->device_fd();
     if (!held) {
       GAUDI_WARN(CORE,
@@ -292,7 +293,7 @@ result<std::shared_ptr<device>> device::successor(const selector& which) const {
 // It is not opened here, as the application could not open it any more.
 result<std::shared_ptr<device>> device::successor_of_applications(const selector& which) const {
   auto found = [&]() -> result<std::shared_ptr<device>> {
-    const std::lock_guard lock(opened().mutex);
+    const base::scoped_lock lock(opened().mutex);
     const auto bus_id = std::visit(bus_id_lookup{*thunk_}, which.choice);
     auto file = bus_id ? file_of_application(*thunk_, *bus_id) : std::nullopt;
     if (!file || !is_acquired_anew(file->fd.get(), file->bus_id)) return error{lost()};

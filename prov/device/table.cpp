@@ -48,7 +48,7 @@ result<std::shared_ptr<const hl::thunk>> table::library_locked(const std::string
 }
 
 result<std::shared_ptr<const hl::thunk>> table::library(const std::string& path) {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   return library_locked(path);
 }
 
@@ -83,7 +83,7 @@ result<void> table::list(const settings& how) {
 }
 
 result<unsigned> table::count(const settings& how) {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (const auto rc = list(how); !rc) return rc.failure();
   return static_cast<unsigned>(places_.size());
 }
@@ -123,18 +123,18 @@ void table::follow(const device& lost, const std::shared_ptr<device>& found) {
   }
 }
 
-/// Keeps others from opening the same device while the mutex is not held.
+/// Lets go of the mutex, and keeps others from opening the same device meanwhile. The analysis
+/// knows no lock that is held but for a while.
 class table::opening_guard {
  public:
-  opening_guard(table& all, unsigned number, std::unique_lock<std::mutex>& lock)
-      : all_(all), number_(number), lock_(lock) {
+  opening_guard(table& all, unsigned number) GAUDI_NO_THREAD_SAFETY : all_(all), number_(number) {
     all_.places_[number_].is_opening = true;
-    lock_.unlock();
+    all_.mutex_.unlock();
   }
   opening_guard(const opening_guard&) = delete;
   opening_guard& operator=(const opening_guard&) = delete;
-  ~opening_guard() {
-    lock_.lock();
+  ~opening_guard() GAUDI_NO_THREAD_SAFETY {
+    all_.mutex_.lock();
     all_.places_[number_].is_opening = false;
     all_.opened_one_.notify_all();
   }
@@ -142,12 +142,11 @@ class table::opening_guard {
  private:
   table& all_;
   const unsigned number_;
-  std::unique_lock<std::mutex>& lock_;
 };
 
 result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) {
   if (auto ready = opened(number); ready && ready->lost() == 0) return ready;
-  std::unique_lock lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (const auto rc = list(how); !rc) return rc.failure();
   if (places_.empty()) {
     GAUDI_WARN(CORE,
@@ -155,19 +154,18 @@ result<std::shared_ptr<device>> table::at(unsigned number, const settings& how) 
     return error{-FI_ENODEV};
   }
   if (number >= places_.size()) return error{-FI_EINVAL};
-  opened_one_.wait(lock, [&] { return !places_[number].is_opening; });
-  return obtain(number, how, lock);
+  while (places_[number].is_opening) opened_one_.wait(mutex_);
+  return obtain(number, how);
 }
 
-result<std::shared_ptr<device>> table::obtain(unsigned number, const settings& how,
-                                              std::unique_lock<std::mutex>& lock) {
+result<std::shared_ptr<device>> table::obtain(unsigned number, const settings& how) {
   const std::shared_ptr<device> before = places_[number].opened;
   if (before && before->lost() == 0) return before;
   const auto loaded = library_locked(how.library);
   if (!loaded) return loaded.failure();
   const selector which = places_[number].which;
   auto found = [&] {
-    const opening_guard meanwhile(*this, number, lock);
+    const opening_guard meanwhile(*this, number);
     return before ? open_anew(number, how, which, *loaded, *before)
                   : open_first(number, how, which, *loaded);
   }();
@@ -209,7 +207,7 @@ bool table::attach_guest() noexcept {
   const auto attached = hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
     if (const auto used = hl::synapse::find(); !used) return used.failure();
     const auto how = [&] {
-      const std::lock_guard lock(mutex_);
+      const base::scoped_lock lock(mutex_);
       return how_of_users_;
     }();
     return at(0, how);
@@ -218,7 +216,7 @@ bool table::attach_guest() noexcept {
 }
 
 void table::enter(const settings& how) {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   how_of_users_ = how;
   if (users_++ != 0) return;
   for (const place& one : places_)
@@ -226,7 +224,7 @@ void table::enter(const settings& how) {
 }
 
 void table::leave() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (--users_ != 0) return;
   for (const place& one : places_)
     if (one.opened) one.opened->rest();
@@ -238,7 +236,7 @@ std::shared_ptr<device> table::opened(unsigned number) const noexcept {
 }
 
 result<unsigned> table::adopt(const settings& how, int fd) {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (const auto rc = list(how); !rc) return rc.failure();
   const auto loaded = library_locked(how.library);
   if (!loaded) return loaded.failure();
@@ -294,7 +292,7 @@ bool table::is_surely_device(std::uint64_t addr) const noexcept {
 }
 
 void table::clear() {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   count_.store(0, std::memory_order_release);
   only_.store(nullptr, std::memory_order_release);
   open_count_.store(0, std::memory_order_release);

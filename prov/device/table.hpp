@@ -7,10 +7,10 @@
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/per_process.hpp"
 #include "base/result.hpp"
 #include "device/device.hpp"
@@ -146,17 +146,18 @@ class table {
       unsigned number, const settings& how, const selector& which,
       const std::shared_ptr<const hl::thunk>& library, const device& lost);
 
-  // The caller holds mutex_ in all of these.
-  base::result<std::shared_ptr<const hl::thunk>> library_locked(const std::string& path);
-  base::result<void> list(const settings& how);
-  base::result<std::vector<place>> places_of(const settings& how);
-  base::result<std::shared_ptr<device>> obtain(unsigned number, const settings& how,
-                                               std::unique_lock<std::mutex>& lock);
-  void put(unsigned number, std::shared_ptr<device> found);
-  void follow(const device& lost, const std::shared_ptr<device>& found);
-  base::result<unsigned> place_for(const device& adopted);
+  base::result<std::shared_ptr<const hl::thunk>> library_locked(const std::string& path)
+      GAUDI_REQUIRES(mutex_);
+  base::result<void> list(const settings& how) GAUDI_REQUIRES(mutex_);
+  base::result<std::vector<place>> places_of(const settings& how) GAUDI_REQUIRES(mutex_);
+  /// Lets go of the mutex while a device is opened.
+  base::result<std::shared_ptr<device>> obtain(unsigned number, const settings& how)
+      GAUDI_REQUIRES(mutex_);
+  void put(unsigned number, std::shared_ptr<device> found) GAUDI_REQUIRES(mutex_);
+  void follow(const device& lost, const std::shared_ptr<device>& found) GAUDI_REQUIRES(mutex_);
+  base::result<unsigned> place_for(const device& adopted) GAUDI_REQUIRES(mutex_);
   [[nodiscard]] bool is_open(const device& one) const noexcept;
-  [[nodiscard]] unsigned number_of(const device& known) const noexcept;
+  [[nodiscard]] unsigned number_of(const device& known) const noexcept GAUDI_REQUIRES(mutex_);
 
   /// Whether a device of Synapse's was attached, or acquired again, by this call.
   bool attach_guest() noexcept;
@@ -166,15 +167,16 @@ class table {
 
   [[nodiscard]] holder find_among_several(std::uint64_t addr) const noexcept;
 
-  mutable std::mutex mutex_;
-  std::condition_variable opened_one_;  // or failed to
-  std::shared_ptr<const hl::thunk> library_;
-  int library_failure_ = 0;
-  bool listed_ = false;
-  unsigned users_ = 0;
-  settings how_of_users_;
-  std::vector<place> places_;                     // by number; a device named twice has two
-  std::vector<std::shared_ptr<device>> retired_;  // lost ones, of which somebody may still know
+  mutable base::mutex mutex_;
+  std::condition_variable_any opened_one_;  // or failed to
+  std::shared_ptr<const hl::thunk> library_ GAUDI_GUARDED_BY(mutex_);
+  int library_failure_ GAUDI_GUARDED_BY(mutex_) = 0;
+  bool listed_ GAUDI_GUARDED_BY(mutex_) = false;
+  unsigned users_ GAUDI_GUARDED_BY(mutex_) = 0;
+  settings how_of_users_ GAUDI_GUARDED_BY(mutex_);
+  std::vector<place> places_ GAUDI_GUARDED_BY(mutex_);  // by number; a device named twice has two
+  std::vector<std::shared_ptr<device>> retired_
+      GAUDI_GUARDED_BY(mutex_);  // lost ones, of which somebody may still know
 
   // What is told of them without the lock. Entries come, and change only to a device that follows a
   // lost one, until clear().

@@ -107,7 +107,7 @@ int connected_domain::bind(fid_t other, std::uint64_t flags) {
 int connected_domain::close() noexcept {
   if (children_.any()) return -FI_EBUSY;
   {
-    const std::lock_guard hold(dmabufs_mutex_);
+    const base::scoped_lock hold(dmabufs_mutex_);
     dmabufs_.forget_idle();
   }
   return core_->close();

@@ -4,8 +4,8 @@
 #include <rdma/fi_domain.h>
 
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.hpp"
 #include "core/inner_domain.hpp"
 #include "fi/any_domain.hpp"
 #include "fi/children.hpp"
@@ -39,10 +39,10 @@ class connected_domain final : public any_domain {
   /// Calls call(dmabufs()), under the mutex.
   template <class Call>
   auto with_dmabufs(Call&& call) {
-    const std::lock_guard hold(dmabufs_mutex_);
+    const base::scoped_lock hold(dmabufs_mutex_);
     return call(dmabufs_);
   }
-  std::mutex& dmabufs_mutex() noexcept { return dmabufs_mutex_; }
+  base::mutex& dmabufs_mutex() noexcept { return dmabufs_mutex_; }
 
   int bind(fid_t other, std::uint64_t flags);
   /// -FI_EBUSY: something of it is still open. The object may be deleted after 0 only.
@@ -55,8 +55,8 @@ class connected_domain final : public any_domain {
   const bool hmem_;
   std::unique_ptr<core::inner_domain> core_;
   base::counters::published<domain_counters> counters_;
-  std::mutex dmabufs_mutex_;
-  reg::dmabuf_registrar dmabufs_;
+  base::mutex dmabufs_mutex_;
+  reg::dmabuf_registrar dmabufs_ GAUDI_GUARDED_BY(dmabufs_mutex_);
   children::ref events_hold_;
 };
 

@@ -29,7 +29,7 @@ int close_connected_region(fid_t f) noexcept {
   auto* const region = static_cast<device_mr*>(reinterpret_cast<fid_mr*>(f));
   if (region->parent.belongs_to_parent()) return 0;
   const std::unique_ptr<device_mr> self(region);
-  const std::lock_guard hold(self->parent.dmabufs_mutex());
+  const base::scoped_lock hold(self->parent.dmabufs_mutex());
   self->region.leave_core();
   return 0;
 }
@@ -65,7 +65,7 @@ int register_device(connected_domain& d, const fi_mr_attr& attr, std::optional<i
   reg::region& r = mr->region;
   mr->cover(*attr.mr_iov, attr.access);
   r.virtual_address = true;
-  const std::lock_guard hold(d.dmabufs_mutex());
+  const base::scoped_lock hold(d.dmabufs_mutex());
   if (const int ret = attach_device(d.dmabufs(), r, said, carrier::core)) {
     r.leave_core();
     return ret;
@@ -82,7 +82,7 @@ int register_dmabuf(connected_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   reg::region& r = mr->region;
   mr->cover({reinterpret_cast<void*>(part.base_addr + part.offset), part.length}, attr.access);
   r.virtual_address = true;
-  const std::lock_guard hold(d.dmabufs_mutex());
+  const base::scoped_lock hold(d.dmabufs_mutex());
   if (const int ret = attach_foreign(d.dmabufs(), r, part, carrier::core)) {
     r.leave_core();
     return ret;

@@ -120,13 +120,13 @@ int event_queue::control(fid_t f, int command, void* arg) noexcept {
 
 int event_queue::try_wait() noexcept {
   const base::cancellation_deferred until_it_is_known;
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   if (!items_.empty() || overrun_) return -FI_EAGAIN;
   return core_ ? core_->try_wait() : 0;
 }
 
 base::result<fid_eq*> event_queue::attach(fid_fabric* core_fabric) {
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   if (core_) {
     if (core_->fabric() == core_fabric) return core_->queue();
     return base::error{-FI_EINVAL};
@@ -181,7 +181,7 @@ bool event_queue::has_room() noexcept {
 
 int event_queue::append(item&& it) noexcept {
   const base::cancellation_deferred until_it_is_there;
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   if (!has_room()) return -FI_EOVERRUN;
   try {
     items_.push_back(std::move(it));
@@ -194,7 +194,7 @@ int event_queue::append(item&& it) noexcept {
 
 int event_queue::append(item&& it, reserved_events& reserved) noexcept {
   const base::cancellation_deferred until_it_is_there;
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   if (!has_room()) return -FI_EOVERRUN;
   reserved.items_.front() = std::move(it);
   items_.splice(items_.end(), reserved.items_, reserved.items_.begin());
@@ -226,7 +226,7 @@ ssize_t event_queue::read(fid_eq* eq, std::uint32_t* event, void* buf, std::size
 ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
                                std::uint64_t flags) noexcept {
   const base::cancellation_deferred until_it_is_read;
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   if (items_.empty()) {
     if (overrun_) return -FI_EAVAIL;
     return core_ ? core_->read(event, buf, len, flags) : -FI_EAGAIN;
@@ -245,7 +245,7 @@ ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t 
   event_queue& self = of(eq);
   if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::cancellation_deferred until_it_is_read;
-  const std::lock_guard hold(self.mutex_);
+  const base::scoped_lock hold(self.mutex_);
   if (self.items_.empty()) {
     if (self.overrun_) return self.tell_of_overrun(*buf);
     return self.core_ ? self.core_->read_error(buf, flags) : -FI_EAGAIN;

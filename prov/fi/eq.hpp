@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/event_set.hpp"
+#include "base/mutex.hpp"
 #include "base/scoped_fd.hpp"
 #include "fi/children.hpp"
 #include "fi/core_events.hpp"
@@ -88,9 +88,9 @@ class event_queue final : public fid_eq {
 
   int append(item&& it) noexcept;
   int append(item&& it, reserved_events& reserved) noexcept;
-  /// Whether one more fits; if not, the queue is overrun from now on. The lock is held.
-  bool has_room() noexcept;
-  void pop() noexcept;
+  /// Whether one more fits; if not, the queue is overrun from now on.
+  bool has_room() noexcept GAUDI_REQUIRES(mutex_);
+  void pop() noexcept GAUDI_REQUIRES(mutex_);
   void mark_readable() noexcept;
   void clear_readable() noexcept;
   ssize_t read_next(std::uint32_t* event, void* buf, std::size_t len, std::uint64_t flags) noexcept;
@@ -104,10 +104,10 @@ class event_queue final : public fid_eq {
   const std::uint64_t flags_;
   const fi_wait_obj wait_obj_;
   wait_object wait_;  ///< empty for FI_WAIT_NONE
-  std::mutex mutex_;
-  std::optional<core_events> core_;
-  std::list<item> items_;
-  bool overrun_ = false;  ///< which is an error behind all of items_
+  base::mutex mutex_;
+  std::optional<core_events> core_ GAUDI_GUARDED_BY(mutex_);
+  std::list<item> items_ GAUDI_GUARDED_BY(mutex_);
+  bool overrun_ GAUDI_GUARDED_BY(mutex_) = false;  ///< which is an error behind all of items_
 };
 
 /// Memory for events that are still to come. For one thread; may outlive the queue.

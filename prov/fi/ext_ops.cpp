@@ -255,7 +255,7 @@ fi_gaudi_device_stats stats_of(device::device& on, const reg::registration_count
 
 base::result<std::shared_ptr<copy::copier>> async_copies::copier(
     const std::shared_ptr<device::device>& owner) {
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   std::erase_if(copiers_, [](const auto& c) { return c->engine()->owner()->lost() != 0; });
   for (const auto& known : copiers_) {
     if (known->engine()->owner() == owner) return known;
@@ -266,9 +266,8 @@ base::result<std::shared_ptr<copy::copier>> async_copies::copier(
 }
 
 std::uint64_t async_copies::add(std::unique_ptr<copy::operation> started) {
-  auto added = std::make_shared<entry>();
-  added->copy = std::move(started);
-  const std::lock_guard hold(mutex_);
+  auto added = std::make_shared<entry>(std::move(started));
+  const base::scoped_lock hold(mutex_);
   entries_.emplace(next_, std::move(added));
   return next_++;
 }
@@ -276,15 +275,15 @@ std::uint64_t async_copies::add(std::unique_ptr<copy::operation> started) {
 int async_copies::check(std::uint64_t ticket, int timeout_ms) {
   std::shared_ptr<entry> e;
   {
-    const std::lock_guard hold(mutex_);
+    const base::scoped_lock hold(mutex_);
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return -FI_EINVAL;
     e = found->second;
   }
-  const std::lock_guard busy(e->busy);
+  const base::scoped_lock busy(e->busy);
   const int ret = timeout_ms == 0 ? e->copy->poll() : e->copy->wait(timeout_ms);
   if (ret == -FI_EAGAIN || ret == -FI_ETIMEDOUT) return ret;
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   entries_.erase(ticket);
   return ret;
 }

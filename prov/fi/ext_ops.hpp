@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "copy/copier.hpp"
 #include "fi/guard.hpp"
 #include "fi/memory_pool.hpp"
@@ -29,13 +29,16 @@ class async_copies {
 
  private:
   struct entry {
-    std::mutex busy;  // an operation is used by one thread at a time
-    std::unique_ptr<copy::operation> copy;
+    explicit entry(std::unique_ptr<copy::operation> started) : copy(std::move(started)) {}
+
+    base::mutex busy;  // an operation is used by one thread at a time
+    std::unique_ptr<copy::operation> copy GAUDI_GUARDED_BY(busy);
   };
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<copy::copier>> copiers_;  // one for each device
-  std::unordered_map<std::uint64_t, std::shared_ptr<entry>> entries_;
-  std::uint64_t next_ = 1;
+  base::mutex mutex_;
+  std::vector<std::shared_ptr<copy::copier>> copiers_
+      GAUDI_GUARDED_BY(mutex_);  // one for each device
+  std::unordered_map<std::uint64_t, std::shared_ptr<entry>> entries_ GAUDI_GUARDED_BY(mutex_);
+  std::uint64_t next_ GAUDI_GUARDED_BY(mutex_) = 1;
 };
 
 fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept;

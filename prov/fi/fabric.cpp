@@ -71,7 +71,7 @@ fabric::fabric(std::uint32_t version, void* user_context) noexcept
           .api_version = version} {}
 
 base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
-  const std::lock_guard hold(core_mutex_);
+  const base::scoped_lock hold(core_mutex_);
   std::string name = std::string(attr.prov_name) + ' ' + (attr.name ? attr.name : "");
   if (core_) {
     if (name == core_name_) return core_.get();
@@ -91,6 +91,7 @@ base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
 }
 
 int fabric::try_wait_at_core(fid_t* one) noexcept {
+  const base::scoped_lock hold(core_mutex_);
   fid_fabric* const core = core_.get();
   return core ? core->ops->trywait(core, one, 1) : -FI_ENOSYS;
 }

@@ -3,9 +3,9 @@
 
 #include <rdma/fabric.h>
 
-#include <mutex>
 #include <string>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "core/fid.hpp"
 #include "fi/children.hpp"
@@ -31,9 +31,9 @@ class fabric final : public fid_fabric {
 
  private:
   children children_;
-  std::mutex core_mutex_;
-  core::unique_fid<fid_fabric> core_;
-  std::string core_name_;
+  base::mutex core_mutex_;
+  core::unique_fid<fid_fabric> core_ GAUDI_GUARDED_BY(core_mutex_);
+  std::string core_name_ GAUDI_GUARDED_BY(core_mutex_);
 };
 
 /// fi_provider.fabric, see fi_fabric(3).

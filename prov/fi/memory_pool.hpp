@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "device/device.hpp"
 #include "device/suballocator.hpp"
@@ -61,7 +61,7 @@ class memory_pools {
   /// pool is there. The number, or make()'s error. Throws std::bad_alloc.
   template <class Make>
   base::result<std::uint64_t> add(children::ref hold, Make&& make) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     const auto place = pools_.try_emplace(next_).first;
     auto made = result_of(make);
     if (!made) {
@@ -74,14 +74,14 @@ class memory_pools {
   /// Calls call(pool). -FI_EINVAL: no pool has this number.
   template <class Call>
   int with(std::uint64_t number, Call&& call) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     const auto found = pools_.find(number);
     return found == pools_.end() ? -FI_EINVAL : call(*found->second.pool);
   }
   /// The same, and the pool goes if call(pool) gives 0.
   template <class Call>
   int remove(std::uint64_t number, Call&& call) {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     const auto found = pools_.find(number);
     if (found == pools_.end()) return -FI_EINVAL;
     const int ret = call(*found->second.pool);
@@ -101,9 +101,9 @@ class memory_pools {
     std::unique_ptr<memory_pool> pool;
     children::ref hold;
   };
-  std::mutex mutex_;
-  std::map<std::uint64_t, entry> pools_;
-  std::uint64_t next_ = 1;
+  base::mutex mutex_;
+  std::map<std::uint64_t, entry> pools_ GAUDI_GUARDED_BY(mutex_);
+  std::uint64_t next_ GAUDI_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace gaudi::fi

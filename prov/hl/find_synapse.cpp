@@ -2,9 +2,8 @@
 #include <dlfcn.h>
 #include <rdma/fi_errno.h>
 
-#include <mutex>
-
 #include "base/log.hpp"
+#include "base/mutex.hpp"
 #include "base/per_process.hpp"
 #include "hl/or_no_memory.hpp"
 #include "hl/resolver.hpp"
@@ -50,7 +49,7 @@ const char* resolve_scal(void* library, synapse_functions& table) {
 class finder {
  public:
   result<std::shared_ptr<const synapse>> find() {
-    const std::lock_guard lock(mutex_);
+    const base::scoped_lock lock(mutex_);
     if (found_) return found_;
     if (failure_ != 0) return error{failure_};
     void* const library = loaded("libSynapse.so");
@@ -64,7 +63,7 @@ class finder {
   }
 
  private:
-  error refuse(const char* missing) {
+  error refuse(const char* missing) GAUDI_REQUIRES(mutex_) {
     GAUDI_WARN(CORE,
                "this process uses libSynapse, which has no %s, so its device memory cannot be "
                "used. Install a newer Habana SynapseAI.\n",
@@ -73,9 +72,9 @@ class finder {
     return error{failure_};
   }
 
-  std::mutex mutex_;
-  std::shared_ptr<const synapse> found_;
-  int failure_ = 0;
+  base::mutex mutex_;
+  std::shared_ptr<const synapse> found_ GAUDI_GUARDED_BY(mutex_);
+  int failure_ GAUDI_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

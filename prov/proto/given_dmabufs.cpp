@@ -17,7 +17,7 @@ void given_dmabufs::add(device::device& on, std::uint64_t allocation, std::uint3
   const auto known = [&](const watched_device& w) { return w.owner.get() == &on; };
   if (std::none_of(watched_.begin(), watched_.end(), known)) watch(on);
   {
-    const std::lock_guard hold(mutex_);
+    const base::scoped_lock hold(mutex_);
     gifts_.push_back({allocation, connection, false, &on});
   }
   // A loss that came meanwhile has not seen it.
@@ -38,19 +38,19 @@ void given_dmabufs::watch(device::device& on) {
 }
 
 bool given_dmabufs::has(std::uint64_t allocation, std::uint32_t connection) const {
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   return std::any_of(gifts_.begin(), gifts_.end(), [&](const gift& g) {
     return g.allocation == allocation && g.connection == connection && !g.freed;
   });
 }
 
 void given_dmabufs::forget_connection(std::uint32_t connection) noexcept {
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   std::erase_if(gifts_, [&](const gift& g) { return g.connection == connection; });
 }
 
 std::vector<given_dmabufs::gift> given_dmabufs::take_freed() {
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   any_freed_.store(false, std::memory_order_relaxed);
   const auto freed =
       std::stable_partition(gifts_.begin(), gifts_.end(), [](const gift& g) { return !g.freed; });
@@ -60,7 +60,7 @@ std::vector<given_dmabufs::gift> given_dmabufs::take_freed() {
 }
 
 void given_dmabufs::end_all_of(const device::device& lost) noexcept {
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   for (gift& g : gifts_) {
     if (g.owner != &lost) continue;
     g.freed = true;
@@ -69,7 +69,7 @@ void given_dmabufs::end_all_of(const device::device& lost) noexcept {
 }
 
 void given_dmabufs::leaving(std::uint64_t generation) noexcept {
-  const std::lock_guard hold(mutex_);
+  const base::scoped_lock hold(mutex_);
   for (gift& g : gifts_) {
     if (g.allocation != generation) continue;
     g.freed = true;

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "device/device.hpp"
 #include "device/free_watchers.hpp"
 #include "device/loss_watchers.hpp"
@@ -59,8 +59,8 @@ class given_dmabufs final : private device::free_watcher {
   void watch(device::device& on);
 
   std::list<watched_device> watched_;
-  mutable std::mutex mutex_;
-  std::vector<gift> gifts_;
+  mutable base::mutex mutex_;
+  std::vector<gift> gifts_ GAUDI_GUARDED_BY(mutex_);
   std::atomic<bool> any_freed_{false};
 };
 

@@ -24,7 +24,10 @@ flush_page::~flush_page() {
 
 base::result<void> flush_page::prepare(core::inner_domain& core) {
   failed_for_good_ = false;
-  if (mr_) return {};
+  {
+    const base::scoped_lock lock(mutex_);
+    if (mr_) return {};
+  }
   if (address_ == 0) {
     const auto address = on_->allocate(flush_page_size, device::purpose::internal);
     if (!address) return address.failure();
@@ -39,21 +42,21 @@ base::result<void> flush_page::prepare(core::inner_domain& core) {
     return base::error{tried.code};
   }
   // A loss that came meanwhile has found nothing to end.
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (const int gone = on_->lost(); gone != 0) return base::error{gone};
   mr_ = std::move(tried.mr);
   return {};
 }
 
 base::result<void> flush_page::read(nic_loop& loop, void* to, void* descriptor) {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (const int gone = on_->lost(); gone != 0) return base::error{gone};
   return loop.read(to, descriptor, 1, address_, mr_.key());
 }
 
 // What the NIC has of it keeps the device open for the driver.
 void flush_page::device_lost() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   mr_ = {};
 }
 

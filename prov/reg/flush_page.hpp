@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
@@ -39,8 +39,9 @@ class flush_page final : private device::loss_watcher {
   void device_lost() noexcept override;
 
   const std::shared_ptr<device::device> on_;
-  std::mutex mutex_;  // no call of the device's is made under it: it may lose the device
-  core::inner_mr mr_;
+  base::mutex mutex_;  // no call of the device's is made under it: it may lose the device
+  core::inner_mr mr_ GAUDI_GUARDED_BY(mutex_);
+  // One thread at a time prepares.
   std::uint64_t address_ = 0;
   bool failed_for_good_ = false;
 };

@@ -73,7 +73,7 @@ registration registration_cache::find_any(std::span<const registration_name> nam
   if (!crowded_.load(std::memory_order_acquire)) {
     if (entry* const e = enter_any(names)) return registration(*e, *this);
   }
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   entry* const e = enter_any(names);
   if (!e) {
     count(&cache_counters::misses, part);
@@ -85,7 +85,7 @@ registration registration_cache::find_any(std::span<const registration_name> nam
 
 registration registration_cache::add(const registration_name& name, std::uint64_t bytes,
                                      core::inner_mr made, cache_counters* part, keeping kept) {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   assert(!look_up(key_of(name)));
   grow();
   note_window(name);
@@ -160,7 +160,7 @@ void registration_cache::give_back(entry& e) noexcept {
   // After that: retire() changes it first, and looks for users then.
   const bool kept = e.kept.load(std::memory_order_seq_cst) == keeping::for_the_next;
   if (use_word::is_used(left) || (kept && !crowded_.load(std::memory_order_seq_cst))) return;
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   // It may be in use again meanwhile, or no registration any more, or another one.
   if (e.uses.load() == left) fell_idle(e);
 }
@@ -241,14 +241,14 @@ bool registration_cache::end_oldest() noexcept {
 }
 
 bool registration_cache::evict_oldest() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   // Who has too little room elsewhere will ask again.
   if (!crowded_) become_crowded();
   return end_oldest();
 }
 
 bool registration_cache::knows(std::uint64_t generation) const noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   return std::any_of(all_accesses.begin(), all_accesses.end(), [&](std::uint64_t access) {
     return look_up(key_of({generation, access})) != nullptr;
   });
@@ -269,7 +269,7 @@ void registration_cache::forget(const registration_name& name) noexcept {
 }
 
 void registration_cache::forget(std::uint64_t generation) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   const auto windows = windows_.extract(generation);
   for (const std::uint64_t access : all_accesses) {
     forget({generation, access});
@@ -279,7 +279,7 @@ void registration_cache::forget(std::uint64_t generation) noexcept {
 }
 
 void registration_cache::forget_idle() noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   for (auto at = all_.begin(); at != all_.end();) end(*(at++)->of);
 }
 
@@ -292,7 +292,7 @@ void registration_cache::keep_no_longer(entry& e) noexcept {
 }
 
 void registration_cache::retire(const cache_counters& part) noexcept {
-  const std::lock_guard lock(mutex_);
+  const base::scoped_lock lock(mutex_);
   for (auto at = all_.begin(); at != all_.end();) {
     const record& r = *at++;
     if (r.part != &part) continue;
@@ -317,7 +317,6 @@ void registration_cache::publish() noexcept {
 
 cache_counters registration_cache::sum(const cache_counters& ended,
                                        const cache_counters* part) const noexcept {
-  const std::lock_guard lock(mutex_);
   cache_counters all = ended;
   for (const record& r : all_) {
     if (part && r.part != part) continue;

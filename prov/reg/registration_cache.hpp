@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "core/inner_domain.hpp"
 
 namespace gaudi::reg {
@@ -110,8 +110,12 @@ class registration_cache {
   void retire(const cache_counters& part) noexcept;
 
   /// These look at all there are.
-  [[nodiscard]] cache_counters counters() const noexcept { return sum(counters_, nullptr); }
+  [[nodiscard]] cache_counters counters() const noexcept {
+    const base::scoped_lock lock(mutex_);
+    return sum(counters_, nullptr);
+  }
   [[nodiscard]] cache_counters counters(const cache_counters& part) const noexcept {
+    const base::scoped_lock lock(mutex_);
     return sum(part, &part);
   }
 
@@ -211,44 +215,50 @@ class registration_cache {
   void note_use(entry& e) noexcept;
   void give_back(entry& e) noexcept;
   [[nodiscard]] cache_counters sum(const cache_counters& ended,
-                                   const cache_counters* part) const noexcept;
-  // Under the lock.
-  entry& spare();
-  void grow();
-  void link(entry& e) noexcept;
-  void unlink(const entry& e) noexcept;
-  void note_window(const registration_name& name);
-  void forget(const registration_name& name) noexcept;
-  void fell_idle(entry& e) noexcept;
-  void keep_no_longer(entry& e) noexcept;
-  void become_crowded() noexcept;
-  void become_roomy() noexcept;
-  void make_idle(entry& e) noexcept;
-  void leave_idle(entry& e) noexcept;
-  bool end(entry& e) noexcept;  // false: it has a user
-  bool end_oldest() noexcept;
-  void count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept;
-  void publish() noexcept;
+                                   const cache_counters* part) const noexcept
+      GAUDI_REQUIRES(mutex_);
+  entry& spare() GAUDI_REQUIRES(mutex_);
+  void grow() GAUDI_REQUIRES(mutex_);
+  void link(entry& e) noexcept GAUDI_REQUIRES(mutex_);
+  void unlink(const entry& e) noexcept GAUDI_REQUIRES(mutex_);
+  void note_window(const registration_name& name) GAUDI_REQUIRES(mutex_);
+  void forget(const registration_name& name) noexcept GAUDI_REQUIRES(mutex_);
+  void fell_idle(entry& e) noexcept GAUDI_REQUIRES(mutex_);
+  void keep_no_longer(entry& e) noexcept GAUDI_REQUIRES(mutex_);
+  void become_crowded() noexcept GAUDI_REQUIRES(mutex_);
+  void become_roomy() noexcept GAUDI_REQUIRES(mutex_);
+  void make_idle(entry& e) noexcept GAUDI_REQUIRES(mutex_);
+  void leave_idle(entry& e) noexcept GAUDI_REQUIRES(mutex_);
+  bool end(entry& e) noexcept GAUDI_REQUIRES(mutex_);  // false: it has a user
+  bool end_oldest() noexcept GAUDI_REQUIRES(mutex_);
+  void count(std::uint64_t cache_counters::*what, cache_counters* part) noexcept
+      GAUDI_REQUIRES(mutex_);
+  void publish() noexcept GAUDI_REQUIRES(mutex_);
 
   const cache_limits limits_;
   std::atomic<const bucket_array*> buckets_{nullptr};
   std::atomic<bool> crowded_{false};
   alignas(64) std::atomic<std::uint64_t> uses_{0};  // tells of two uses which was later
 
-  alignas(64) mutable std::mutex mutex_;
+  alignas(64) mutable base::mutex mutex_;
   // Once made, there for good. (Boost's own allocator does not align them.)
-  boost::container::deque<entry, std::allocator<entry>, entry_blocks> entries_;
-  std::deque<record> records_;
-  entry* spare_ = nullptr;
-  std::vector<std::unique_ptr<bucket_array>> arrays_;  // the last one is current
-  list_by<&record::place> all_;
+  boost::container::deque<entry, std::allocator<entry>, entry_blocks> entries_
+      GAUDI_GUARDED_BY(mutex_);
+  std::deque<record> records_ GAUDI_GUARDED_BY(mutex_);
+  entry* spare_ GAUDI_GUARDED_BY(mutex_) = nullptr;
+  std::vector<std::unique_ptr<bucket_array>> arrays_
+      GAUDI_GUARDED_BY(mutex_);  // the last one is current
+  list_by<&record::place> all_ GAUDI_GUARDED_BY(mutex_);
   // Of each generation the windows, but the whole, that were ever registered.
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> windows_;
-  std::uint64_t kept_ = 0;  // of these for the next user, used or not, and what they cover
-  std::uint64_t kept_bytes_ = 0;
-  list_by<&record::idle_place> idle_;  // while crowded: those without users, oldest first
-  std::uint64_t idle_bytes_ = 0;
-  cache_counters counters_;  // but hits of those that there are, and what is idle
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> windows_ GAUDI_GUARDED_BY(mutex_);
+  std::uint64_t kept_ GAUDI_GUARDED_BY(mutex_) =
+      0;  // of these for the next user, used or not, and what they cover
+  std::uint64_t kept_bytes_ GAUDI_GUARDED_BY(mutex_) = 0;
+  list_by<&record::idle_place> idle_
+      GAUDI_GUARDED_BY(mutex_);  // while crowded: those without users, oldest first
+  std::uint64_t idle_bytes_ GAUDI_GUARDED_BY(mutex_) = 0;
+  cache_counters counters_
+      GAUDI_GUARDED_BY(mutex_);  // but hits of those that there are, and what is idle
   published_counters unseen_;
   published_counters& seen_;
 };
