@@ -303,8 +303,8 @@ class device : public std::enable_shared_from_this<device> {
   address_map map_;  // changed under the mutex, read without it
 
   hl::synapse::pool pool_{};  // Synapse's, where the device is borrowed; set where it is made
-  // Of the device until now; another number: it is opened anew. Whoever looks for a successor reads
-  // it while another thread wakes the device.
+  // Of the device until now; another number: it was opened again. Whoever looks for a successor
+  // reads it while another thread wakes the device.
   std::atomic<std::uint64_t> openings_{0};
   bool resting_ = false;  // rest() and wake() are called one at a time (table)
 
