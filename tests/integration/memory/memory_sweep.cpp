@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -175,12 +176,28 @@ void print_places(const account& left, const account& allowed) {
   }
 }
 
-bool leaks(const account& left, const account& allowed) {
-  const std::size_t blocks = count_blocks(left);
-  const std::size_t allowed_blocks = count_blocks(allowed);
-  if (blocks <= allowed_blocks && left.descriptors <= allowed.descriptors) return false;
-  std::printf("%zu blocks and %zu descriptors are left instead of %zu and %zu\n", blocks,
-              left.descriptors, allowed_blocks, allowed.descriptors);
+bool is_more(const account& left, const account& allowed) {
+  return count_blocks(left) > count_blocks(allowed) || left.descriptors > allowed.descriptors;
+}
+
+/// Raises `allowed` to what one more run leaves in which nothing fails.
+void allow_another(const traffic& run, account& allowed) {
+  const verdict clean = run_child(run, 0);
+  if (!is_good(clean)) return;
+  const std::size_t descriptors = std::max(allowed.descriptors, clean.left.descriptors);
+  if (count_blocks(clean.left) > count_blocks(allowed)) allowed.blocks = clean.left.blocks;
+  allowed.descriptors = descriptors;
+}
+
+/// Whether more is left than any run leaves in which nothing fails. What such a run leaves depends
+/// on the load: a measurement of copies that had no time is not kept, so one run alone may leave
+/// less than others do.
+bool leaks(const traffic& run, const account& left, account& allowed) {
+  constexpr unsigned most_runs = 20;
+  for (unsigned i = 0; i < most_runs && is_more(left, allowed); ++i) allow_another(run, allowed);
+  if (!is_more(left, allowed)) return false;
+  std::printf("%zu blocks and %zu descriptors are left instead of %zu and %zu\n",
+              count_blocks(left), left.descriptors, count_blocks(allowed), allowed.descriptors);
   print_places(left, allowed);
   return true;
 }
@@ -214,7 +231,7 @@ int main(int count, char** arguments) {
   const own_devices devices;
   // The first process of a stand-in's directory makes the devices there, and later ones open them.
   run_child(run, 0);
-  const verdict whole = run_child(run, 0);
+  verdict whole = run_child(run, 0);
   const std::size_t allocations = whole.left.allocations;
   if (whole.what != "done without" || allocations == 0 || every == 0) {
     std::printf("without a failed allocation: %s, %zu allocations\n", whole.what.c_str(),
@@ -225,7 +242,7 @@ int main(int count, char** arguments) {
   bool good = true;
   for (std::size_t n = first; n <= allocations; n += every) {
     verdict v = run_child(run, n);
-    if (is_good(v) && leaks(v.left, whole.left)) v.what = "leaks";
+    if (is_good(v) && leaks(run, v.left, whole.left)) v.what = "leaks";
     ++results[v.what];
     if (is_good(v)) continue;
     good = false;
