@@ -1,77 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Transfers of device memory while somebody else has filled the device's copy engine: they wait,
 // and lose nothing.
-#include <filesystem>
-
-#include "copy/copier.hpp"
-#include "device/device.hpp"
-#include "endpoint_node.hpp"
-#include "hl/thunk.hpp"
+#include "device_under_load.hpp"
 
 namespace gaudi::proto {
 namespace {
 
 using copy::direction;
 using test::counting;
-using test::live_node;
 using test::memory_of;
 using test::number;
 
-class full_engine : public testing::Test {
+class full_engine : public test::device_under_load {
  protected:
-  static constexpr std::size_t long_message = 300'000;
-
-  static void SetUpTestSuite() {
-    folder() = (std::filesystem::temp_directory_path() / "hlsim-full-XXXXXX").string();
-    ASSERT_NE(mkdtemp(folder().data()), nullptr);
-    setenv("HLSIM_DIR", folder().c_str(), 1);
-  }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
-  static std::string& folder() {
-    static std::string name;
-    return name;
-  }
-
-  full_engine() {
-    const auto library = hl::thunk::load(GAUDI_HLSIM);
-    gaudi_ = *device::device::open(*library, {});
-    copy::engine_terms terms;
-    terms.table.calibrate = false;
-    engine_ = *copy::dma_engine::for_device(gaudi_, terms);
-    region_.length = long_message;
-    region_.address = *gaudi_->allocate(region_.length);
-    region_.owner = gaudi_.get();
-    region_.virtual_address = true;
-    elsewhere_ = *gaudi_->allocate(8192);
-  }
-  ~full_engine() override {
-    empty();
-    a_.ep.reset();  // which may still copy
-    b_.ep.reset();
-    EXPECT_TRUE(gaudi_->free(region_.address));
-    EXPECT_TRUE(gaudi_->free(elsewhere_));
-  }
-
-  /// As an endpoint that nobody progresses.
-  void fill() {
-    for (;;) {
-      const auto one =
-          engine_->submit(elsewhere_, elsewhere_ + 4096, 4096, direction::device_to_device);
-      if (!one) {
-        EXPECT_EQ(one.code(), -FI_EAGAIN);
-        return;
-      }
-      taken_.push_back(*one);
-    }
-  }
-  void empty() {
-    for (const copy::ticket one : taken_) EXPECT_EQ(engine_->wait(one, -1), 0);
-    taken_.clear();
-  }
-
-  local_memory on_device(std::size_t length) {
-    return local_memory::inside(region_, region_.address, length);
-  }
   void put(const std::vector<std::byte>& bytes) { copy(bytes.data(), bytes.size(), true); }
   std::vector<std::byte> get(std::size_t length) {
     std::vector<std::byte> bytes(length);
@@ -84,15 +25,6 @@ class full_engine : public testing::Test {
         copy::copy_sync(gaudi_, to_device ? region_.address : at, to_device ? at : region_.address,
                         length, to_device ? direction::host_to_device : direction::device_to_host);
     EXPECT_EQ(rc.code(), 0);
-  }
-
-  /// Some rounds of progress, in which nothing ends.
-  void nothing_ends() {
-    for (int i = 0; i < 1000; ++i) {
-      a_.ep->progress();
-      b_.ep->progress();
-    }
-    EXPECT_TRUE(b_.queue.empty());
   }
 
   void receive_while_full(std::size_t length) {
@@ -112,13 +44,6 @@ class full_engine : public testing::Test {
     EXPECT_EQ(test::wait(b_, {&a_, &b_}).error, 0);
     EXPECT_EQ(get(length), sent);
   }
-
-  std::shared_ptr<device::device> gaudi_;
-  std::shared_ptr<copy::dma_engine> engine_;
-  reg::region region_;
-  std::uint64_t elsewhere_ = 0;
-  std::vector<copy::ticket> taken_;
-  live_node a_, b_;
 };
 
 TEST_F(full_engine, does_not_lose_a_short_message) {
