@@ -56,7 +56,8 @@ std::uint64_t part_length(const copy_row& row, std::uint64_t length) noexcept {
   return (length / split_parts + page) & ~(page - 1);
 }
 
-std::uint64_t best_chunk(const copy_row& row, std::uint64_t length, const chunk_way& way) noexcept {
+std::uint64_t best_chunk(const copy_row& row, std::uint64_t length,
+                         const pipeline_cost_model& way) noexcept {
   if (row.chunk != 0) return row.chunk;
   if (!row.is_measured()) return 0;
   constexpr double spare = 3;  // times its CPU's, for a chunk's own time
@@ -68,7 +69,8 @@ std::uint64_t best_chunk(const copy_row& row, std::uint64_t length, const chunk_
   return static_cast<std::uint64_t>(std::max(least_time, spare * cost * row.bytes_per_ns));
 }
 
-unsigned best_depth(const copy_row& row, std::uint64_t chunk, const chunk_way& way) noexcept {
+unsigned best_depth(const copy_row& row, std::uint64_t chunk,
+                    const pipeline_cost_model& way) noexcept {
   if (!row.is_measured() || chunk == 0) return 0;
   constexpr double most = 256;
   const double elsewhere =

@@ -66,7 +66,7 @@ inline constexpr unsigned split_parts = device::generation_traits::queues;
 std::uint64_t part_length(const copy_row& row, std::uint64_t length) noexcept;
 
 /// What a chunk of staged data meets besides the copy.
-struct chunk_way {
+struct pipeline_cost_model {
   double message_ns;  ///< the CPU's time for the messages of a chunk
   double exposed;     ///< the share of the CPU's time that is not hidden by copies under way
   double busy_from;   ///< bytes per ns: copies as fast as that hide none of it, as the CPU is busy
@@ -77,10 +77,12 @@ struct chunk_way {
 /// The chunk with which `length` bytes take the least time: long ones leave the later stages idle
 /// until the first arrives, short ones cost submissions and messages, for which the CPU must have
 /// the time. 0: nothing was measured, and the user has not said.
-std::uint64_t best_chunk(const copy_row& row, std::uint64_t length, const chunk_way& way) noexcept;
+std::uint64_t best_chunk(const copy_row& row, std::uint64_t length,
+                         const pipeline_cost_model& way) noexcept;
 
 /// Chunks of `chunk` bytes in flight that keep the copy and all further stages busy: in each, one
 /// at work and one that waits; and those that are elsewhere meanwhile. 0: nothing was measured.
-unsigned best_depth(const copy_row& row, std::uint64_t chunk, const chunk_way& way) noexcept;
+unsigned best_depth(const copy_row& row, std::uint64_t chunk,
+                    const pipeline_cost_model& way) noexcept;
 
 }  // namespace gaudi::copy

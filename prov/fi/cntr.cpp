@@ -22,7 +22,7 @@ int change_by(fid_cntr* c, std::uint64_t n) noexcept {
   cntr& self = cntr::of(c);
   if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(self.parent().lock());
-  (self.tally().*change)(n);
+  (self.counter().*change)(n);
   return 0;
 }
 
@@ -71,22 +71,22 @@ cntr::cntr(domain& parent, fi_wait_obj kind, std::unique_ptr<wait_object> object
       hold_(parent.open_children()),
       kind_(kind),
       object_(std::move(object)),
-      tally_(object_ ? &object_->waker() : nullptr) {}
+      counter_(object_ ? &object_->waker() : nullptr) {}
 
 std::uint64_t cntr::read(bool errors) {
   // There is no way to say more than the number as it was at the fork.
-  if (parent_.belongs_to_parent()) return errors ? tally_.errors() : tally_.value();
+  if (parent_.belongs_to_parent()) return errors ? counter_.errors() : counter_.value();
   const base::scoped_domain_lock hold(parent_.lock());
   parent_.progress();
-  return errors ? tally_.errors() : tally_.value();
+  return errors ? counter_.errors() : counter_.value();
 }
 
 int cntr::wait(std::uint64_t threshold, int timeout) {
   if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const std::uint64_t errors_before = read(true);
   const auto verdict = [&] {
-    if (tally_.value() >= threshold) return 0;
-    return tally_.errors() != errors_before ? -FI_EAVAIL : -FI_EAGAIN;
+    if (counter_.value() >= threshold) return 0;
+    return counter_.errors() != errors_before ? -FI_EAVAIL : -FI_EAGAIN;
   };
   sleeper pause(parent_, object_.get(), timeout);
   for (;;) {

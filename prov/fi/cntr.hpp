@@ -24,7 +24,7 @@ class cntr final : public fid_cntr {
   /// What it is bound to: each holds a children::ref, and the counter stays open for them.
   children& bound() noexcept { return bound_; }
   /// Under the domain lock.
-  base::counter& tally() noexcept { return tally_; }
+  base::counter& counter() noexcept { return counter_; }
 
   std::uint64_t read(bool errors);
   /// fi_cntr_wait: 0, -FI_EAVAIL when an operation failed meanwhile, -FI_ETIMEDOUT.
@@ -38,7 +38,7 @@ class cntr final : public fid_cntr {
   children bound_;
   const fi_wait_obj kind_;
   const std::unique_ptr<wait_object> object_;
-  base::counter tally_;
+  base::counter counter_;
 };
 
 /// The cntr_open op of fid_domain. -FI_ENOSYS: wait objects other than NONE, UNSPEC, FD and YIELD,

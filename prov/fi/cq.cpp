@@ -18,7 +18,7 @@ constexpr std::size_t default_size = 1024;
 constexpr std::size_t old_error_entry = sizeof(fi_cq_err_entry);
 static_assert(old_error_entry == 80);
 
-std::byte* write_entry(fi_cq_format format, std::byte* at, const proto::completion& c) noexcept {
+std::byte* write_entry(fi_cq_format format, std::byte* at, const proto::cq_entry& c) noexcept {
   const auto put = [&](const auto& entry) {
     std::memcpy(at, &entry, sizeof entry);
     return at + sizeof entry;
@@ -140,7 +140,7 @@ ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
   auto* at = static_cast<std::byte*>(buf);
   std::size_t done = 0;
   while (done < count && !entries_.empty()) {
-    const proto::completion& c = entries_.front();
+    const proto::cq_entry& c = entries_.front();
     if (c.error) return done ? static_cast<ssize_t>(done) : -FI_EAVAIL;
     at = write_entry(format_, at, c);
     if (sources) sources[done] = c.source;
@@ -163,19 +163,19 @@ ssize_t cq::wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int 
 
 // The source address of a message from a sender that the address vector does not know; else there
 // is no data, and the caller's buffer stays as it is.
-void cq::give_error_data(const proto::completion& c, fi_cq_err_entry& out) {
-  if (!c.stranger || c.error != FI_EADDRNOTAVAIL) {
+void cq::give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out) {
+  if (!c.unknown_source || c.error != FI_EADDRNOTAVAIL) {
     out.err_data_size = 0;
     return;
   }
-  stranger_ = entries_.take_stranger();
+  unknown_source_ = entries_.take_unknown_source();
   const bool callers = FI_VERSION_GE(parent_.api_version(), FI_VERSION(1, 5)) && out.err_data_size;
   if (callers) {
-    out.err_data_size = std::min(out.err_data_size, stranger_.length());
-    std::memcpy(out.err_data, stranger_.raw(), out.err_data_size);
+    out.err_data_size = std::min(out.err_data_size, unknown_source_.length());
+    std::memcpy(out.err_data, unknown_source_.raw(), out.err_data_size);
   } else {
-    out.err_data = const_cast<sockaddr*>(stranger_.raw());
-    out.err_data_size = stranger_.length();
+    out.err_data = const_cast<sockaddr*>(unknown_source_.raw());
+    out.err_data_size = unknown_source_.length();
   }
 }
 
@@ -183,14 +183,14 @@ ssize_t cq::read_error(fi_cq_err_entry& out) {
   if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock hold(parent_.lock());
   if (entries_.empty() || entries_.front().error == 0) return -FI_EAGAIN;
-  const proto::completion& c = entries_.front();
+  const proto::cq_entry& c = entries_.front();
   out.op_context = c.context;
   out.flags = c.flags;
   out.len = c.length;
   out.buf = c.buffer;
   out.data = c.data;
   out.tag = c.tag;
-  out.olen = c.excess;
+  out.olen = c.truncated_bytes;
   out.err = c.error;
   out.prov_errno = c.error;
   give_error_data(c, out);

@@ -34,7 +34,7 @@ class cq final : public fid_cq {
   [[nodiscard]] bool waitable() const noexcept { return object_ != nullptr; }
 
  private:
-  void give_error_data(const proto::completion& c, fi_cq_err_entry& out);
+  void give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out);
 
   domain& parent_;
   children::ref hold_;
@@ -44,7 +44,7 @@ class cq final : public fid_cq {
   const std::unique_ptr<wait_object> object_;
   std::atomic<bool> signalled_{false};
   proto::completion_queue entries_;
-  proto::net_address stranger_;  // what the last error entry read says of its source
+  proto::net_address unknown_source_;  // what the last error entry read says of its source
 };
 
 /// The cq_open op of fid_domain. FI_CQ_FORMAT_UNSPEC becomes FI_CQ_FORMAT_CONTEXT in `attr`.

@@ -191,16 +191,16 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
     flags &= ~target_flags;
     if (flags == 0) return -FI_ENOSYS;
   }
-  base::counter& tally = counter.tally();
-  if (flags & FI_SEND) tallies_.sends = &tally;
+  base::counter& counts = counter.counter();
+  if (flags & FI_SEND) counters_.sends = &counts;
   if (flags & FI_RECV) {
-    tallies_.receives = &tally;
-    core_.count_shared_receives(&tally);
+    counters_.receives = &counts;
+    core_.count_shared_receives(&counts);
   }
-  if (flags & FI_READ) tallies_.reads = &tally;
-  if (flags & FI_WRITE) tallies_.writes = &tally;
-  if (flags & FI_REMOTE_READ) core_.count_reads_of_peers(&tally);
-  if (flags & FI_REMOTE_WRITE) core_.count_writes_of_peers(&tally);
+  if (flags & FI_READ) counters_.reads = &counts;
+  if (flags & FI_WRITE) counters_.writes = &counts;
+  if (flags & FI_REMOTE_READ) core_.count_reads_of_peers(&counts);
+  if (flags & FI_REMOTE_WRITE) core_.count_writes_of_peers(&counts);
   counter_holds_.emplace_back(counter.bound());
   waitable_ = waitable_ || counter.waitable();
   return 0;
@@ -224,10 +224,10 @@ int endpoint::bind_shared_transmits(shared_transmits& context) {
 
 // Every kind of operation must be able to report its end, by queue or counter.
 bool endpoint::lacks_completions() const noexcept {
-  if (!rx_.queue && (caps_ & FI_RECV) && !tallies_.receives) return true;
+  if (!rx_.queue && (caps_ & FI_RECV) && !counters_.receives) return true;
   if (tx_.queue) return false;
-  return ((caps_ & FI_SEND) && !tallies_.sends) || ((caps_ & FI_READ) && !tallies_.reads) ||
-         ((caps_ & FI_WRITE) && !tallies_.writes);
+  return ((caps_ & FI_SEND) && !counters_.sends) || ((caps_ & FI_READ) && !counters_.reads) ||
+         ((caps_ & FI_WRITE) && !counters_.writes);
 }
 
 int endpoint::enable() {

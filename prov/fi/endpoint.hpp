@@ -53,13 +53,13 @@ class endpoint final : public fid_ep {
 
   /// What an operation with these flags reports. `flags` are op_flags of the endpoint, or those of
   /// the call for the msg variants.
-  [[nodiscard]] proto::request tx_request(void* user_context, std::uint64_t flags,
-                                          std::uint64_t kind) const noexcept {
-    return tx_.make(user_context, flags, kind, tally_for(kind));
+  [[nodiscard]] proto::completion_spec tx_request(void* user_context, std::uint64_t flags,
+                                                  std::uint64_t kind) const noexcept {
+    return tx_.make(user_context, flags, kind, counter_for(kind));
   }
-  [[nodiscard]] proto::request rx_request(void* user_context, std::uint64_t flags,
-                                          std::uint64_t kind) const noexcept {
-    return rx_.make(user_context, flags, kind, tallies_.receives);
+  [[nodiscard]] proto::completion_spec rx_request(void* user_context, std::uint64_t flags,
+                                                  std::uint64_t kind) const noexcept {
+    return rx_.make(user_context, flags, kind, counters_.receives);
   }
 
  private:
@@ -70,10 +70,11 @@ class endpoint final : public fid_ep {
     bool selective = false;
     std::uint64_t default_flags = 0;
 
-    [[nodiscard]] proto::request make(void* user_context, std::uint64_t flags, std::uint64_t kind,
-                                      base::counter* tally) const noexcept {
+    [[nodiscard]] proto::completion_spec make(void* user_context, std::uint64_t flags,
+                                              std::uint64_t kind,
+                                              base::counter* counter) const noexcept {
       return {.queue = entries,
-              .tally = tally,
+              .counter = counter,
               .context = user_context,
               .flags = kind,
               .report = !selective || (flags & FI_COMPLETION)};
@@ -81,15 +82,15 @@ class endpoint final : public fid_ep {
   };
 
   /// Counters bound for each kind of operation, or null.
-  struct tallies {
+  struct counters {
     base::counter* sends = nullptr;
     base::counter* receives = nullptr;
     base::counter* reads = nullptr;
     base::counter* writes = nullptr;
   };
-  [[nodiscard]] base::counter* tally_for(std::uint64_t kind) const noexcept {
-    if (kind & FI_SEND) return tallies_.sends;
-    return (kind & FI_READ) ? tallies_.reads : tallies_.writes;
+  [[nodiscard]] base::counter* counter_for(std::uint64_t kind) const noexcept {
+    if (kind & FI_SEND) return counters_.sends;
+    return (kind & FI_READ) ? counters_.reads : counters_.writes;
   }
 
   void linger();
@@ -109,7 +110,7 @@ class endpoint final : public fid_ep {
   children::ref shared_transmits_hold_;
   direction tx_;
   direction rx_;
-  tallies tallies_;
+  counters counters_;
   std::vector<children::ref> counter_holds_;
   bool waitable_ = false;  // something bound here can be slept on
   proto::endpoint core_;

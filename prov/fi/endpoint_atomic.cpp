@@ -90,8 +90,8 @@ ssize_t atomic_on(endpoint& e, const atomic_call& a, const values& operands, con
   access.count = count;
   access.inject = a.flags & FI_INJECT;
   const std::uint64_t kind = a.group == call::plain ? FI_WRITE : FI_READ;
-  access.asked = e.tx_request(a.context, a.flags, FI_ATOMIC | kind);
-  if (a.flags & silent) access.asked.report = false;
+  access.completion = e.tx_request(a.context, a.flags, FI_ATOMIC | kind);
+  if (a.flags & silent) access.completion.report = false;
   const base::scoped_domain_lock hold(e.lock());
   if ((a.flags & FI_FENCE) && !e.core().is_quiet(a.target)) return -FI_EAGAIN;
   const int ret = e.core().atomic(access);

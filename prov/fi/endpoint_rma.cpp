@@ -28,8 +28,8 @@ proto::rma_access access_of(endpoint& e, const rma_call& call, std::uint64_t kin
   a.has_data = call.flags & FI_REMOTE_CQ_DATA;
   a.inject = call.flags & FI_INJECT;
   a.delivery = call.flags & FI_DELIVERY_COMPLETE;
-  a.asked = e.tx_request(call.context, call.flags, FI_RMA | kind);
-  if (call.flags & silent) a.asked.report = false;
+  a.completion = e.tx_request(call.context, call.flags, FI_RMA | kind);
+  if (call.flags & silent) a.completion.report = false;
   return a;
 }
 
@@ -47,7 +47,7 @@ ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rm
 
 /// Of an operation that is over.
 int report(const proto::rma_access& access, int ret) {
-  if (ret == 0) access.asked.end({});
+  if (ret == 0) access.completion.end({});
   return ret;
 }
 

@@ -27,7 +27,7 @@ int close_region(fid_t f) noexcept {
   if (d.belongs_to_parent()) return 0;
   const base::scoped_domain_lock lock(d.lock());
   // A peer may be in the middle of reading or writing it.
-  for (proto::endpoint* e : d.endpoints()) e->let_go_of(self.region);
+  for (proto::endpoint* e : d.endpoints()) e->quiesce_region(self.region);
   d.keys().remove(self.region);
   // Deregistration is a call of the core's, so it belongs under the lock.
   d.regions().destroy(&self);
@@ -43,8 +43,8 @@ int bind_counter(memory_region& self, cntr& counter, std::uint64_t flags) {
     return -FI_ENOSYS;
   }
   const base::scoped_domain_lock hold(self.parent.lock());
-  if (flags & FI_REMOTE_READ) self.region.peers_read = &counter.tally();
-  if (flags & FI_REMOTE_WRITE) self.region.peers_wrote = &counter.tally();
+  if (flags & FI_REMOTE_READ) self.region.peers_read = &counter.counter();
+  if (flags & FI_REMOTE_WRITE) self.region.peers_wrote = &counter.counter();
   self.counter_holds.emplace_back(counter.bound());
   return 0;
 }

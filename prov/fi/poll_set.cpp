@@ -37,7 +37,7 @@ fi_ops_poll poll_ops{
     .size = sizeof(fi_ops_poll), .poll = poll, .poll_add = add, .poll_del = remove};
 
 std::uint64_t counted_by(cntr& counter) noexcept {
-  return counter.tally().value() + counter.tally().errors();
+  return counter.counter().value() + counter.counter().errors();
 }
 
 /// What the member is, if it is of that domain; it stays open for the reference.

@@ -26,12 +26,12 @@ ssize_t receive_on(Target& to, const base::result<proto::local_memory>& memory,
                    const receive_call& call) {
   if (!memory) return memory.code();
   if (to.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-  proto::incoming wanted;
+  proto::recv_params wanted;
   wanted.from = call.from;
   wanted.tag = call.tag;
   wanted.ignore = call.ignore;
   wanted.tagged = call.kind & FI_TAGGED;
-  wanted.asked = to.rx_request(call.context, call.flags, call.kind | FI_RECV);
+  wanted.completion = to.rx_request(call.context, call.flags, call.kind | FI_RECV);
   const bool claim = call.flags & FI_CLAIM;
   const bool discard = call.flags & FI_DISCARD;
   const base::scoped_domain_lock hold(to.parent().lock());

@@ -26,8 +26,8 @@ class shared_receives final : public fid_ep {
   children& bound() noexcept { return bound_; }
 
   [[nodiscard]] std::uint64_t rx_flags() const noexcept { return default_flags_; }
-  [[nodiscard]] proto::request rx_request(void* user_context, std::uint64_t flags,
-                                          std::uint64_t kind) const noexcept {
+  [[nodiscard]] proto::completion_spec rx_request(void* user_context, std::uint64_t flags,
+                                                  std::uint64_t kind) const noexcept {
     return {.context = user_context,
             .flags = kind,
             .report = (flags & FI_COMPLETION) != 0,

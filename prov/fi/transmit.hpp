@@ -26,7 +26,7 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   if (!memory) return memory.code();
   if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
-  proto::outgoing message;
+  proto::send_params message;
   message.to = call.to;
   message.tag = call.tag;
   message.data = call.data;
@@ -35,8 +35,8 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   message.inject = call.flags & FI_INJECT;
   message.transmit = call.flags & FI_TRANSMIT_COMPLETE;
   message.delivery = call.flags & FI_DELIVERY_COMPLETE;
-  message.asked = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
-  if (call.flags & silent) message.asked.report = false;
+  message.completion = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
+  if (call.flags & silent) message.completion.report = false;
   const base::scoped_domain_lock hold(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.to)) return -FI_EAGAIN;
   const int ret = e.core().send(*memory, message);

@@ -17,9 +17,9 @@ namespace gaudi::ipc {
 struct segment::head {
   std::uint64_t magic;
   segment_shape shape;
-  std::array<end_facts, 2> facts;
-  std::array<ring_control, 2> rings;         // by the end that writes
-  std::array<joint_copies::words, 2> joint;  // by the end that owns the copies
+  std::array<peer_info, 2> facts;
+  std::array<ring_control, 2> rings;               // by the end that writes
+  std::array<cooperative_copies::words, 2> joint;  // by the end that owns the copies
 };
 
 namespace {
@@ -105,7 +105,7 @@ segment::~segment() {
   if (at_) ::munmap(at_, size_of(shape_));
 }
 
-end_facts& segment::facts_of(end which) noexcept {
+peer_info& segment::peer_info_of(end which) noexcept {
   return top().facts[index_of(which)];
 }
 
@@ -113,7 +113,7 @@ std::byte* segment::ring_of(end from) const noexcept {
   return static_cast<std::byte*>(at_) + page + index_of(from) * shape_.capacity;
 }
 
-joint_copies::words& segment::joint_words_of(end owner) noexcept {
+cooperative_copies::words& segment::copy_state_of(end owner) noexcept {
   return top().joint[index_of(owner)];
 }
 

@@ -8,23 +8,23 @@
 #include "base/result.hpp"
 #include "base/scoped_fd.hpp"
 #include "ipc/byte_ring.hpp"
-#include "ipc/joint_copy.hpp"
+#include "ipc/cooperative_copy.hpp"
 
 namespace gaudi::ipc {
 
 /// Who is who in a segment.
-enum class end : unsigned { maker, taker };
+enum class end : unsigned { creator, attacher };
 
 /// Whether an end can read and write the other's memory. `gone`: it has closed the connection, and
 /// none of its own memory is the other's to read or write any more.
-enum class reaching : std::uint32_t { unknown, yes, no, gone };
+enum class cma_state : std::uint32_t { unknown, yes, no, gone };
 
 /// What an end tells the other before the first packet.
-struct end_facts {
-  std::uint64_t proof_address;  ///< in its memory, where the other may try to read proof_value
-  std::uint64_t proof_value;
-  std::uint32_t sleeps;           ///< not 0: it may wait on file descriptors, and has to be woken
-  std::atomic<reaching> reaches;  ///< the maker may say it later
+struct peer_info {
+  std::uint64_t probe_address;  ///< in its memory, where the other may try to read probe_cookie
+  std::uint64_t probe_cookie;
+  std::uint32_t sleeps;        ///< not 0: it may wait on file descriptors, and has to be woken
+  std::atomic<cma_state> cma;  ///< the maker may say it later
 };
 
 /// How a segment is cut.
@@ -52,12 +52,12 @@ class segment {
   segment& operator=(segment&&) = delete;
   ~segment();
 
-  [[nodiscard]] end_facts& facts_of(end which) noexcept;
+  [[nodiscard]] peer_info& peer_info_of(end which) noexcept;
   /// The ring that `from` writes.
   [[nodiscard]] ring_writer writer(end from) noexcept;
   [[nodiscard]] ring_reader reader(end from) noexcept;
   /// Of the copies whose data comes to `owner`.
-  [[nodiscard]] joint_copies::words& joint_words_of(end owner) noexcept;
+  [[nodiscard]] cooperative_copies::words& copy_state_of(end owner) noexcept;
   /// All slots for data that comes to `sink`, one behind the other.
   [[nodiscard]] std::span<std::byte> slots_to(end sink) const noexcept;
   [[nodiscard]] const segment_shape& shape() const noexcept { return shape_; }

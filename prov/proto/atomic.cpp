@@ -51,14 +51,15 @@ int endpoint::request_atomic(connection& c, const atomic_access& access) {
   const std::size_t payload = payload_of(access.op, access.group, bytes);
   if (sizeof(wire::atomic_fields) + payload > c.eager_limit) return -FI_EINVAL;
   buffer* b = send_buffers_->acquire();
-  transfer* t = b ? new_transfer(&c, access.results, access.asked) : nullptr;
+  transfer* t = b ? new_transfer(&c, access.results, access.completion) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
     return why_nothing_left();
   }
   const bool returns = access.group != call::plain;
-  t->is = returns ? transfer::role::reader : transfer::role::source;
-  t->moves = returns ? transfer::motion::none : transfer::motion::drain;  // nothing to grant
+  t->role = returns ? transfer_role::reader : transfer_role::source;
+  t->strategy =
+      returns ? transfer_strategy::none : transfer_strategy::copy_out;  // nothing to grant
   wire::atomic_fields fields{};
   fields.head = {wire::kind::atomic, 0, 0, 0, c.remote_id};
   fields.operation = t->id;
@@ -80,12 +81,12 @@ int endpoint::request_atomic(connection& c, const atomic_access& access) {
   if (ret == 0 && access.inject) ret = copies_.wait_for(*b);
   if (ret == 0) ret = submit_ordered(c, *b);
   if (ret == 0) return 0;
-  end_transfer(*t);
-  abandon(*b);
+  free_transfer(*t);
+  recycle(*b);
   return ret;
 }
 
-void endpoint::arrived_atomic(connection& c, buffer& b, std::size_t length) {
+void endpoint::handle_atomic(connection& c, buffer& b, std::size_t length) {
   wire::atomic_fields fields{};
   if (length < sizeof fields) return malformed(c, "atomic operation");
   std::memcpy(&fields, b.bytes, sizeof fields);
@@ -100,31 +101,31 @@ void endpoint::arrived_atomic(connection& c, buffer& b, std::size_t length) {
     return malformed(c, "atomic operation (length)");
   const auto target = keys_.find(fields.key, fields.address, bytes, access_for(op, group));
   if (target && carry_out(c, fields, **target, b.bytes + sizeof fields)) return;
-  if (!target) send_done(c, fields.operation, FI_EACCES);
+  if (!target) send_fin(c, fields.operation, FI_EACCES);
   consume(c);
 }
 
 // Whether the request's credit waits for the answer.
-bool endpoint::carry_out(connection& c, const wire::atomic_fields& asked, const reg::region& target,
-                         const std::byte* payload) {
-  const auto type = static_cast<fi_datatype>(asked.type);
-  const auto op = static_cast<fi_op>(asked.op);
-  const std::size_t bytes = asked.count * atomic_math::size_of(type);
-  const auto memory = local_memory::inside(target, asked.address, bytes);
+bool endpoint::carry_out(connection& c, const wire::atomic_fields& request,
+                         const reg::region& target, const std::byte* payload) {
+  const auto type = static_cast<fi_datatype>(request.type);
+  const auto op = static_cast<fi_op>(request.op);
+  const std::size_t bytes = request.count * atomic_math::size_of(type);
+  const auto memory = local_memory::inside(target, request.address, bytes);
   const auto change = [&](void* values) {
-    const bool compares = static_cast<call>(asked.group) == call::comparing;
+    const bool compares = static_cast<call>(request.group) == call::comparing;
     atomic_math::apply(type, op, values, payload, compares ? payload + bytes : nullptr,
-                       asked.count);
+                       request.count);
   };
   buffer* reply = send_buffers_->acquire_beyond_limit();
   if (!reply) {
-    send_done(c, asked.operation, FI_ENOMEM);
+    send_fin(c, request.operation, FI_ENOMEM);
     return false;
   }
   reply->on_sent = {};
   reply->awaits = 0;
-  std::byte* const before = reply->bytes + sizeof(wire::done_fields);
-  int ret = load_payload(*reply, sizeof(wire::done_fields), memory, 0, bytes);
+  std::byte* const before = reply->bytes + sizeof(wire::fin_fields);
+  int ret = load_payload(*reply, sizeof(wire::fin_fields), memory, 0, bytes);
   if (ret == 0) ret = copies_.wait_for(*reply);
   if (ret == 0 && op != FI_ATOMIC_READ) {
     if (std::byte* values = memory.single_host()) {
@@ -132,17 +133,17 @@ bool endpoint::carry_out(connection& c, const wire::atomic_fields& asked, const 
     } else {
       std::memcpy(before + bytes, before, bytes);
       change(before + bytes);
-      ret = copies_.start(*reply, sizeof(wire::done_fields) + bytes, memory, 0, bytes,
+      ret = copies_.start(*reply, sizeof(wire::fin_fields) + bytes, memory, 0, bytes,
                           copy::direction::host_to_device);
       if (ret == 0) ret = copies_.wait_for(*reply);
     }
   }
-  count_atomic(target, static_cast<call>(asked.group), op, ret);
-  wire::done_fields fields{};
-  fields.operation = asked.operation;
-  if (ret || static_cast<call>(asked.group) == call::plain) {
-    abandon(*reply);
-    send_done(c, asked.operation, -ret);
+  count_atomic(target, static_cast<call>(request.group), op, ret);
+  wire::fin_fields fields{};
+  fields.operation = request.operation;
+  if (ret || static_cast<call>(request.group) == call::plain) {
+    recycle(*reply);
+    send_fin(c, request.operation, -ret);
     return false;
   }
   fields.head = {wire::kind::read_reply, 0, 0, 0, c.remote_id};

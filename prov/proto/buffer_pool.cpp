@@ -34,7 +34,7 @@ base::result<std::uint64_t> buffer::device_address(device::device& which) {
 }
 
 base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domain& core,
-                                                               work::kind kind,
+                                                               posted_op::kind kind,
                                                                std::size_t buffer_size,
                                                                std::size_t count,
                                                                std::uint64_t peers_may) try {
@@ -57,7 +57,7 @@ base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domai
   return base::error{-FI_ENOMEM};
 }
 
-std::unique_ptr<buffer_slab> buffer_slab::over(std::span<std::byte> area, work::kind kind,
+std::unique_ptr<buffer_slab> buffer_slab::over(std::span<std::byte> area, posted_op::kind kind,
                                                std::size_t buffer_size) {
   std::unique_ptr<buffer_slab> self(new buffer_slab);
   self->base_ = area.data();
@@ -67,7 +67,7 @@ std::unique_ptr<buffer_slab> buffer_slab::over(std::span<std::byte> area, work::
   return self;
 }
 
-void buffer_slab::cut(work::kind kind, std::size_t buffer_size, std::size_t count) {
+void buffer_slab::cut(posted_op::kind kind, std::size_t buffer_size, std::size_t count) {
   buffer_size_ = buffer_size;
   buffers_.reserve(count);
   for (std::size_t i = 0; i < count; ++i)

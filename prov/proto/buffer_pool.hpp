@@ -12,9 +12,9 @@
 #include "copy/pinned_region.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
+#include "proto/completion_spec.hpp"
 #include "proto/memory.hpp"
-#include "proto/request.hpp"
-#include "proto/work.hpp"
+#include "proto/posted_op.hpp"
 
 namespace gaudi::proto {
 
@@ -30,8 +30,9 @@ struct staging_share {
 
 /// Host memory that messages and staged data pass through: known to the core, and to a device from
 /// the first copy between them on.
-struct buffer : work {
-  buffer(work::kind k, buffer_slab& s, std::byte* b) noexcept : work(k), slab(s), bytes(b) {}
+struct buffer : posted_op {
+  buffer(posted_op::kind k, buffer_slab& s, std::byte* b) noexcept
+      : posted_op(k), slab(s), bytes(b) {}
 
   buffer_slab& slab;
   std::byte* const bytes;
@@ -41,7 +42,7 @@ struct buffer : work {
   std::uint64_t offset = 0;   // of a chunk in its transfer
   transfer* owner = nullptr;  // of a chunk, or of a message that a transfer waits with
   local_memory gathered;  // of a message: the core takes its payload from here; empty: all in bytes
-  request on_sent;        // what to report when a message has left; see request::report
+  completion_spec on_sent;   // what to report when a message has left; see request::report
   std::uint32_t awaits = 0;  // the transfer that fails if this message cannot leave, by id; 0: none
   std::uint32_t slot = 0;    // of a chunk in the peer's memory
   std::uint32_t copies = 0;  // device copies under way that read or write it
@@ -49,7 +50,7 @@ struct buffer : work {
   bool ready = false;        // a queued message: its payload is here
   bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
   bool answers = false;      // a message: the credit of the request goes back when it leaves
-  bool flushes = false;      // a message: the `done` of transfer `awaits`, which flushes
+  bool flushes = false;      // a message: the `fin` of transfer `awaits`, which flushes
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
   std::uint32_t connection = 0;    // a receive buffer: where it was posted, by id; 0: for all
   bool taken = false;              // a shared slot: in use at this end
@@ -69,12 +70,13 @@ class buffer_slab {
  public:
   /// `peers_may`: FI_REMOTE_WRITE where peers write, else 0.
   static base::result<std::unique_ptr<buffer_slab>> create(core::inner_domain& core,
-                                                           work::kind kind, std::size_t buffer_size,
+                                                           posted_op::kind kind,
+                                                           std::size_t buffer_size,
                                                            std::size_t count,
                                                            std::uint64_t peers_may);
   /// Cuts buffers from memory of somebody else's, which outlives the slab and which the core does
   /// not know.
-  static std::unique_ptr<buffer_slab> over(std::span<std::byte> area, work::kind kind,
+  static std::unique_ptr<buffer_slab> over(std::span<std::byte> area, posted_op::kind kind,
                                            std::size_t buffer_size);
   ~buffer_slab();
   buffer_slab(const buffer_slab&) = delete;
@@ -88,7 +90,7 @@ class buffer_slab {
 
  private:
   buffer_slab() = default;
-  void cut(work::kind kind, std::size_t buffer_size, std::size_t count);
+  void cut(posted_op::kind kind, std::size_t buffer_size, std::size_t count);
 
   std::byte* base_ = nullptr;
   std::size_t length_ = 0;
@@ -104,7 +106,7 @@ class buffer_slab {
 class buffer_pool {
  public:
   /// buffer_size in bytes, limit and per_slab in buffers; peers_may as buffer_slab::create.
-  buffer_pool(core::inner_domain& core, work::kind kind, std::size_t buffer_size,
+  buffer_pool(core::inner_domain& core, posted_op::kind kind, std::size_t buffer_size,
               std::size_t per_slab, std::size_t limit, std::uint64_t peers_may = 0) noexcept
       : core_(core),
         kind_(kind),
@@ -139,7 +141,7 @@ class buffer_pool {
   bool add_slab() noexcept;
 
   core::inner_domain& core_;
-  const work::kind kind_;
+  const posted_op::kind kind_;
   const std::size_t buffer_size_;
   const std::size_t per_slab_;
   const std::size_t limit_;

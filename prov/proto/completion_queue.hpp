@@ -16,7 +16,7 @@
 namespace gaudi::proto {
 
 /// What an operation reports when it ends; the union of all CQ formats and of the error entry.
-struct completion {
+struct cq_entry {
   void* context = nullptr;
   std::uint64_t flags = 0;
   std::size_t length = 0;
@@ -24,10 +24,10 @@ struct completion {
   std::uint64_t data = 0;
   std::uint64_t tag = 0;
   fi_addr_t source = FI_ADDR_NOTAVAIL;
-  int error = 0;           // positive FI_E*; 0: success
-  std::size_t excess = 0;  // bytes cut off, with FI_ETRUNC
+  int error = 0;                    // positive FI_E*; 0: success
+  std::size_t truncated_bytes = 0;  // bytes cut off, with FI_ETRUNC
   // FI_SOURCE_ERR: the sender, whom the address vector does not know. Only looked at by push().
-  const net_address* stranger = nullptr;
+  const net_address* unknown_source = nullptr;
 };
 
 /// Ended operations that the application has not read yet, in the order they ended. It grows rather
@@ -40,16 +40,16 @@ class completion_queue {
   explicit completion_queue(std::size_t size, base::waker* sleeper = nullptr)
       : entries_(size), sleeper_(sleeper) {}
 
-  void push(const completion& entry) noexcept { push(entry, entry.context, 0); }
+  void push(const cq_entry& entry) noexcept { push(entry, entry.context, 0); }
   /// The same with another context, and further flags.
-  void push(const completion& entry, void* context, std::uint64_t flags) noexcept {
-    completion* const kept = entries_.push(entry);
+  void push(const cq_entry& entry, void* context, std::uint64_t flags) noexcept {
+    cq_entry* const kept = entries_.push(entry);
     if (!kept) [[unlikely]] {
       overrun_ = true;
     } else {
       kept->context = context;
       kept->flags |= flags;
-      if (kept->stranger) [[unlikely]]
+      if (kept->unknown_source) [[unlikely]]
         keep_stranger(*kept);
     }
     if (sleeper_) sleeper_->notify();
@@ -58,30 +58,30 @@ class completion_queue {
   [[nodiscard]] bool overrun() const noexcept { return overrun_; }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
-  [[nodiscard]] completion& front() noexcept { return entries_.front(); }
+  [[nodiscard]] cq_entry& front() noexcept { return entries_.front(); }
   void pop() noexcept { entries_.pop(); }
   /// The sender of the front entry, whose error is FI_EADDRNOTAVAIL; once for each such entry.
-  [[nodiscard]] net_address take_stranger() noexcept {
-    const net_address name = strangers_.front();
-    strangers_.pop_front();
+  [[nodiscard]] net_address take_unknown_source() noexcept {
+    const net_address name = unknown_sources_.front();
+    unknown_sources_.pop_front();
     return name;
   }
 
  private:
   // The message is there, but who sent it can only be told in an error entry (fi_cq(3)). One with
   // another error says nothing of its sender.
-  void keep_stranger(completion& entry) noexcept {
+  void keep_stranger(cq_entry& entry) noexcept {
     if (entry.error) return;
     try {
-      strangers_.push_back(*entry.stranger);
+      unknown_sources_.push_back(*entry.unknown_source);
       entry.error = FI_EADDRNOTAVAIL;
     } catch (const std::bad_alloc&) {
-      entry.stranger = nullptr;  // of an unknown source, as without FI_SOURCE_ERR
+      entry.unknown_source = nullptr;  // of an unknown source, as without FI_SOURCE_ERR
     }
   }
 
-  base::ring<completion> entries_;
-  std::deque<net_address> strangers_;
+  base::ring<cq_entry> entries_;
+  std::deque<net_address> unknown_sources_;
   bool overrun_ = false;
   base::waker* const sleeper_;
 };

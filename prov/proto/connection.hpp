@@ -12,15 +12,15 @@
 
 #include "base/clock.hpp"
 #include "core/fid.hpp"
-#include "ipc/link.hpp"
+#include "ipc/shm_channel.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/credits.hpp"
 #include "proto/net_address.hpp"
+#include "proto/posted_op.hpp"
 #include "proto/shared_slots.hpp"
 #include "proto/transfer.hpp"
 #include "proto/unexpected_budget.hpp"
 #include "proto/wire.hpp"
-#include "proto/work.hpp"
 
 namespace gaudi::proto {
 
@@ -53,39 +53,39 @@ struct peer {
   }
 };
 
+enum class connection_state : std::uint8_t {
+  connecting,  // we asked
+  accepting,   // we said yes, and wait for the core to say it is up
+  failed,      // closed; goes as soon as nobody is looking at it
+  connected,
+  closing,  // as `connected`, but nothing new begins on it (connection_closer)
+};
+
 /// One core connection to a peer, in use both ways. Belongs to the connection_manager.
 class connection {
  public:
-  enum class state : std::uint8_t {
-    connecting,  // we asked
-    accepting,   // we said yes, and wait for the core to say it is up
-    failed,      // closed; goes as soon as nobody is looking at it
-    connected,
-    closing,  // as `connected`, but nothing new begins on it (connection_closer)
-  };
-
-  connection(peer& p, state s) : remote(&p), now(s) {}
+  connection(peer& p, connection_state s) : remote(&p), state(s) {}
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
   [[nodiscard]] bool returns_due() const noexcept {
     return usable() && (data.return_is_due() || control.return_is_due());
   }
-  [[nodiscard]] bool usable() const noexcept { return now >= state::connected; }
+  [[nodiscard]] bool usable() const noexcept { return state >= connection_state::connected; }
   /// Whether nothing of this end's is under way: its end would lose nothing that began here.
   [[nodiscard]] bool is_idle() const noexcept;
 
   /// Whether the other end is an endpoint of this process.
-  [[nodiscard]] bool is_here() const noexcept { return link && link->is_within_process(); }
+  [[nodiscard]] bool is_here() const noexcept { return shm && shm->is_within_process(); }
   /// Where the peer may put data that is for a device here; null: nowhere.
   [[nodiscard]] shared_slots* slots_to_us();
   /// Whether the grant names slots that there are, and no more of them than they are long.
-  [[nodiscard]] bool are_slots_of_peer(const wire::grant_fields& g);
+  [[nodiscard]] bool are_slots_of_peer(const wire::cts_fields& g);
   /// Whether the peer says that the kernel keeps our memory from it, and there is another way.
   [[nodiscard]] bool is_kept_from_peer();
 
   peer* remote;
-  state now;
+  connection_state state;
   bool control_waits = false;   // listed among those with messages to flush
   std::uint32_t id = 0;         // what the peer has to call it
   std::uint32_t remote_id = 0;  // what the peer calls it
@@ -112,32 +112,32 @@ class connection {
   bool receives_short = false;        // listed among those that want more
   // To a peer on this host: packets go this way. The core connection carries what neither process
   // can copy, wakes a peer that sleeps, and tells of its end.
-  std::shared_ptr<ipc::link> link;  // and of copies that outlive the connection
+  std::shared_ptr<ipc::shm_channel> shm;  // and of copies that outlive the connection
   // In the link's memory; null before the first data that is staged there.
   std::unique_ptr<shared_slots> slots_in;
   std::unique_ptr<shared_slots> slots_out;
-  bool up_in_core = false;    // accepting: only the peer's word on the link is missing
-  bool refused_link = false;  // ours is the word that the peer waits for, and it was no
+  bool up_in_core = false;   // accepting: only the peer's word on the link is missing
+  bool refused_shm = false;  // ours is the word that the peer waits for, and it was no
   bool peer_takes_dmabufs = false;
-  bool takes_nothing = false;  // of the peer's dma-bufs: our NIC does not read them
-  bool doorbell_due = false;   // listed among those whose peer has to be woken
-  bool core_wrote = false;     // by RMA, which no credit tells of
-  bool said_goodbye = false;   // goodbye.cpp
+  bool import_disabled = false;  // of the peer's dma-bufs: our NIC does not read them
+  bool doorbell_due = false;     // listed among those whose peer has to be woken
+  bool core_wrote = false;       // by RMA, which no credit tells of
+  bool said_goodbye = false;     // goodbye.cpp
   /// The connection_closer's alone.
   struct {
-    bool asked = false;
+    bool completion = false;
     bool agreed = false;  // to the peer's request
     bool peer_agreed = false;
     bool owes_answer = false;
-    [[nodiscard]] bool is_wanted() const noexcept { return asked || agreed; }
+    [[nodiscard]] bool is_wanted() const noexcept { return completion || agreed; }
   } closing;
   bool postponed_is_counted = false;  // the first of `postponed`: its credits are
 
   // Packets that came and wait for memory, in their order.
-  work_list postponed;
+  posted_op_list postponed;
 
   // Posted to the core and not yet completed.
-  work_list posted;
+  posted_op_list posted;
   // Messages that wait for their payload to come from a device, and those behind them: order is
   // kept.
   std::deque<buffer*> ordered;
@@ -146,8 +146,9 @@ class connection {
   std::deque<buffer*> control_buffers;
   // Operations that fail if it does.
   transfer_list transfers;
-  bool holds_early = false;     // of early_sends some have still to leave; counted in with_rest
-  std::uint32_t with_rest = 0;  // of them, those with transfer::has_rest
+  bool holds_early =
+      false;  // of early_sends some have still to leave; counted in ordered_rma_pending
+  std::uint32_t ordered_rma_pending = 0;  // of them, those with transfer::partially_issued
 };
 
 }  // namespace gaudi::proto

@@ -34,12 +34,12 @@ void connection_closer::arrived(connection& c, wire::kind what) {
       c.closing.owes_answer = true;
       return answer(c);
     case wire::kind::close_accept:
-      c.closing.peer_agreed = c.closing.asked;
+      c.closing.peer_agreed = c.closing.completion;
       return;
     default:
-      c.closing.asked = false;
+      c.closing.completion = false;
       // Once this end has agreed the peer counts on it, whatever it says of its own need.
-      if (!c.closing.agreed) c.now = connection::state::connected;
+      if (!c.closing.agreed) c.state = connection_state::connected;
   }
 }
 
@@ -49,7 +49,7 @@ void connection_closer::answer(connection& c) {
   c.closing.owes_answer = false;
   if (!agrees) return;
   c.closing.agreed = true;
-  c.now = connection::state::closing;
+  c.state = connection_state::closing;
 }
 
 void connection_closer::ask(connection& c, entry& e) {
@@ -58,8 +58,8 @@ void connection_closer::ask(connection& c, entry& e) {
   e.asks_from = now + e.pause;
   e.pause = std::min(2 * e.pause, longest_pause);
   if (!c.is_idle() || sender_.send_header(c, wire::kind::close_request)) return;
-  c.closing.asked = true;
-  c.now = connection::state::closing;
+  c.closing.completion = true;
+  c.state = connection_state::closing;
 }
 
 // Whether it need not be listed any more.
@@ -67,7 +67,7 @@ bool connection_closer::is_through(entry& e) {
   connection* const c = connections_.find(e.id);
   if (!c) return true;
   if (c->closing.owes_answer) answer(*c);
-  if (c->now == connection::state::closing) {
+  if (c->state == connection_state::closing) {
     if (!c->closing.peer_agreed || !c->is_idle()) return false;
     connections_.fail(*c, FI_ECONNRESET);
     return true;

@@ -32,20 +32,20 @@ bool precedes(const net_address& a, const net_address& b) noexcept {
 // Whether the peer may have asked before it knew of the connection: it will find it made. Where
 // ours was the request, one of the peer's can have crossed it; any other says that the peer has
 // lost the connection, of whose end the core here may never hear.
-bool is_older(connection& c, const hello& said) noexcept {
-  if (c.remote_instance != said.instance) return false;
-  if (said.connection == c.remote_id) return true;
+bool is_older(connection& c, const hello& remote_hello) noexcept {
+  if (c.remote_instance != remote_hello.instance) return false;
+  if (remote_hello.connection == c.remote_id) return true;
   return c.requested_here && !std::exchange(c.crossed, true);
 }
 
 // A connection ends for a request only if that comes from where its peer is, as far as the core
 // tells: anybody can say a peer's name.
-bool is_from_its_host(const fi_info& info, const hello& said) noexcept {
+bool is_from_its_host(const fi_info& info, const hello& remote_hello) noexcept {
   if (!info.dest_addr) return true;
   const net_address from(info.dest_addr, info.dest_addrlen);
-  if (from.empty() || from.is_same_host(address_of(said))) return true;
+  if (from.empty() || from.is_same_host(address_of(remote_hello))) return true;
   GAUDI_INFO(EP_CTRL, "refused a request of %s in the name of %s, which is connected\n",
-             from.to_string().c_str(), address_of(said).to_string().c_str());
+             from.to_string().c_str(), address_of(remote_hello).to_string().c_str());
   return false;
 }
 
@@ -64,21 +64,22 @@ void connection_manager::poll_if_due() {
     if (now - last_poll_ < interval_) return;
     last_poll_ = now;
     // A link's word does not come by the core.
-    if (undecided_.empty())
+    if (awaiting_shm_.empty())
       interval_ = std::min<base::clock::duration>(2 * interval_, longest_interval);
   }
   poll_now();
 }
 
 void connection_manager::poll_now() {
-  dropped_.clear();
-  if (meeting_point_) meeting_point_->let_in();
+  graveyard_.clear();
+  if (fd_listener_) fd_listener_->accept_pending();
   read_events();
-  if (!undecided_.empty()) settle_links();
+  if (!awaiting_shm_.empty()) settle_shm();
   limit_handshakes();
-  while (!shut_.empty()) {
+  while (!closing_.empty()) {
     end_shut();
-    for (request& asked : std::exchange(late_, {})) take_request(std::move(asked));
+    for (peer_request& request : std::exchange(deferred_requests_, {}))
+      take_request(std::move(request));
   }
 }
 
@@ -87,25 +88,26 @@ void connection_manager::poll_now() {
 void connection_manager::end_shut() {
   observer_.connections_ending();
   // More may come while these end; their last words are not heard yet.
-  const std::size_t count = shut_.size();
+  const std::size_t count = closing_.size();
   for (std::size_t i = 0; i < count; ++i)
-    if (connection* c = find(shut_[i].id)) fail(*c, shut_[i].error);
-  shut_.erase(shut_.begin(), shut_.begin() + static_cast<std::ptrdiff_t>(count));
+    if (connection* c = find(closing_[i].id)) fail(*c, closing_[i].error);
+  closing_.erase(closing_.begin(), closing_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
 bool connection_manager::is_ending(const connection& c) const noexcept {
-  return std::any_of(shut_.begin(), shut_.end(), [&](const ending& e) { return e.id == c.id; });
+  return std::any_of(closing_.begin(), closing_.end(),
+                     [&](const ending& e) { return e.id == c.id; });
 }
 
 // Every connection has a place there (add).
 void connection_manager::fail_soon(connection& c, int error) noexcept {
-  if (c.now != connection::state::failed && !is_ending(c)) shut_.push_back({c.id, error});
+  if (c.state != connection_state::failed && !is_ending(c)) closing_.push_back({c.id, error});
 }
 
-bool connection_manager::came_alive(connection& c) {
+bool connection_manager::confirm_connected(connection& c) {
   read_events();
   // The peer is sending, so it has our answer: only the core's report of that is late.
-  if (c.now == connection::state::accepting) handle_connected(c, nullptr);
+  if (c.state == connection_state::accepting) handle_connected(c, nullptr);
   return c.usable();
 }
 
@@ -125,12 +127,12 @@ void connection_manager::read_events() {
       continue;
     }
     if (got < static_cast<ssize_t>(sizeof entry)) return;
-    const std::size_t said = static_cast<std::size_t>(got) - sizeof entry;
+    const std::size_t length = static_cast<std::size_t>(got) - sizeof entry;
     hello h{};
     switch (event) {
       case FI_CONNREQ: {
         core::unique_info info(entry.info);
-        const auto verdict = check_hello(entry.data, said, h);
+        const auto verdict = check_hello(entry.data, length, h);
         if (verdict == wire::reject_reason::none) {
           take_request({std::move(info), h});
         } else {
@@ -143,7 +145,7 @@ void connection_manager::read_events() {
       }
       case FI_CONNECTED:
         if (connection* c = of(entry.fid)) {
-          const bool valid = check_hello(entry.data, said, h) == wire::reject_reason::none;
+          const bool valid = check_hello(entry.data, length, h) == wire::reject_reason::none;
           connected_or_end(*c, valid ? &h : nullptr);
         }
         break;
@@ -180,71 +182,72 @@ void connection_manager::refuse_unread() noexcept {
   }
 }
 
-void connection_manager::take_request(request&& asked) {
+void connection_manager::take_request(peer_request&& request) {
   try {
-    handle_request(std::move(asked));
+    handle_request(std::move(request));
   } catch (const std::bad_alloc&) {
-    if (asked.info) reject(*asked.info, wire::reject_reason::resources);
+    if (request.info) reject(*request.info, wire::reject_reason::resources);
   }
 }
 
 // The request is moved from when it is kept.
-void connection_manager::handle_request(request&& asked) {
-  fi_info& info = *asked.info;
-  const hello& said = asked.said;
-  const net_address from = address_of(said);
+void connection_manager::handle_request(peer_request&& request) {
+  fi_info& info = *request.info;
+  const hello& remote_hello = request.remote_hello;
+  const net_address from = address_of(remote_hello);
   if (from.empty()) return reject(info, wire::reject_reason::malformed);
   peer& p = peer_named(from);
   connection* c = p.current;
-  if (!c) return accept(p, info, said);
+  if (!c) return accept(p, info, remote_hello);
 
-  const bool self = said.instance == instance_;
-  if (self) return accept(p, info, said);
+  const bool self = remote_hello.instance == instance_;
+  if (self) return accept(p, info, remote_hello);
 
-  if (c->now == connection::state::connecting) {
+  if (c->state == connection_state::connecting) {
     // Both decide by the same rule, so exactly one request goes on.
     if (precedes(from, name_)) return reject(info, wire::reject_reason::simultaneous);
     drop(*c);
-    return accept(p, info, said);
+    return accept(p, info, remote_hello);
   }
-  meet_request(*c, std::move(asked));
+  meet_request(*c, std::move(request));
 }
 
 // A request of a peer that there is a connection with.
-void connection_manager::meet_request(connection& c, request&& asked) {
+void connection_manager::meet_request(connection& c, peer_request&& request) {
   const bool closed = is_ending(c) || c.closing.agreed;
-  if (!closed && (is_older(c, asked.said) || !is_from_its_host(*asked.info, asked.said)))
-    return reject(*asked.info, wire::reject_reason::simultaneous);
+  if (!closed &&
+      (is_older(c, request.remote_hello) || !is_from_its_host(*request.info, request.remote_hello)))
+    return reject(*request.info, wire::reject_reason::simultaneous);
   // It has closed that one, or another process has its address now: only the end here is late. Its
   // last words come first, and this may be called in the middle of some.
-  late_.push_back(std::move(asked));
+  deferred_requests_.push_back(std::move(request));
   fail_soon(c, FI_ECONNRESET);
 }
 
-void connection_manager::connected_or_end(connection& c, const hello* said) noexcept {
+void connection_manager::connected_or_end(connection& c, const hello* remote_hello) noexcept {
   try {
-    handle_connected(c, said);
+    handle_connected(c, remote_hello);
   } catch (const std::bad_alloc&) {
     fail_soon(c, FI_ENOMEM);
   }
 }
 
-void connection_manager::handle_connected(connection& c, const hello* said) {
-  if (c.now == connection::state::connecting) {
-    if (!said) return fail(c, FI_ECONNABORTED);
-    take_terms(c, *said);
-    c.data.start(said->data_window, static_cast<std::uint16_t>(c.data.granted()));
-    c.control.start(said->control_window, wire::control_window);
-    if ((said->flags & wire::shares_memory) && !take_link(c, *said)) {
+void connection_manager::handle_connected(connection& c, const hello* remote_hello) {
+  if (c.state == connection_state::connecting) {
+    if (!remote_hello) return fail(c, FI_ECONNABORTED);
+    take_terms(c, *remote_hello);
+    c.data.start(remote_hello->data_window, static_cast<std::uint16_t>(c.data.granted()));
+    c.control.start(remote_hello->control_window, wire::control_window);
+    if ((remote_hello->flags & wire::shares_memory) && !attach_shm(c, *remote_hello)) {
       // Whatever of the invitation is still on its way is answered with no by this.
       stop_sharing();
-      c.refused_link = true;
+      c.refused_shm = true;
     }
   }
   if (c.usable()) return;
-  if (c.link && c.now == connection::state::accepting && !link_is_settled(c)) {
-    const bool waits = c.now == connection::state::accepting;
-    if (waits && !std::exchange(c.up_in_core, true)) undecided_.push_back(c.id);
+  if (c.shm && c.state == connection_state::accepting && !shm_is_settled(c)) {
+    const bool waits = c.state == connection_state::accepting;
+    if (waits && !std::exchange(c.up_in_core, true)) awaiting_shm_.push_back(c.id);
     return;
   }
   now_usable(c);
@@ -252,7 +255,7 @@ void connection_manager::handle_connected(connection& c, const hello* said) {
 
 void connection_manager::now_usable(connection& c) {
   --being_made_;
-  c.now = connection::state::connected;
+  c.state = connection_state::connected;
   c.remote->pause = {};
   observer_.connection_up(c);
 }

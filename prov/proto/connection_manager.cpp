@@ -36,7 +36,8 @@ connection_manager::connection_manager(core::inner_domain& core, terms t,
       by_id_(t.random) {}
 
 connection_manager::~connection_manager() {
-  for (const request& asked : late_) reject(*asked.info, wire::reject_reason::resources);
+  for (const peer_request& request : deferred_requests_)
+    reject(*request.info, wire::reject_reason::resources);
   refuse_unread();
   for (auto& c : connections_) close_endpoint(*c);
 }
@@ -80,7 +81,7 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   waitable_ = waitable;
   limits_silence_ = !core_.over_rdma() && core::limit_reads(name_.raw(), name_.length());
   next_silence_look_ = terms_.clock.now();
-  if (terms_.ipc) open_meeting_point();
+  if (terms_.ipc) open_fd_listener();
   return {};
 }
 
@@ -105,7 +106,7 @@ peer& connection_manager::peer_named(const net_address& given) {
 // The next look is due when as many have come again, so that a look costs each newcomer little.
 void connection_manager::forget_unused_peers() {
   std::unordered_set<const peer*> connected;
-  for (const auto* list : {&connections_, &dropped_})
+  for (const auto* list : {&connections_, &graveyard_})
     for (const auto& c : *list) connected.insert(c->remote);
   std::erase_if(peers_, [&](const auto& p) {
     if (!p->is_unused() || connected.contains(p.get())) return false;
@@ -116,8 +117,8 @@ void connection_manager::forget_unused_peers() {
   peers_to_look_at_ = std::max(least_peers_to_look_at, 2 * peers_.size());
 }
 
-base::result<connection*> connection_manager::to(peer& p) {
-  if (p.current && p.current->now == connection::state::connected) return p.current;
+base::result<connection*> connection_manager::get_connection(peer& p) {
+  if (p.current && p.current->state == connection_state::connected) return p.current;
   if (const int error = std::exchange(p.last_error, 0)) return base::error{-error};
   if (!p.current) {
     if (p.pause.count() != 0 && terms_.clock.now() < p.asks_from) return base::error{-FI_EAGAIN};
@@ -127,17 +128,17 @@ base::result<connection*> connection_manager::to(peer& p) {
 }
 
 // What its end takes has room from the start. Throws std::bad_alloc, and then nothing has changed.
-base::result<connection*> connection_manager::add(peer& p, connection::state s) {
+base::result<connection*> connection_manager::add(peer& p, connection_state s) {
   auto c = std::make_unique<connection>(p, s);
-  const std::size_t most = connections_.size() + dropped_.size() + 1;
+  const std::size_t most = connections_.size() + graveyard_.size() + 1;
   if (!base::make_room(connections_)) return base::error{-FI_ENOMEM};
-  if (dropped_.capacity() < most) dropped_.reserve(2 * most);
-  if (shut_.capacity() < most) shut_.reserve(2 * most);
-  if (undecided_.capacity() < most) undecided_.reserve(2 * most);
+  if (graveyard_.capacity() < most) graveyard_.reserve(2 * most);
+  if (closing_.capacity() < most) closing_.reserve(2 * most);
+  if (awaiting_shm_.capacity() < most) awaiting_shm_.reserve(2 * most);
   c->id = by_id_.insert(c.get());
   if (c->id == by_id_.invalid) return base::error{-FI_ENOMEM};
   c->made_at = terms_.clock.now();
-  c->requested_here = s == connection::state::connecting;
+  c->requested_here = s == connection_state::connecting;
   ++being_made_;
   connections_.push_back(std::move(c));
   return connections_.back().get();
@@ -196,23 +197,23 @@ void connection_manager::set_source(fi_info& info) const noexcept {
 base::result<void> connection_manager::connect(peer& p) {
   if (!events_) return base::error{-FI_EOPBADSTATE};
   const base::cancellation_deferred until_it_has_begun;
-  auto added = add(p, connection::state::connecting);
+  auto added = add(p, connection_state::connecting);
   if (!added) return added.failure();
   connection& c = **added;
   p.current = &c;
-  base::result<void> asked = base::error{-FI_ENOMEM};
+  base::result<void> request = base::error{-FI_ENOMEM};
   try {
-    asked = request_connection(c);
+    request = request_connection(c);
   } catch (const std::bad_alloc&) {
     // As a failure that is told.
   }
-  if (asked) return asked;
+  if (request) return request;
   GAUDI_WARN(
       EP_CTRL, "cannot connect to %s: %s%s\n", p.name.to_string().c_str(),
-      fi_strerror(-asked.code()),
-      asked.code() == -FI_EMFILE ? " (raise RLIMIT_NOFILE: each peer takes one descriptor)" : "");
+      fi_strerror(-request.code()),
+      request.code() == -FI_EMFILE ? " (raise RLIMIT_NOFILE: each peer takes one descriptor)" : "");
   drop(c);
-  return asked;
+  return request;
 }
 
 base::result<void> connection_manager::request_connection(connection& c) {
@@ -247,30 +248,30 @@ void connection_manager::close_endpoint(connection& c) noexcept {
 
 // Takes the connection out of everything but the memory that callers up the stack still look at.
 void connection_manager::drop(connection& c) {
-  if (c.now == connection::state::connecting || c.now == connection::state::accepting)
+  if (c.state == connection_state::connecting || c.state == connection_state::accepting)
     --being_made_;
   close_endpoint(c);
   credits_.close(c);
   // What it was for ends next, and its memory is the application's again.
-  if (c.link) c.link->leave();
-  c.now = connection::state::failed;
+  if (c.shm) c.shm->leave();
+  c.state = connection_state::failed;
   if (c.remote->current == &c) c.remote->current = nullptr;
   by_id_.erase(c.id);
   const auto place = std::find_if(connections_.begin(), connections_.end(),
                                   [&](const auto& owned) { return owned.get() == &c; });
-  dropped_.push_back(std::move(*place));
+  graveyard_.push_back(std::move(*place));
   std::swap(*place, connections_.back());
   connections_.pop_back();
 }
 
 void connection_manager::fail(connection& c, int error) {
-  if (c.now == connection::state::failed) return;
-  const bool asked = c.now == connection::state::connecting;
+  if (c.state == connection_state::failed) return;
+  const bool request = c.state == connection_state::connecting;
   drop(c);
   GAUDI_INFO(
       EP_CTRL, "connection to %s is down: %s\n", c.remote->name.to_string().c_str(),
       c.closing.is_wanted() ? "one end has no address of the other any more" : fi_strerror(error));
-  if (asked && !c.remote->current) c.remote->last_error = error;
+  if (request && !c.remote->current) c.remote->last_error = error;
   observer_.connection_down(c, error);
 }
 
@@ -279,16 +280,16 @@ connection* connection_manager::of(const fid* f) const noexcept {
   return found == by_fid_.end() ? nullptr : found->second;
 }
 
-void connection_manager::accept(peer& p, fi_info& info, const hello& said) {
-  auto added = add(p, connection::state::accepting);
+void connection_manager::accept(peer& p, fi_info& info, const hello& remote_hello) {
+  auto added = add(p, connection_state::accepting);
   if (!added) return reject(info, wire::reject_reason::resources);
   connection& c = **added;
   if (!p.current) p.current = &c;
   p.last_error = 0;
-  take_terms(c, said);
+  take_terms(c, remote_hello);
   int ret = -FI_ENOMEM;
   try {
-    ret = answer_request(c, info, said);
+    ret = answer_request(c, info, remote_hello);
   } catch (const std::bad_alloc&) {
     // As a failure that is told.
   }
@@ -300,14 +301,14 @@ void connection_manager::accept(peer& p, fi_info& info, const hello& said) {
   drop(c);
 }
 
-int connection_manager::answer_request(connection& c, fi_info& info, const hello& said) {
+int connection_manager::answer_request(connection& c, fi_info& info, const hello& remote_hello) {
   if (const auto opened = open_endpoint(c, info); !opened) return opened.code();
   hello h = own_hello(&c);
   h.data_window = credits_.open(c);
-  offer_link(c, said);
-  if (c.link) h.flags |= wire::shares_memory;
-  c.data.start(said.data_window, h.data_window);
-  c.control.start(said.control_window, wire::control_window);
+  offer_shm(c, remote_hello);
+  if (c.shm) h.flags |= wire::shares_memory;
+  c.data.start(remote_hello.data_window, h.data_window);
+  c.control.start(remote_hello.control_window, wire::control_window);
   return fi_accept(c.ep.get(), &h, sizeof h);
 }
 
@@ -317,11 +318,11 @@ void connection_manager::reject(fi_info& info, wire::reject_reason why) {
   fi_reject(listener_.get(), info.handle, &h, sizeof h);
 }
 
-void connection_manager::take_terms(connection& c, const hello& said) {
-  c.remote_id = said.connection;
-  c.remote_instance = said.instance;
-  c.eager_limit = std::min(said.eager_limit, terms_.eager_limit);
-  c.peer_takes_dmabufs = said.flags & wire::takes_dmabufs;
+void connection_manager::take_terms(connection& c, const hello& remote_hello) {
+  c.remote_id = remote_hello.connection;
+  c.remote_instance = remote_hello.instance;
+  c.eager_limit = std::min(remote_hello.eager_limit, terms_.eager_limit);
+  c.peer_takes_dmabufs = remote_hello.flags & wire::takes_dmabufs;
 }
 
 }  // namespace gaudi::proto

@@ -16,7 +16,7 @@
 #include "base/result.hpp"
 #include "base/scoped_fd.hpp"
 #include "core/inner_domain.hpp"
-#include "ipc/meeting_point.hpp"
+#include "ipc/fd_listener.hpp"
 #include "proto/connection.hpp"
 #include "proto/credit_pool.hpp"
 #include "proto/hello.hpp"
@@ -85,7 +85,7 @@ class connection_manager {
   /// -FI_EOPBADSTATE: not before listen(). -FI_ETIMEDOUT: the peer has not answered within
   /// terms::connect_timeout. Another error: the last attempt failed with it. After an error the
   /// next call makes another attempt.
-  base::result<connection*> to(peer& p);
+  base::result<connection*> get_connection(peer& p);
 
   [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return by_id_.find(id); }
 
@@ -102,13 +102,13 @@ class connection_manager {
 
   /// A message came on a connection whose own event was not read yet. False: it is not up after
   /// all.
-  bool came_alive(connection& c);
+  bool confirm_connected(connection& c);
 
   /// Sends the dma-buf of one of our allocations to a peer that we share memory with; `fd` stays
-  /// the caller's. Errors of ipc::invite.
+  /// the caller's. Errors of ipc::send_fd.
   int send_dmabuf(const connection& c, std::uint64_t allocation, int fd);
   /// What the peer says it has sent. None: it did not come.
-  base::scoped_fd take_dmabuf(const connection& c, std::uint64_t allocation);
+  base::scoped_fd import_from_peer(const connection& c, std::uint64_t allocation);
 
   /// Closes a connection that is of no use any more; its observer is told.
   void fail(connection& c, int error);
@@ -126,18 +126,18 @@ class connection_manager {
 
  private:
   /// A peer's, that wants a connection.
-  struct request {
+  struct peer_request {
     core::unique_info info;
-    hello said;
+    hello remote_hello;
   };
 
   void forget_unused_peers();
-  base::result<connection*> add(peer& p, connection::state s);
+  base::result<connection*> add(peer& p, connection_state s);
   base::result<void> open_endpoint(connection& c, fi_info& info);
   void set_source(fi_info& info) const noexcept;
   base::result<void> connect(peer& p);
   base::result<void> request_connection(connection& c);
-  int answer_request(connection& c, fi_info& info, const hello& said);
+  int answer_request(connection& c, fi_info& info, const hello& remote_hello);
   void close_endpoint(connection& c) noexcept;
   void drop(connection& c);
 
@@ -145,16 +145,16 @@ class connection_manager {
   void read_events();
   void refuse_unread() noexcept;
   void end_shut();
-  void take_request(request&& asked);
-  void handle_request(request&& asked);
-  void meet_request(connection& c, request&& asked);
-  void accept(peer& p, fi_info& info, const hello& said);
+  void take_request(peer_request&& request);
+  void handle_request(peer_request&& request);
+  void meet_request(connection& c, peer_request&& request);
+  void accept(peer& p, fi_info& info, const hello& remote_hello);
   void reject(fi_info& info, wire::reject_reason why);
-  void connected_or_end(connection& c, const hello* said) noexcept;
-  void handle_connected(connection& c, const hello* said);
+  void connected_or_end(connection& c, const hello* remote_hello) noexcept;
+  void handle_connected(connection& c, const hello* remote_hello);
   void now_usable(connection& c);
   void handle_error();
-  void take_terms(connection& c, const hello& said);
+  void take_terms(connection& c, const hello& remote_hello);
   [[nodiscard]] bool is_ending(const connection& c) const noexcept;
   [[nodiscard]] connection* of(const fid* f) const noexcept;
   [[nodiscard]] hello own_hello(const connection* c) const noexcept;
@@ -164,14 +164,14 @@ class connection_manager {
   void end_overdue(base::clock::time_point now);
   void end_silent(base::clock::time_point now);
 
-  // connection_links.cpp
-  void open_meeting_point();
-  void offer_link(connection& c, const hello& said);
-  bool take_link(connection& c, const hello& said);
-  bool link_is_settled(connection& c);
-  void settle_links();
+  // connection_shm.cpp
+  void open_fd_listener();
+  void offer_shm(connection& c, const hello& remote_hello);
+  bool attach_shm(connection& c, const hello& remote_hello);
+  bool shm_is_settled(connection& c);
+  void settle_shm();
   void stop_sharing();
-  [[nodiscard]] ipc::link::terms link_terms(const connection& c) const noexcept;
+  [[nodiscard]] ipc::shm_channel::config shm_config(const connection& c) const noexcept;
 
   core::inner_domain& core_;
   fid_cq* completions_ = nullptr;
@@ -186,7 +186,7 @@ class connection_manager {
   core::unique_fid<fid_pep> listener_;
   net_address name_;
   bool waitable_ = false;
-  std::optional<ipc::meeting_point> meeting_point_;  // none: no memory is shared
+  std::optional<ipc::fd_listener> fd_listener_;  // none: no memory is shared
   std::uint32_t host_ = 0;
 
   std::vector<std::unique_ptr<peer>> peers_;
@@ -196,17 +196,17 @@ class connection_manager {
   std::unordered_map<const fid*, connection*> by_fid_;
   std::vector<std::unique_ptr<connection>> connections_;
   std::vector<std::unique_ptr<connection>>
-      dropped_;  // until the next poll: callers may still look at them
+      graveyard_;  // until the next poll: callers may still look at them
   /// Closed by the peer, or of no use any more; they end at the next poll.
   struct ending {
     std::uint32_t id;
     int error;
   };
-  std::vector<ending> shut_;
+  std::vector<ending> closing_;
   /// Answered after these ends.
-  std::vector<request> late_;
+  std::vector<peer_request> deferred_requests_;
   /// Up in the core, and without the peer's word on the link.
-  std::vector<std::uint32_t> undecided_;
+  std::vector<std::uint32_t> awaiting_shm_;
   static constexpr std::size_t least_peers_to_look_at = 1024;
   unsigned being_made_ = 0;
   // Reading the clock costs as much as a poll that finds nothing: only every so many polls.

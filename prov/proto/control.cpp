@@ -14,7 +14,7 @@
 namespace gaudi::proto {
 
 void endpoint::queue_control(connection& c, const std::byte* bytes, std::size_t length) {
-  if (c.now == connection::state::failed) return;
+  if (c.state == connection_state::failed) return;
   if (c.control_queue.empty() && c.control_buffers.empty() && try_control(c, bytes, length)) return;
   try {
     c.control_queue.emplace_back(bytes, bytes + length);
@@ -52,7 +52,7 @@ bool endpoint::try_control(connection& c, const std::byte* bytes, std::size_t le
   if (!c.usable() || !c.control.can_send()) return false;
   const auto what = reinterpret_cast<const wire::header*>(bytes)->what;
   const auto flags = reinterpret_cast<const wire::header*>(bytes)->flags;
-  if (c.link && !(flags & wire::by_core)) return control_by_link(c, bytes, length);
+  if (c.shm && !(flags & wire::via_core)) return shm_control(c, bytes, length);
   if (length > core_inject_) {
     buffer* b = send_buffers_->acquire();
     if (!b) return false;
@@ -96,13 +96,13 @@ void endpoint::flush_control(connection& c) {
     const bool answers = std::exchange(b.answers, false);
     if (b.failed) {
       // The peer waits for this payload: tell it that there is none.
-      wire::done_fields failed{};
+      wire::fin_fields failed{};
       std::memcpy(&failed, b.bytes, sizeof failed);
       failed.status = -b.failed;
       send_buffers_->release(b);
       c.control_buffers.pop_front();
       if (answers) consumed_data(c);
-      send_control(c, wire::kind::done, 0, failed, sizeof failed);
+      send_control(c, wire::kind::fin, 0, failed, sizeof failed);
       continue;
     }
     if (post_message(c, b)) {
@@ -115,11 +115,11 @@ void endpoint::flush_control(connection& c) {
   }
 }
 
-void endpoint::send_done(connection& c, std::uint64_t operation, int status, std::uint8_t flags) {
-  wire::done_fields fields{};
+void endpoint::send_fin(connection& c, std::uint64_t operation, int status, std::uint8_t flags) {
+  wire::fin_fields fields{};
   fields.operation = operation;
   fields.status = status;
-  send_control(c, wire::kind::done, flags, fields, sizeof fields);
+  send_control(c, wire::kind::fin, flags, fields, sizeof fields);
 }
 
 int endpoint::send_header(connection& c, wire::kind what) {
@@ -128,13 +128,13 @@ int endpoint::send_header(connection& c, wire::kind what) {
 
 // Of a link: a packet that only its core can bring.
 int endpoint::send_header_by_core(connection& c, wire::kind what) {
-  const std::uint8_t flags = c.link ? wire::by_core : 0;
+  const std::uint8_t flags = c.shm ? wire::via_core : 0;
   return uncounted_by_core(c, {what, flags, 0, 0, 0}, sizeof(wire::header));
 }
 
 // A packet that takes no credit, of which `packet` is the beginning; its header is completed here.
 int endpoint::send_uncounted(connection& c, const wire::header& packet, std::size_t length) {
-  return c.link ? uncounted_by_link(c, packet, length) : uncounted_by_core(c, packet, length);
+  return c.shm ? shm_uncounted(c, packet, length) : uncounted_by_core(c, packet, length);
 }
 
 // Where the core may not inline, a buffer carries it.

@@ -25,7 +25,7 @@ bool is_all_host(const local_memory& memory) noexcept {
 
 }  // namespace
 
-int early_sends::keep(peer& to, const local_memory& memory, const outgoing& what) noexcept try {
+int early_sends::keep(peer& to, const local_memory& memory, const send_params& what) noexcept try {
   if (to.early >= most || (what.inject && !is_all_host(memory))) return -FI_EAGAIN;
   message m{.memory = memory, .what = what, .copied = nullptr};
   if (what.inject) copy_of(memory, m);
@@ -76,9 +76,9 @@ early_sends::queue& early_sends::made_for(peer& to) {
 }
 
 void early_sends::end_oldest(queue& q, int error) noexcept {
-  const request asked = q.waiting.front().what.asked;
+  const completion_spec completion = q.waiting.front().what.completion;
   drop_oldest(q);
-  asked.end({.error = error});
+  completion.end({.error = error});
 }
 
 void early_sends::drop_oldest(queue& q) noexcept {

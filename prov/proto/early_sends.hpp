@@ -27,7 +27,7 @@ class early_sends {
 
   struct message {
     local_memory memory;
-    outgoing what;
+    send_params what;
     std::unique_ptr<std::byte[]> copied;  // of outgoing::inject, and `memory` is this
   };
 
@@ -35,7 +35,7 @@ class early_sends {
 
   /// Keeps it behind the others to this peer. -FI_EAGAIN: there are `most`, or an injected one is
   /// not in host memory. -FI_ENOMEM.
-  int keep(peer& to, const local_memory& memory, const outgoing& what) noexcept;
+  int keep(peer& to, const local_memory& memory, const send_params& what) noexcept;
 
   /// Calls post(message), which returns 0, -FI_EAGAIN, or an error that ends the message, for the
   /// oldest ones. False: the oldest one left has to wait.

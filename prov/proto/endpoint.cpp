@@ -72,7 +72,7 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       closer_(*connections_, *this, how_.clock) {
   receives_->add(*this);
   const auto limit = staged_at_once * how_.staging_depth;
-  send_buffers_ = std::make_unique<buffer_pool>(core_, work::kind::message, message_limit_,
+  send_buffers_ = std::make_unique<buffer_pool>(core_, posted_op::kind::message, message_limit_,
                                                 buffers_per_slab, send_buffer_limit);
   chunks_ = std::make_unique<staging_pool>(core_, how_.staging_chunk, chunks_per_slab, limit);
   slots_ = std::make_unique<staging_pool>(core_, how_.staging_chunk, chunks_per_slab, limit,
@@ -96,7 +96,7 @@ void endpoint::shut_down() {
   connections_.reset();
   if (receive_buffers_) receive_buffers_->close();
   core_queue_.reset();
-  drop_queued();
+  free_transfers();
   // Deregistration is a call of the core's: now, while the caller holds the domain lock.
   receive_buffers_.reset();
   send_buffers_.reset();
@@ -106,7 +106,7 @@ void endpoint::shut_down() {
 }
 
 // The pools free memory, not objects.
-void endpoint::drop_queued() {
+void endpoint::free_transfers() {
   stalled_.clear();
   for_peers_.clear();
   transfers_.for_each([&](transfer& t) { transfer_pool_.destroy(&t); });
@@ -121,7 +121,7 @@ void endpoint::share_receives(receive_context& with) {
   for (const auto& p : connections_->peers()) p->number = number_of(p->name);
 }
 
-void endpoint::let_go_of(const reg::region& r) {
+void endpoint::quiesce_region(const reg::region& r) {
   // Answers to reads are loaded by the device without a transfer; it ends by itself, soon.
   copies_.finish_those_of(r);
   const auto uses = [&](const transfer& t) {
@@ -135,7 +135,7 @@ void endpoint::let_go_of(const reg::region& r) {
     const auto user = std::find_if(for_peers_.begin(), for_peers_.end(), uses);
     if (user == for_peers_.end()) return;
     if (!user->ending) {
-      finish(*user, FI_ECANCELED);
+      complete(*user, FI_ECANCELED);
     } else if (user->on && how_.clock.now() > give_up) {
       connections_->fail(*user->on, FI_ECONNABORTED);
     } else {

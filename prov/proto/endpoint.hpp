@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/id_table.hpp"
 #include "base/object_pool.hpp"
-#include "base/slot_table.hpp"
 #include "core/inner_domain.hpp"
 #include "device/losses.hpp"
 #include "proto/address_vector.hpp"
@@ -20,7 +20,7 @@
 #include "proto/device_copies.hpp"
 #include "proto/early_sends.hpp"
 #include "proto/endpoint_settings.hpp"
-#include "proto/given_dmabufs.hpp"
+#include "proto/exported_dmabufs.hpp"
 #include "proto/nic_copies.hpp"
 #include "proto/operations.hpp"
 #include "proto/path_counters.hpp"
@@ -36,9 +36,10 @@ namespace gaudi::proto {
 /// The reliable datagram endpoint: messages, tagged messages and RMA over connections of the core
 /// provider.
 ///
-/// The life of a message: send.cpp puts it on the wire, arrival.cpp takes it off, receive.cpp
-/// matches it; what does not fit one message goes on in rendezvous.cpp, mover.cpp moves its bytes,
-/// and rma.cpp does the one-sided operations with the same means. progress.cpp drives all of it.
+/// The life of a message: send.cpp puts it on the wire, packet_handlers.cpp takes it off,
+/// receive.cpp matches it; what does not fit one message goes on in rendezvous.cpp, data_mover.cpp
+/// moves its bytes, and rma.cpp does the one-sided operations with the same means. progress.cpp
+/// drives all of it.
 ///
 /// Not thread safe: the caller holds the domain lock for every call.
 class endpoint final : private connection_observer,
@@ -60,15 +61,15 @@ class endpoint final : private connection_observer,
     receive_queue_ = queue;
     receive_selective_ = selective;
   }
-  void count_shared_receives(base::counter* tally) noexcept { receive_tally_ = tally; }
+  void count_shared_receives(base::counter* counter) noexcept { receive_counter_ = counter; }
 
   /// Takes its messages to receives that other endpoints have a part in. Not after enable(); the
   /// context outlives the endpoint.
   void share_receives(receive_context& with);
 
   /// Count what peers read and write here (FI_RMA_EVENT). Null: not counted.
-  void count_reads_of_peers(base::counter* tally) noexcept { peers_read_ = tally; }
-  void count_writes_of_peers(base::counter* tally) noexcept { peers_wrote_ = tally; }
+  void count_reads_of_peers(base::counter* counter) noexcept { peers_read_ = counter; }
+  void count_writes_of_peers(base::counter* counter) noexcept { peers_wrote_ = counter; }
 
   /// Opens the core objects and listens. Before everything below; once, but for attempts that
   /// failed.
@@ -80,12 +81,12 @@ class endpoint final : private connection_observer,
 
   // Each returns 0, -FI_EAGAIN (no connection or credit yet: progress, and try again), or an error.
   // Errors after that are reported by completion.
-  int send(const local_memory& memory, const outgoing& message);
-  int receive(const local_memory& memory, const incoming& wanted) {
+  int send(const local_memory& memory, const send_params& message);
+  int receive(const local_memory& memory, const recv_params& wanted) {
     return receives_->receive(memory, wanted);
   }
   /// FI_MULTI_RECV, untagged only. -FI_EINVAL: not one buffer.
-  int receive_many(const local_memory& memory, const incoming& wanted) {
+  int receive_many(const local_memory& memory, const recv_params& wanted) {
     return receives_->receive_many(memory, wanted);
   }
   int write(const local_memory& memory, const rma_access& access);
@@ -100,12 +101,12 @@ class endpoint final : private connection_observer,
 
   /// FI_PEEK with or without FI_CLAIM and FI_DISCARD: the result is a completion, FI_ENOMSG when
   /// nothing fits. -FI_EINVAL: a message is claimed under this context already.
-  int peek(const incoming& wanted, bool claim, bool discard) {
+  int peek(const recv_params& wanted, bool claim, bool discard) {
     progress();
     return receives_->peek(wanted, claim, discard);
   }
   /// Receives (or with `discard` drops) the message claimed under wanted.asked.context.
-  int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard) {
+  int receive_claimed(const local_memory& memory, const recv_params& wanted, bool discard) {
     return receives_->receive_claimed(memory, wanted, discard);
   }
 
@@ -118,7 +119,7 @@ class endpoint final : private connection_observer,
 
   /// Ends what still uses the region, on behalf of peers: it is about to be deregistered. The
   /// application's own operations are its own affair (fi_mr(3)).
-  void let_go_of(const reg::region& r);
+  void quiesce_region(const reg::region& r);
 
   /// Whether the peers have still to take what completed here, before shut_down(): what is on its
   /// way would be lost with the connection. Starts settings::linger at the first call, after which
@@ -150,18 +151,19 @@ class endpoint final : private connection_observer,
 
   // send.cpp
   [[nodiscard]] bool is_eager(const connection& c, const local_memory& memory,
-                              const outgoing& message) const noexcept;
-  int send_early(const local_memory& memory, const outgoing& message);
+                              const send_params& message) const noexcept;
+  int send_early(const local_memory& memory, const send_params& message);
   void post_early(peer& p);
   void go_on_with_early();
   void go_on_with(connection& c);
   [[nodiscard]] bool early_wait_unnoticed() const noexcept;
-  int send_eager(connection& c, const local_memory& memory, const outgoing& message);
-  int send_injected(connection& c, const local_memory& memory, const outgoing& message);
+  int send_eager(connection& c, const local_memory& memory, const send_params& message);
+  int send_injected(connection& c, const local_memory& memory, const send_params& message);
   [[nodiscard]] int why_nothing_left() const noexcept;
-  int send_buffered(connection& c, const local_memory& memory, const outgoing& message,
+  int send_buffered(connection& c, const local_memory& memory, const send_params& message,
                     bool gather);
-  [[nodiscard]] bool can_gather(const local_memory& memory, const outgoing& message) const noexcept;
+  [[nodiscard]] bool can_gather(const local_memory& memory,
+                                const send_params& message) const noexcept;
   void count_gathered(const local_memory& memory) noexcept;
   void count_eager(const connection& c, std::size_t length) noexcept;
   base::result<connection*> data_connection(fi_addr_t to);
@@ -171,60 +173,60 @@ class endpoint final : private connection_observer,
   int load_payload(buffer& b, std::size_t at, const local_memory& memory, std::size_t offset,
                    std::size_t length);
   void message_sent(buffer& b, int error);
-  void abandon(buffer& b);
+  void recycle(buffer& b);
   void fill_header(connection& c, wire::header& h, wire::kind what, std::uint8_t flags) noexcept;
 
-  // local.cpp
-  void add_link(connection& c);
-  int send_by_link(connection& c, const local_memory& memory, const outgoing& message);
-  int post_by_link(connection& c, buffer& b);
-  bool control_by_link(connection& c, const std::byte* bytes, std::size_t length);
-  int uncounted_by_link(connection& c, const wire::header& packet, std::size_t length);
+  // shm_path.cpp
+  void add_shm_channel(connection& c);
+  int shm_send(connection& c, const local_memory& memory, const send_params& message);
+  int shm_post(connection& c, buffer& b);
+  bool shm_control(connection& c, const std::byte* bytes, std::size_t length);
+  int shm_uncounted(connection& c, const wire::header& packet, std::size_t length);
   void commit(connection& c);
   void ring_doorbell(connection& c);
   void ring_doorbells();
-  bool poll_links();
+  bool poll_shm();
   bool take_packet(connection& c);
   [[nodiscard]] bool nic_is_shorter(const connection& c, const local_memory& memory) const noexcept;
   [[nodiscard]] bool reaches(const transfer& t, std::uint64_t local,
                              std::uint64_t remote) const noexcept;
   [[nodiscard]] static int copy_once(const transfer& t, void* bytes, std::size_t length,
                                      std::uint64_t remote) noexcept;
-  [[nodiscard]] int copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
-                                 std::uint64_t remote);
-  static void lose_reach(connection& c, int why) noexcept;
+  [[nodiscard]] int shm_copy(transfer& t, posted_op& w, void* bytes, std::size_t length,
+                             std::uint64_t remote);
+  static void disable_cma(connection& c, int why) noexcept;
   void end_local_copies();
   [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
                                          bool by_allocation,
                                          const local_memory& sink) const noexcept;
-  [[nodiscard]] bool links_may_sleep() const noexcept;
+  [[nodiscard]] bool shm_may_sleep() const noexcept;
 
-  // joint.cpp
-  void ask_for_help(connection& c, const wire::rts_fields& rts, transfer& t);
-  void copy_jointly(transfer& t);
+  // cooperative_copy.cpp
+  void request_assist(connection& c, const wire::rts_fields& rts, transfer& t);
+  void copy_cooperatively(transfer& t);
   void copy_alone(transfer& t);
   [[nodiscard]] static bool helper_is_through(transfer& t) noexcept;
-  static void end_joint_copy(transfer& t) noexcept;
+  static void end_cooperative_copy(transfer& t) noexcept;
   static void outlive_connection(transfer& t) noexcept;
   void await_helpers();
-  void start_helping(connection& c, const wire::help_fields& asked);
+  void start_assist(connection& c, const wire::copy_assist_fields& request);
   void help_peers();
-  bool help_peer(helping& h);
+  bool help_peer(pending_assist& h);
 
-  // passing.cpp
+  // dmabuf_exchange.cpp
   bool name_for_peer(const connection& c, const local_memory& memory, wire::rts_fields& rts) const;
   [[nodiscard]] bool may_import(const connection& c, const local_memory& memory) const noexcept;
   void start_import(connection& c, const wire::rts_fields& rts, transfer& t);
-  void go_on_importing(connection& c, transfer& t);
+  void continue_import(connection& c, transfer& t);
   void ask_for_dmabuf(connection& c, const transfer& t);
-  void give_dmabuf(connection& c, const wire::dmabuf_ask_fields& asked);
+  void export_to_peer(connection& c, const wire::dmabuf_ask_fields& request);
   int send_dmabuf(connection& c, const transfer& t, std::uint32_t segment,
                   wire::dmabuf_fields& fields);
-  void take_dmabuf(connection& c, const wire::dmabuf_fields& sent);
+  void import_from_peer(connection& c, const wire::dmabuf_fields& sent);
   base::result<reg::import_cache::user> import(const connection& c, const wire::dmabuf_fields& sent,
                                                int fd);
-  void do_without_import(connection& c, transfer& t, int why);
-  int read_by_nic(transfer& t, work& w, void* bytes, void* descriptor, std::size_t length,
+  void fall_back_to_staging(connection& c, transfer& t, int why);
+  int read_by_nic(transfer& t, posted_op& w, void* bytes, void* descriptor, std::size_t length,
                   const wire::segment& from);
   void tell_of_freed();
   void forget_freed(const connection& c, const wire::allocation_fields& told);
@@ -247,28 +249,28 @@ class endpoint final : private connection_observer,
   int uncounted_by_core(connection& c, const wire::header& packet, std::size_t length);
   void recall_credits();
   void release_credits(connection& c);
-  void send_done(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);
+  void send_fin(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);
   void return_credits(connection& c);
   void let_control_wait(connection& c);
 
-  // arrival.cpp
-  void arrived(buffer& b, std::size_t length, int error);
-  void arrived_on(connection& c, buffer& b, std::size_t length);
+  // packet_handlers.cpp
+  void receive_completed(buffer& b, std::size_t length, int error);
+  void packet_arrived(connection& c, buffer& b, std::size_t length);
   bool dispatch(connection& c, buffer& b, std::size_t length);
-  bool arrived_message(connection& c, buffer& b, std::size_t length, bool rendezvous);
-  bool arrived_write(connection& c, buffer& b, std::size_t length, bool rendezvous);
-  void arrived_read(connection& c, buffer& b, std::size_t length);
-  bool arrived_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous);
-  void arrived_grant(connection& c, buffer& b, std::size_t length);
-  void arrived_chunk(connection& c, buffer& b, std::size_t length);
-  void arrived_slot_free(connection& c, buffer& b, std::size_t length);
-  void arrived_done(connection& c, buffer& b, std::size_t length);
-  void arrived_event(connection& c, buffer& b, std::size_t length);
-  void arrived_flush(connection& c, buffer& b, std::size_t length);
-  void arrived_help(connection& c, buffer& b, std::size_t length);
-  void arrived_release(connection& c, buffer& b, std::size_t length);
-  void arrived_for_closing(connection& c, const buffer& b);
-  void arrived_for_passing(connection& c, buffer& b, std::size_t length);
+  bool handle_message(connection& c, buffer& b, std::size_t length, bool rendezvous);
+  bool handle_write(connection& c, buffer& b, std::size_t length, bool rendezvous);
+  void handle_read(connection& c, buffer& b, std::size_t length);
+  bool handle_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous);
+  void handle_cts(connection& c, buffer& b, std::size_t length);
+  void handle_chunk(connection& c, buffer& b, std::size_t length);
+  void handle_slot_credit(connection& c, buffer& b, std::size_t length);
+  void handle_fin(connection& c, buffer& b, std::size_t length);
+  void handle_event(connection& c, buffer& b, std::size_t length);
+  void handle_flush(connection& c, buffer& b, std::size_t length);
+  void handle_copy_assist(connection& c, buffer& b, std::size_t length);
+  void handle_credit_release(connection& c, buffer& b, std::size_t length);
+  void handle_closing(connection& c, const buffer& b);
+  void handle_dmabuf_packet(connection& c, buffer& b, std::size_t length);
   void malformed(connection& c, const char* what);
   void overrun(connection& c);
   bool dispatch_or_end(connection& c, buffer& b, std::size_t length);
@@ -280,17 +282,18 @@ class endpoint final : private connection_observer,
   void consumed_data(connection& c);
 
   // receive.cpp
-  base::result<std::uint32_t> source_of(const incoming& wanted);
-  bool keep_unexpected(connection& c, buffer& b, const message_info& m, const std::byte* payload);
+  base::result<std::uint32_t> source_of(const recv_params& wanted);
+  bool queue_unexpected(connection& c, buffer& b, const message_info& m, const std::byte* payload);
   void discard_message(unexpected& m);
-  void deliver_kept(unexpected& m, const request& asked, const local_memory& memory);
+  void deliver_unexpected(unexpected& m, const completion_spec& completion,
+                          const local_memory& memory);
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
-               const request& asked, const local_memory& memory);
+               const completion_spec& completion, const local_memory& memory);
   void forget(unexpected& m);
   void withhold_credit(connection& c, std::uint32_t& kind) noexcept;
   [[nodiscard]] bool reports_are_behind() const noexcept;
   void return_withheld();
-  [[nodiscard]] request reported_here(request asked) const noexcept;
+  [[nodiscard]] completion_spec reported_here(completion_spec completion) const noexcept;
   std::uint32_t number_of(const net_address& name) override { return receives_->number_of(name); }
   void forget_number_of(const net_address& name) noexcept override {
     receives_->forget_number_of(name);
@@ -301,17 +304,18 @@ class endpoint final : private connection_observer,
                          buffer& holder, posted_receive& r);
 
   // rendezvous.cpp
-  transfer* new_transfer(connection* c, const local_memory& memory, const request& asked);
-  void end_transfer(transfer& t);
-  void finish(transfer& t, int status);
-  void settle(transfer& t);
-  int send_rendezvous(connection& c, const local_memory& memory, const outgoing& message);
-  [[nodiscard]] bool wants_grant(const local_memory& memory) const noexcept;
+  transfer* new_transfer(connection* c, const local_memory& memory,
+                         const completion_spec& completion);
+  void free_transfer(transfer& t);
+  void complete(transfer& t, int status);
+  void try_retire(transfer& t);
+  int send_rendezvous(connection& c, const local_memory& memory, const send_params& message);
+  [[nodiscard]] bool wants_cts(const local_memory& memory) const noexcept;
   int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept;
   int expose(transfer& t, wire::rts_fields& rts, std::uint64_t access);
   void start_sink(connection& c, const wire::rts_fields& rts, std::uint8_t flags, transfer& t);
   void ask_to_write(connection& c, transfer& t);
-  void send_grant(connection& c, const transfer& t, wire::grant_fields& g, std::uint8_t flags);
+  void send_cts(connection& c, const transfer& t, wire::cts_fields& g, std::uint8_t flags);
 
   // slots.cpp
   void grant_slots(transfer& t);
@@ -322,14 +326,14 @@ class endpoint final : private connection_observer,
   void reuse_slot(transfer& t, buffer& slot);
   void take_slots_back(transfer& t);
 
-  // mover.cpp
+  // data_mover.cpp
   enum class issue_result {
     issued,
     waiting,   // for something that is under way
     no_room,   // in the core or in the engine
     no_chunk,  // of the peer's quota
   };
-  void move(transfer& t);
+  void progress_transfer(transfer& t);
   void stall(transfer& t) noexcept;
   [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,
                                 std::size_t length) const noexcept;
@@ -339,50 +343,50 @@ class endpoint final : private connection_observer,
   issue_result no_chunk_for(transfer& t);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
-  int post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
+  int post_rma(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
-  void piece_completed(direct_piece& piece, int error);
+  void piece_completed(rma_op& piece, int error);
   void chunk_completed(buffer& b, int error);
   void copied(buffer& b) noexcept override;
   void all_copied(buffer& b);
   void chunk_loaded(transfer& t, buffer& b, int error);
   void send_chunk(const transfer& t, const buffer& b);
-  bool drain(transfer& t, buffer* holder, const std::byte* payload);
+  bool copy_out(transfer& t, buffer* holder, const std::byte* payload);
   void piece_finished(transfer& t, std::size_t length, int error);
 
-  // loss.cpp
+  // device_loss.cpp
   void end_lost();
   void end_by_loss(transfer& t);
 
-  // pacing.cpp
-  const transfer::pacing& pace_of(transfer& t);
+  // pipeline_params.cpp
+  const transfer::pipeline_params& pipeline_params_of(transfer& t);
   copy::copy_row row_for(const transfer& t);
 
   // flush.cpp
   int flush_local(const transfer& t);
-  [[nodiscard]] bool can_flush_by_done(const transfer& t) const noexcept;
-  bool flush_by_done(transfer& t);
-  void done_has_flushed(std::uint32_t operation, int error);
+  [[nodiscard]] bool can_flush_by_fin(const transfer& t) const noexcept;
+  bool flush_by_fin(transfer& t);
+  void fin_has_flushed(std::uint32_t operation, int error);
   int flush_at(std::uint64_t address);
   [[nodiscard]] bool wants_remote_flush(const transfer& t) const noexcept;
   void ask_to_flush(const transfer& t);
-  void answer_flush(connection& c, const wire::event_fields& asked);
+  void answer_flush(connection& c, const wire::event_fields& request);
 
   // rma.cpp
   [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept;
   void keep_order(transfer& t) noexcept;
   int access_directly(connection& c, const local_memory& memory, const rma_access& access,
-                      transfer::motion way);
+                      transfer_strategy way);
   [[nodiscard]] buffer* acquire_chunk(const connection& c) noexcept;
   int inject_write(connection& c, const local_memory& memory, const rma_access& access);
-  bool serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source);
+  bool serve_read(connection& c, const wire::rma_fields& request, const reg::region& source);
   int write_by_message(connection& c, const local_memory& memory, const rma_access& access);
   int read_by_message(connection& c, const local_memory& memory, const rma_access& access);
 
   // atomic.cpp
   int request_atomic(connection& c, const atomic_access& access);
-  void arrived_atomic(connection& c, buffer& b, std::size_t length);
-  bool carry_out(connection& c, const wire::atomic_fields& asked, const reg::region& target,
+  void handle_atomic(connection& c, buffer& b, std::size_t length);
+  bool carry_out(connection& c, const wire::atomic_fields& request, const reg::region& target,
                  const std::byte* payload);
   void count_atomic(const reg::region& target, atomic_math::call group, fi_op op, int ret) noexcept;
 
@@ -395,13 +399,13 @@ class endpoint final : private connection_observer,
   void make_room_for_connections();
   void memory_is_short() noexcept;
   void go_on_with_waiting();
-  bool poll_links_first();
+  bool poll_shm_first();
   void handle_completions(std::size_t most);
   void handle_core_error();
   base::result<void> open_core(opening how);
-  void drop_queued();
-  void completed(work& w, std::size_t length, int error);
-  void completed_or_end(work& w, std::size_t length, int error) noexcept;
+  void free_transfers();
+  void completed(posted_op& w, std::size_t length, int error);
+  void completed_or_end(posted_op& w, std::size_t length, int error) noexcept;
   /// What is done for one peer ends with its connection where there is no memory for it, and goes
   /// on for the others.
   template <class Call>
@@ -428,7 +432,7 @@ class endpoint final : private connection_observer,
   void connection_up(connection& c) override;
   void connections_ending() override;
   void connection_down(connection& c, int error) override;
-  void list_posted(connection& c, work& w) noexcept;
+  void list_posted(connection& c, posted_op& w) noexcept;
   [[nodiscard]] bool core_has_room() const noexcept { return at_core_ < core_operations_; }
   void added(fi_addr_t index, const net_address& address) override;
   void removed(fi_addr_t index, const net_address& address) override;
@@ -446,7 +450,7 @@ class endpoint final : private connection_observer,
 
   address_vector* addresses_ = nullptr;
   completion_queue* receive_queue_ = nullptr;
-  base::counter* receive_tally_ = nullptr;
+  base::counter* receive_counter_ = nullptr;
   bool receive_selective_ = false;
   base::counter* peers_read_ = nullptr;
   base::counter* peers_wrote_ = nullptr;
@@ -468,10 +472,10 @@ class endpoint final : private connection_observer,
   std::unique_ptr<staging_pool> slots_;
   std::unique_ptr<staging_pool> injected_;
   base::object_pool<transfer> transfer_pool_;
-  base::object_pool<direct_piece> piece_pool_;
+  base::object_pool<rma_op> piece_pool_;
   std::unique_ptr<receive_context> own_receives_;  // null where they are shared
   receive_context* receives_;
-  base::slot_table<transfer> transfers_;
+  base::id_table<transfer> transfers_;
   unexpected_budget unexpected_;
   std::vector<std::uint32_t> withholding_;  // connections by id, with connection::withheld
   std::size_t held_buffers_ = 0;
@@ -483,18 +487,18 @@ class endpoint final : private connection_observer,
   stalled_list stalled_;  // could not hand out more: no chunk, no room in core or device
   for_peer_list for_peers_;
   std::size_t tried_in_vain_ = 0;               // of them, since one got on or a chunk came back
-  std::vector<buffer*> unwritten_;              // loaded chunks that the core had no room for
-  std::vector<transfer*> waiting_grants_;       // sinks that want more staging slots
+  std::vector<buffer*> write_backlog_;          // loaded chunks that the core had no room for
+  std::vector<transfer*> grant_queue_;          // sinks that want more staging slots
   std::vector<std::uint32_t> control_waiting_;  // connections by id
   std::vector<std::uint32_t> ordered_waiting_;
   std::vector<std::uint32_t> receives_waiting_;
-  unsigned quiet_looks_ = 0;              // at links, since one brought something
-  unsigned core_waits_ = 0;               // looks at links since the last one at the core
-  std::vector<connection*> linked_;       // to peers on this host
-  std::vector<std::uint32_t> doorbells_;  // connections whose peer has to be woken
-  std::vector<local_copy> local_copies_;  // made, and not told yet
-  std::vector<helping> helping_;          // copies of peers, the oldest first
-  given_dmabufs given_;
+  unsigned quiet_looks_ = 0;                     // at links, since one brought something
+  unsigned core_waits_ = 0;                      // looks at links since the last one at the core
+  std::vector<connection*> shm_connections_;     // to peers on this host
+  std::vector<std::uint32_t> doorbells_;         // connections whose peer has to be woken
+  std::vector<local_copy> local_copies_;         // made, and not told yet
+  std::vector<pending_assist> pending_assists_;  // copies of peers, the oldest first
+  exported_dmabufs exported_;
   std::optional<base::clock::time_point> linger_until_;
   bool told_of_memory_ = false;
   bool any_postponed_ = false;  // connection::postponed

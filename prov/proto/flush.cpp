@@ -26,28 +26,28 @@ int endpoint::flush_local(const transfer& t) {
   return 0;
 }
 
-// Where the NIC gathers a byte of the device into the sink's `done`, it reads from there behind its
+// Where the NIC gathers a byte of the device into the sink's `fin`, it reads from there behind its
 // own writes, which is what a flush is (reg::write_flush), and has done so when the message has
 // left: one way of the wire less than a read first and the message then. Not where that could make
 // a receive wait for more than the NICs: credits come back from a peer that progresses.
-bool endpoint::can_flush_by_done(const transfer& t) const noexcept {
+bool endpoint::can_flush_by_fin(const transfer& t) const noexcept {
   if (!t.tell_peer || t.status != 0 || !how_.flush) return false;
   const connection& c = *t.on;
-  if (!c.usable() || c.link || !c.control.can_send()) return false;
+  if (!c.usable() || c.shm || !c.control.can_send()) return false;
   if (!c.control_queue.empty() || !c.control_buffers.empty()) return false;
   if (t.memory.count() != 1 || !t.memory[0].on || !t.memory[0].core_descriptor()) return false;
   if (!how_.flush->reads_back(*t.memory[0].on)) return false;
-  return sizeof(wire::done_fields) >= inline_limit_ && core_.info().tx_attr->iov_limit > 1;
+  return sizeof(wire::fin_fields) >= inline_limit_ && core_.info().tx_attr->iov_limit > 1;
 }
 
-// Whether settle() has to wait for it. Comes back by done_has_flushed().
-bool endpoint::flush_by_done(transfer& t) {
-  buffer* const b = can_flush_by_done(t) ? send_buffers_->acquire() : nullptr;
+// Whether settle() has to wait for it. Comes back by fin_has_flushed().
+bool endpoint::flush_by_fin(transfer& t) {
+  buffer* const b = can_flush_by_fin(t) ? send_buffers_->acquire() : nullptr;
   if (!b) return false;
-  const wire::done_fields fields{.head = {wire::kind::done, 0, 0, 0, t.on->remote_id},
-                                 .operation = t.peer_operation,
-                                 .status = 0,
-                                 .reserved = 0};
+  const wire::fin_fields fields{.head = {wire::kind::fin, 0, 0, 0, t.on->remote_id},
+                                .operation = t.peer_operation,
+                                .status = 0,
+                                .reserved = 0};
   std::memcpy(b->bytes, &fields, sizeof fields);
   b->length = sizeof fields;
   b->on_sent = {};
@@ -58,7 +58,7 @@ bool endpoint::flush_by_done(transfer& t) {
   b->awaits = t.id;
   b->flushes = true;
   if (post_message(*t.on, *b)) {
-    abandon(*b);
+    recycle(*b);
     return false;
   }
   t.on->control.sent();
@@ -69,7 +69,7 @@ bool endpoint::flush_by_done(transfer& t) {
 }
 
 // If the message failed, so did the connection, or is about to: the data is here all the same.
-void endpoint::done_has_flushed(std::uint32_t operation, int error) {
+void endpoint::fin_has_flushed(std::uint32_t operation, int error) {
   transfer* const t = transfers_.find(operation);
   if (!t || !t->flushing) return;
   t->flushing = false;
@@ -78,7 +78,7 @@ void endpoint::done_has_flushed(std::uint32_t operation, int error) {
     how_.flush->count_read();
   }
   --t->in_flight;
-  settle(*t);
+  try_retire(*t);
 }
 
 // The device's memory that a peer wrote to; nothing to do where that is host memory. The peer names
@@ -94,7 +94,7 @@ int endpoint::flush_at(std::uint64_t address) {
 
 // A direct RMA write; all others are answered by the target's provider, which flushes first.
 bool endpoint::wants_remote_flush(const transfer& t) const noexcept {
-  return t.delivery && t.status == 0 && t.moves == transfer::motion::push && !t.slots &&
+  return t.delivery && t.status == 0 && t.strategy == transfer_strategy::push && !t.slots &&
          t.peer_operation == 0 && how_.flush && how_.flush->active() &&
          device::may_be_device_address(t.remote.front().address);
 }
@@ -107,8 +107,8 @@ void endpoint::ask_to_flush(const transfer& t) {
   send_control(*t.on, wire::kind::flush, 0, fields, sizeof fields);
 }
 
-void endpoint::answer_flush(connection& c, const wire::event_fields& asked) {
-  send_done(c, asked.data, flush_at(asked.address));
+void endpoint::answer_flush(connection& c, const wire::event_fields& request) {
+  send_fin(c, request.data, flush_at(request.address));
 }
 
 }  // namespace gaudi::proto

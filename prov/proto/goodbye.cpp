@@ -47,12 +47,12 @@ bool endpoint::has_left(connection& c) {
     return ret != 0 && ret != -FI_EAGAIN;
   }
   return std::none_of(c.posted.begin(), c.posted.end(),
-                      [](const work& w) { return w.what == work::kind::message; });
+                      [](const posted_op& w) { return w.what == posted_op::kind::message; });
 }
 
 // Over tcp the window is the same all the time, so credits tell that nothing is on its way.
 bool endpoint::owes_goodbye(const connection& c) const noexcept {
-  if (c.said_goodbye || c.link || how_.linger.count() == 0) return false;
+  if (c.said_goodbye || c.shm || how_.linger.count() == 0) return false;
   return core_.over_rdma() || c.core_wrote || !c.data.all_returned() || !c.control.all_returned();
 }
 
@@ -70,7 +70,7 @@ int endpoint::say_goodbye(connection& c) {
   b->transmit = true;
   const int ret = post_message(c, *b);
   if (ret) {
-    abandon(*b);
+    recycle(*b);
   } else {
     c.said_goodbye = true;
   }

@@ -50,7 +50,7 @@ class granted_slots {
   }
 
   /// A slot that was filled goes to the source again.
-  void give_again() noexcept { ++at_source_; }
+  void export_again() noexcept { ++at_source_; }
 
   /// One that was filled does not.
   void take_back(std::uint32_t number) noexcept {

@@ -35,7 +35,7 @@ void connection_manager::limit_handshakes() {
 void connection_manager::end_overdue(base::clock::time_point now) {
   const auto is_overdue = [&](const auto& c) {
     const bool is_made =
-        c->now == connection::state::connecting || c->now == connection::state::accepting;
+        c->state == connection_state::connecting || c->state == connection_state::accepting;
     return is_made && now - c->made_at >= terms_.connect_timeout;
   };
   for (;;) {

@@ -9,7 +9,7 @@
 
 namespace gaudi::proto {
 
-bool multi_receive::message_ended(completion& entry) noexcept {
+bool multi_receive::message_ended(cq_entry& entry) noexcept {
   if (--unfinished_ != 0 || !full_) return false;
   entry.flags |= FI_MULTI_RECV;
   give_back();
@@ -18,7 +18,7 @@ bool multi_receive::message_ended(completion& entry) noexcept {
 
 // The receive stays first in its queue while it takes messages, so that those posted behind it get
 // none of them.
-int receive_context::receive_many(const local_memory& memory, const incoming& wanted) {
+int receive_context::receive_many(const local_memory& memory, const recv_params& wanted) {
   if (memory.count() != 1) return -FI_EINVAL;
   const auto source = source_of(wanted);
   if (!source) return source.code();
@@ -30,8 +30,8 @@ int receive_context::receive_many(const local_memory& memory, const incoming& wa
     return -FI_ENOMEM;
   }
   r->source = *source;
-  r->asked = wanted.asked;
-  r->asked.many = r->many;
+  r->completion = wanted.completion;
+  r->completion.many = r->many;
   r->memory = memory;
   for (bool room = true; room;) {
     arrived_hook* found = untagged_.find_arrival(r->source, 0, 0);
@@ -42,11 +42,11 @@ int receive_context::receive_many(const local_memory& memory, const incoming& wa
     auto& message = static_cast<unexpected&>(*found);
     untagged_.remove(message);
     endpoint& owner = *message.owner;
-    const request asked = owner.reported_here(r->asked);
+    const completion_spec completion = owner.reported_here(r->completion);
     const local_memory place = r->memory;
     room = reserve(*r, message.info.length);
     if (!room) receive_pool_.destroy(r);
-    owner.deliver_kept(message, asked, place);
+    owner.deliver_unexpected(message, completion, place);
   }
   return 0;
 }
@@ -59,20 +59,20 @@ bool receive_context::reserve(posted_receive& r, std::size_t length) noexcept {
 
 bool endpoint::deliver_into_many(connection& c, const message_info& m, const std::byte* payload,
                                  buffer& holder, posted_receive& r) {
-  const request asked = reported_here(r.asked);
+  const completion_spec completion = reported_here(r.completion);
   const local_memory place = r.memory;
   if (!receive_context::reserve(r, m.length)) {
     receives_->untagged_.remove(r);
     receives_->receive_pool_.destroy(&r);
   }
-  return deliver(&c, m, payload, &holder, asked, place);
+  return deliver(&c, m, payload, &holder, completion, place);
 }
 
 // Its messages so far end as they would have; the buffer goes back with the last of them.
-void receive_context::cancel_many(posted_receive& r, const request& asked) {
+void receive_context::cancel_many(posted_receive& r, const completion_spec& completion) {
   if (!r.many->close()) return;
   r.many->give_back();
-  request told = asked;
+  completion_spec told = completion;
   told.many = nullptr;
   told.end({.flags = FI_MULTI_RECV, .error = FI_ECANCELED});
 }

@@ -33,7 +33,7 @@ class multi_receive {
 
   /// A message in the buffer has ended. Adds FI_MULTI_RECV to its entry, and true, when that makes
   /// the buffer the application's again; the object is gone then.
-  bool message_ended(completion& entry) noexcept;
+  bool message_ended(cq_entry& entry) noexcept;
 
   void give_back() noexcept { home_.destroy(this); }
 

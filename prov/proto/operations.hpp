@@ -7,8 +7,8 @@
 #include <cstdint>
 
 #include "proto/atomic_math.hpp"
+#include "proto/completion_spec.hpp"
 #include "proto/memory.hpp"
-#include "proto/request.hpp"
 
 /// What an application asks of an endpoint, in the words that the endpoint takes.
 namespace gaudi::proto {
@@ -17,7 +17,7 @@ namespace gaudi::proto {
 inline constexpr std::size_t max_inject = 1024;
 
 /// A message to send, checked and classified.
-struct outgoing {
+struct send_params {
   fi_addr_t to = FI_ADDR_NOTAVAIL;
   std::uint64_t tag = 0;
   std::uint64_t data = 0;
@@ -25,7 +25,7 @@ struct outgoing {
   bool inject = false;          // the buffer is the caller's again on return
   bool transmit = false;  // ends when the core says it is with the peer (FI_TRANSMIT_COMPLETE)
   bool delivery = false;  // ends when it is in the receiver's buffer (FI_DELIVERY_COMPLETE)
-  request asked;
+  completion_spec completion;
 };
 
 /// An RMA operation.
@@ -37,7 +37,7 @@ struct rma_access {
   bool has_data = false;
   bool inject = false;
   bool delivery = false;
-  request asked;
+  completion_spec completion;
 };
 
 /// An atomic operation, known to be offered.
@@ -53,7 +53,7 @@ struct atomic_access {
   local_memory operands;  // none for FI_ATOMIC_READ
   local_memory compares;  // of the comparing group
   local_memory results;   // of the fetching and the comparing group
-  request asked;
+  completion_spec completion;
 };
 
 }  // namespace gaudi::proto

@@ -4,25 +4,25 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/slot_table.hpp"
-#include "ipc/joint_copy.hpp"
+#include "base/id_table.hpp"
+#include "ipc/cooperative_copy.hpp"
 
 namespace gaudi::proto {
 
 struct transfer;
-struct work;
+struct posted_op;
 
 /// A copy between processes that has been made, and whose end nobody has been told yet.
 struct local_copy {
-  work* done;
+  posted_op* done;
   std::size_t length;
   int error;  // positive FI_E*
 };
 
 /// A copy of a peer's that it asked us to help with.
-struct helping {
-  base::slot_table<transfer>::id source;  // whose memory it copies
-  ipc::joint_copy copy;
+struct pending_assist {
+  base::id_table<transfer>::id source;  // whose memory it copies
+  ipc::cooperative_copy copy;
   std::uint64_t to;  // in the peer's memory
 };
 

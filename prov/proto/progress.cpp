@@ -24,7 +24,7 @@ constexpr unsigned looks_at_the_end = 64;
 
 }  // namespace
 
-void endpoint::completed_or_end(work& w, std::size_t length, int error) noexcept {
+void endpoint::completed_or_end(posted_op& w, std::size_t length, int error) noexcept {
   on_behalf_of(w.on, [&] { completed(w, length, error); });
 }
 
@@ -35,11 +35,11 @@ void endpoint::progress() noexcept try {
     end_lost();
   if (any_waiting_) [[unlikely]]
     go_on_with_waiting();
-  if (linked_.empty() || poll_links_first()) handle_completions(completions_at_once);
+  if (shm_connections_.empty() || poll_shm_first()) handle_completions(completions_at_once);
   if (!local_copies_.empty()) end_local_copies();
-  if (!helping_.empty()) help_peers();
+  if (!pending_assists_.empty()) help_peers();
   if (copies_.any()) copies_.poll();
-  if (!stalled_.empty() || !unwritten_.empty()) retry_stalled();
+  if (!stalled_.empty() || !write_backlog_.empty()) retry_stalled();
   if (receive_buffers_->short_of_posted()) [[unlikely]]
     receive_buffers_->post_more();
   if (!receives_waiting_.empty()) [[unlikely]]
@@ -48,7 +48,7 @@ void endpoint::progress() noexcept try {
     return_withheld();
   if (!control_waiting_.empty() || !ordered_waiting_.empty()) flush_waiting();
   if (!doorbells_.empty()) ring_doorbells();
-  if (given_.any_freed()) tell_of_freed();
+  if (exported_.any_freed()) tell_of_freed();
   connections_->poll();
 } catch (const std::bad_alloc&) {
   memory_is_short();
@@ -68,10 +68,10 @@ void endpoint::memory_is_short() noexcept {
 
 // A look at the core can be a system call (tcp), which takes longer than all of a local message: as
 // long as those come, it has to wait for some looks at them. Whether it is its turn.
-bool endpoint::poll_links_first() {
+bool endpoint::poll_shm_first() {
   constexpr unsigned quiet = 256;  // looks at links that brought nothing
   constexpr unsigned looks_at_links = 64;
-  if (poll_links()) {
+  if (poll_shm()) {
     quiet_looks_ = 0;
   } else if (quiet_looks_ < quiet) {
     ++quiet_looks_;
@@ -83,8 +83,9 @@ bool endpoint::poll_links_first() {
 
 bool endpoint::needs_polling() const noexcept {
   return copies_.any() || any_postponed_ || early_wait_unnoticed() || closer_.owes_answer() ||
-         receive_buffers_->short_of_posted() || !local_copies_.empty() || !helping_.empty() ||
-         !doorbells_.empty() || can_post_receives() || waits_unnoticed();
+         receive_buffers_->short_of_posted() || !local_copies_.empty() ||
+         !pending_assists_.empty() || !doorbells_.empty() || can_post_receives() ||
+         waits_unnoticed();
 }
 
 // Whether something waits for what nobody tells of. A peer that is stopped keeps things waiting for
@@ -92,7 +93,7 @@ bool endpoint::needs_polling() const noexcept {
 // peer, the end of it, which is told, comes before any room; and credits come by message.
 bool endpoint::waits_unnoticed() const noexcept {
   const auto must = [this](std::uint32_t id) { return must_flush(id); };
-  return std::any_of(unwritten_.begin(), unwritten_.end(),
+  return std::any_of(write_backlog_.begin(), write_backlog_.end(),
                      [](const buffer* b) { return b->owner->on->posted.empty(); }) ||
          std::any_of(stalled_.begin(), stalled_.end(),
                      [this](const transfer& t) { return must_retry(t); }) ||
@@ -103,7 +104,8 @@ bool endpoint::waits_unnoticed() const noexcept {
 bool endpoint::must_retry(const transfer& t) const noexcept {
   if (t.starved) return chunks_->is_worth_another_try() || tried_in_vain_ < stalled_.size();
   // The engine may be full of what others have it do.
-  const bool by_core = t.moves == transfer::motion::pull ? !t.by_engine : !t.memory.on_device();
+  const bool by_core =
+      t.strategy == transfer_strategy::pull ? !t.via_copy_engine : !t.memory.on_device();
   return !by_core || !t.on || t.on->posted.empty();
 }
 
@@ -115,7 +117,7 @@ bool endpoint::must_flush(std::uint32_t id) const noexcept {
   const bool has_control = !c->control_queue.empty() || !c->control_buffers.empty();
   const bool has_something =
       !c->ordered.empty() || (has_control && c->control.can_send()) || c->returns_due();
-  return has_something && (c->link || c->posted.empty());
+  return has_something && (c->shm || c->posted.empty());
 }
 
 int endpoint::try_wait() noexcept try {
@@ -123,7 +125,7 @@ int endpoint::try_wait() noexcept try {
   const base::cancellation_deferred until_it_is_known;
   progress();
   connections_->poll_now();
-  if (needs_polling() || !links_may_sleep()) return -FI_EAGAIN;
+  if (needs_polling() || !shm_may_sleep()) return -FI_EAGAIN;
   if (wait_fds_.empty()) return 0;
   std::array<fid*, 2> sources{&core_queue_->fid, connections_->events()};
   return fi_trywait(core_.fabric(), sources.data(), static_cast<int>(sources.size()));
@@ -146,7 +148,7 @@ void endpoint::handle_completions(std::size_t most) {
     taken += static_cast<std::size_t>(count);
     for (ssize_t i = 0; i < count; ++i) {
       if (entries[i].op_context)
-        completed_or_end(work::from_context(entries[i].op_context), entries[i].len, 0);
+        completed_or_end(posted_op::from_context(entries[i].op_context), entries[i].len, 0);
     }
     if (count < static_cast<ssize_t>(entries.size())) return;
   }
@@ -161,12 +163,13 @@ void endpoint::handle_core_error() {
   if (fi_cq_readerr(core_queue_.get(), &error.entry, 0) < 1) return;
   // An injected message has no context: the connection's own event tells of its end.
   if (error.entry.op_context)
-    completed_or_end(work::from_context(error.entry.op_context), 0,
+    completed_or_end(posted_op::from_context(error.entry.op_context), 0,
                      core::cause_of(error.entry, core_));
 }
 
-void endpoint::completed(work& w, std::size_t length, int error) {
-  if (w.what == work::kind::receive) return arrived(static_cast<buffer&>(w), length, error);
+void endpoint::completed(posted_op& w, std::size_t length, int error) {
+  if (w.what == posted_op::kind::receive)
+    return receive_completed(static_cast<buffer&>(w), length, error);
   --at_core_;
   connection* c = w.on;
   if (c) {
@@ -174,21 +177,21 @@ void endpoint::completed(work& w, std::size_t length, int error) {
     w.on = nullptr;
   }
   switch (w.what) {
-    case work::kind::message:
+    case posted_op::kind::message:
       message_sent(static_cast<buffer&>(w), error);
       break;
-    case work::kind::chunk:
+    case posted_op::kind::chunk:
       chunk_completed(static_cast<buffer&>(w), error);
       break;
-    case work::kind::piece:
-      piece_completed(static_cast<direct_piece&>(w), error);
+    case posted_op::kind::piece:
+      piece_completed(static_cast<rma_op&>(w), error);
       break;
-    case work::kind::receive:
+    case posted_op::kind::receive:
       break;
   }
 }
 
-void endpoint::list_posted(connection& c, work& w) noexcept {
+void endpoint::list_posted(connection& c, posted_op& w) noexcept {
   ++at_core_;
   w.on = &c;
   c.posted.push_back(w);
@@ -198,7 +201,7 @@ void endpoint::retry_stalled() {
   if (chunks_->is_worth_another_try()) tried_in_vain_ = 0;
   chunks_->forget_returns();
   std::vector<buffer*> buffers;
-  buffers.swap(unwritten_);
+  buffers.swap(write_backlog_);
   for (buffer* b : buffers) on_behalf_of(b->owner->on, [&] { chunk_loaded(*b->owner, *b, 0); });
   // Most wait for the same: where several in a row found none of it, the rest has its turn later.
   constexpr unsigned max_in_vain = 16;
@@ -208,7 +211,7 @@ void endpoint::retry_stalled() {
     transfer& t = stalled_.front();
     stalled_.pop_front();
     const std::size_t others = stalled_.size();
-    on_behalf_of(t.on, [&] { move(t); });
+    on_behalf_of(t.on, [&] { progress_transfer(t); });
     in_vain = stalled_.size() > others ? in_vain + 1 : 0;
     tried_in_vain_ = in_vain == 0 ? 0 : tried_in_vain_ + 1;
   }
@@ -255,7 +258,7 @@ void endpoint::make_room_for_connections() {
   const auto reserve = [count](auto& list) {
     if (list.capacity() < count) list.reserve(2 * count);
   };
-  reserve(linked_);
+  reserve(shm_connections_);
   for (auto* list :
        {&control_waiting_, &ordered_waiting_, &receives_waiting_, &doorbells_, &withholding_})
     reserve(*list);
@@ -270,8 +273,8 @@ void endpoint::connection_opened(connection& c) {
 
 void endpoint::connection_up(connection& c) {
   ++paths_.connections_made;
-  if (c.link) add_link(c);
-  if (c.refused_link) ring_doorbell(c);
+  if (c.shm) add_shm_channel(c);
+  if (c.refused_shm) ring_doorbell(c);
   post_receives(c);
   go_on_with(c);
 }
@@ -286,15 +289,15 @@ void endpoint::go_on_with(connection& c) {
 void endpoint::connections_ending() {
   if (any_postponed_) retry_postponed();
   handle_completions(receive_buffers_->out() + at_core_);
-  for (unsigned looks = 0; looks < looks_at_the_end && poll_links(); ++looks) {
+  for (unsigned looks = 0; looks < looks_at_the_end && poll_shm(); ++looks) {
   }
 }
 
 void endpoint::connection_down(connection& c, int error) {
   const bool was_wanted = c.closing.is_wanted();
   ++(was_wanted ? paths_.connections_closed : paths_.connections_lost);
-  std::erase(linked_, &c);
-  given_.forget_connection(c.id);
+  std::erase(shm_connections_, &c);
+  exported_.forget_connection(c.id);
   if (how_.imports) how_.imports->forget_peer(c.remote_instance);
   drop_postponed(c);
   fail_posted(c, error);
@@ -311,11 +314,11 @@ void endpoint::connection_down(connection& c, int error) {
 // at all where the queue closes first.
 void endpoint::fail_posted(connection& c, int error) {
   while (!c.posted.empty()) {
-    work& w = c.posted.front();
+    posted_op& w = c.posted.front();
     c.posted.pop_front();
     w.on = nullptr;
-    if (w.what == work::kind::piece) {
-      auto& piece = static_cast<direct_piece&>(w);
+    if (w.what == posted_op::kind::piece) {
+      auto& piece = static_cast<rma_op&>(w);
       piece.owner = nullptr;
       piece.local = {};
     } else {
@@ -332,7 +335,7 @@ void endpoint::fail_queued(connection& c, int error) {
     for (buffer* b : *queue) {
       if (b->copies) copies_.wait_for(*b);
       b->on_sent.end({.error = error});
-      abandon(*b);
+      recycle(*b);
     }
     queue->clear();
   }
@@ -345,16 +348,16 @@ void endpoint::fail_transfers(connection& c, int error) {
   const auto is_its = [&](const buffer& b) { return b.owner && b.owner->on == &c; };
   while (buffer* const b = copies_.find(is_its)) {
     copies_.wait_for(*b);
-    const auto kind = b->owner->moves;
-    if (kind == transfer::motion::drain) {
+    const auto kind = b->owner->strategy;
+    if (kind == transfer_strategy::copy_out) {
       // All of it was here before the peer went.
       copied(*b);
       continue;
     }
     b->owner = nullptr;
-    if (kind != transfer::motion::fill) release_staging(*b);
+    if (kind != transfer_strategy::recv_staged) release_staging(*b);
   }
-  std::erase_if(unwritten_, [&](buffer* b) {
+  std::erase_if(write_backlog_, [&](buffer* b) {
     if (b->owner->on != &c) return false;
     release_staging(*b);
     return true;
@@ -362,9 +365,9 @@ void endpoint::fail_transfers(connection& c, int error) {
   while (!c.transfers.empty()) {
     transfer& t = c.transfers.front();
     t.in_flight = 0;
-    if (t.joint && !helper_is_through(t)) outlive_connection(t);
-    // One that only waits for its `done` to leave has all that it was for.
-    t.flushing ? settle(t) : finish(t, error);
+    if (t.cooperative && !helper_is_through(t)) outlive_connection(t);
+    // One that only waits for its `fin` to leave has all that it was for.
+    t.flushing ? try_retire(t) : complete(t, error);
   }
 }
 

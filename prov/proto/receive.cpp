@@ -18,26 +18,26 @@ std::size_t footprint(const message_info& m) noexcept {
 
 }  // namespace
 
-base::result<std::uint32_t> endpoint::source_of(const incoming& wanted) {
+base::result<std::uint32_t> endpoint::source_of(const recv_params& wanted) {
   if (!how_.directed_receive || wanted.from == FI_ADDR_UNSPEC) return any_source;
   const peer* p = peer_at(wanted.from);
   if (!p) return base::error{-FI_EINVAL};
   return p->number;
 }
 
-request endpoint::reported_here(request asked) const noexcept {
-  if (!asked.shared) return asked;
-  asked.queue = receive_queue_;
-  asked.tally = receive_tally_;
-  asked.report = asked.report || !receive_selective_;
-  return asked;
+completion_spec endpoint::reported_here(completion_spec completion) const noexcept {
+  if (!completion.shared) return completion;
+  completion.queue = receive_queue_;
+  completion.counter = receive_counter_;
+  completion.report = completion.report || !receive_selective_;
+  return completion;
 }
 
 // Keeps a message in the receive buffer it came in, while there are enough of those; else in a
 // copy. Beyond the budget the sender does not get its credit back until messages are taken, and so
 // comes to a halt.
-bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
-                               const std::byte* payload) {
+bool endpoint::queue_unexpected(connection& c, buffer& b, const message_info& m,
+                                const std::byte* payload) {
   unexpected* kept = receives_->unexpected_pool_.create();
   if (!kept) throw untouched();
   kept->tag = m.tag;
@@ -77,9 +77,10 @@ bool endpoint::keep_unexpected(connection& c, buffer& b, const message_info& m,
 }
 
 // The message has left its queue.
-void endpoint::deliver_kept(unexpected& m, const request& asked, const local_memory& memory) {
+void endpoint::deliver_unexpected(unexpected& m, const completion_spec& completion,
+                                  const local_memory& memory) {
   connection* c = m.on;
-  const bool free = deliver(c, m.info, m.payload, m.holder, asked, memory);
+  const bool free = deliver(c, m.info, m.payload, m.holder, completion, memory);
   if (!free && m.holder) {
     // A device copies from the receive buffer, which goes back to the core after that.
     m.holder = nullptr;
@@ -115,7 +116,7 @@ void endpoint::withhold_credit(connection& c, std::uint32_t& kind) noexcept {
 // Whether peers have reported more remote writes than the application has read: they need no
 // receive of its for that.
 bool endpoint::reports_are_behind() const noexcept {
-  return receive_queue_ && receive_queue_->size() >= how_.unexpected_limit / sizeof(completion);
+  return receive_queue_ && receive_queue_->size() >= how_.unexpected_limit / sizeof(cq_entry);
 }
 
 // There is room again, for this peer or for all: the credits of messages that stay are returned,
@@ -136,8 +137,8 @@ void endpoint::return_withheld() {
   });
 }
 
-completion describe(const message_info& m) noexcept {
-  completion entry;
+cq_entry describe(const message_info& m) noexcept {
+  cq_entry entry;
   entry.flags = (m.flags & wire::cq_data) ? FI_REMOTE_CQ_DATA : 0;
   entry.length = m.length;
   entry.data = m.data;
@@ -148,17 +149,18 @@ completion describe(const message_info& m) noexcept {
 
 // Brings a message to its memory. Whether `holder`, the buffer with the payload, is free again.
 bool endpoint::deliver(connection* c, const message_info& m, const std::byte* payload,
-                       buffer* holder, const request& asked, const local_memory& memory) {
-  completion entry = describe(m);
-  if (how_.source_errors && entry.source == FI_ADDR_NOTAVAIL) entry.stranger = &m.from->name;
-  if (asked.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
+                       buffer* holder, const completion_spec& completion,
+                       const local_memory& memory) {
+  cq_entry entry = describe(m);
+  if (how_.source_errors && entry.source == FI_ADDR_NOTAVAIL) entry.unknown_source = &m.from->name;
+  if (completion.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
   const std::size_t length = std::min(m.length, memory.length());
   if (length < m.length) {
     entry.error = FI_ETRUNC;
-    entry.excess = m.length - length;
+    entry.truncated_bytes = m.length - length;
     entry.length = length;
   }
-  const bool tell = m.flags & wire::want_done;
+  const bool tell = m.flags & wire::want_fin;
   if (!m.rendezvous && !memory.on_device()) {
     // An empty one that was kept has no payload at all.
     if (std::byte* bytes = memory.single_host(); bytes && length) {
@@ -166,39 +168,39 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
     } else {
       memory.write(0, payload, length);
     }
-    asked.end(entry);
-    if (tell && c) send_done(*c, m.operation, 0);
+    completion.end(entry);
+    if (tell && c) send_fin(*c, m.operation, 0);
     return true;
   }
 
   if (m.rendezvous && !c) {
     // The data stayed at a peer that is gone.
     entry.error = FI_ECONNRESET;
-    asked.end(entry);
+    completion.end(entry);
     return true;
   }
-  transfer* t = new_transfer(c, memory, asked);
+  transfer* t = new_transfer(c, memory, completion);
   if (!t) {
     entry.error = FI_ENOMEM;
-    asked.end(entry);
-    if (c && (tell || m.rendezvous)) send_done(*c, m.operation, FI_ENOMEM);
+    completion.end(entry);
+    if (c && (tell || m.rendezvous)) send_fin(*c, m.operation, FI_ENOMEM);
     return true;
   }
   t->result = entry;
-  if (asked.flags & FI_REMOTE_WRITE) for_peers_.push_back(*t);
+  if (completion.flags & FI_REMOTE_WRITE) for_peers_.push_back(*t);
   t->length = length;
   t->peer_operation = m.operation;
   t->tell_peer = tell && c;
   t->memory.truncate(length);
-  if (!m.rendezvous) return drain(*t, holder, payload);
+  if (!m.rendezvous) return copy_out(*t, holder, payload);
   start_sink(*c, *m.rts, m.flags, *t);
   return true;
 }
 
 // The sender of a message that nobody wants must not wait for it.
 void endpoint::discard_message(unexpected& m) {
-  if (m.on && (m.info.rendezvous || (m.info.flags & wire::want_done)))
-    send_done(*m.on, m.info.rendezvous ? m.info.rts->operation : m.info.operation, 0);
+  if (m.on && (m.info.rendezvous || (m.info.flags & wire::want_fin)))
+    send_fin(*m.on, m.info.rendezvous ? m.info.rts->operation : m.info.operation, 0);
   forget(m);
 }
 

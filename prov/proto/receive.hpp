@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <memory>
 
+#include "proto/completion_spec.hpp"
 #include "proto/match_queue.hpp"
 #include "proto/memory.hpp"
-#include "proto/request.hpp"
 #include "proto/wire.hpp"
 
 namespace gaudi::proto {
@@ -18,7 +18,7 @@ struct peer;
 
 /// A receive that waits for its message.
 struct posted_receive : posted_hook {
-  request asked;
+  completion_spec completion;
   local_memory memory;            // what is left of it, with `many`
   multi_receive* many = nullptr;  // FI_MULTI_RECV: stays posted for the next message
 };
@@ -29,14 +29,14 @@ struct message_info {
   std::uint8_t flags = 0;  // wire::header_flags
   std::uint64_t tag = 0;
   std::uint64_t data = 0;
-  std::uint64_t operation = 0;  // the sender's, with wire::want_done or a rendezvous
+  std::uint64_t operation = 0;  // the sender's, with wire::want_fin or a rendezvous
   std::size_t length = 0;       // of the whole message
   bool rendezvous = false;
   const wire::rts_fields* rts = nullptr;  // with rendezvous; lives as long as the message
 };
 
 /// What its completion says where nothing goes wrong.
-[[nodiscard]] completion describe(const message_info& m) noexcept;
+[[nodiscard]] cq_entry describe(const message_info& m) noexcept;
 
 /// A message that came before its receive was posted.
 struct unexpected : arrived_hook {

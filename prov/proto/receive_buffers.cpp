@@ -25,7 +25,7 @@ constexpr std::size_t most_per_stream = 16;  // as many as one look at the core 
 receive_buffers::receive_buffers(core::inner_domain& core, std::size_t size,
                                  std::size_t most) noexcept
     : core_(core),
-      pool_(core, work::kind::receive, size, receives_per_slab, SIZE_MAX),
+      pool_(core, posted_op::kind::receive, size, receives_per_slab, SIZE_MAX),
       streams_(!core.over_rdma()),
       budget_(most),
       capacity_(most_at_core(core, most)),
@@ -86,7 +86,8 @@ void receive_buffers::give_back(buffer& b) {
 // ever, and nobody could sleep.
 void receive_buffers::serve(std::size_t peers) {
   if (streams_) {
-    // Half of what there is, as the other half may be held by messages that wait (keep_unexpected).
+    // Half of what there is, as the other half may be held by messages that wait
+    // (queue_unexpected).
     share_ = std::clamp(budget_ / 2 / std::max<std::size_t>(peers, 1), per_peer, most_per_stream);
     most_shared_ = budget_ / 2 + per_peer * peers;
     most_ = budget_ + per_peer * peers;
@@ -114,7 +115,7 @@ void receive_buffers::post_more() {
 }
 
 std::size_t receive_buffers::wanted_by(const connection& c) const noexcept {
-  return c.usable() && !c.link && out_ < most_shared_ ? share_ : per_peer;
+  return c.usable() && !c.shm && out_ < most_shared_ ? share_ : per_peer;
 }
 
 bool receive_buffers::post_more(connection& c) {

@@ -44,17 +44,17 @@ void receive_context::forget_number_of(const net_address& name) noexcept {
   if (members_.size() == 1) numbers_.erase(name);
 }
 
-base::result<std::uint32_t> receive_context::source_of(const incoming& wanted) const {
+base::result<std::uint32_t> receive_context::source_of(const recv_params& wanted) const {
   if (members_.empty()) return any_source;
   return members_.front()->source_of(wanted);
 }
 
 // What concerns no message has no endpoint of its own to report to.
-request receive_context::reported_somewhere(const request& asked) const {
-  return members_.empty() ? asked : members_.front()->reported_here(asked);
+completion_spec receive_context::reported_somewhere(const completion_spec& completion) const {
+  return members_.empty() ? completion : members_.front()->reported_here(completion);
 }
 
-int receive_context::receive(const local_memory& memory, const incoming& wanted) {
+int receive_context::receive(const local_memory& memory, const recv_params& wanted) {
   const auto source = source_of(wanted);
   if (!source) return source.code();
   match_queue& queue = queue_for(wanted.tagged);
@@ -62,7 +62,7 @@ int receive_context::receive(const local_memory& memory, const incoming& wanted)
     auto& message = static_cast<unexpected&>(*found);
     queue.remove(message);
     endpoint& owner = *message.owner;
-    owner.deliver_kept(message, owner.reported_here(wanted.asked), memory);
+    owner.deliver_unexpected(message, owner.reported_here(wanted.completion), memory);
     return 0;
   }
   posted_receive* r = receive_pool_.create();
@@ -70,21 +70,21 @@ int receive_context::receive(const local_memory& memory, const incoming& wanted)
   r->tag = wanted.tag;
   r->ignore = wanted.ignore;
   r->source = *source;
-  r->asked = wanted.asked;
+  r->completion = wanted.completion;
   r->memory = memory;
   queue.post(*r);
   return 0;
 }
 
-int receive_context::peek(const incoming& wanted, bool claim, bool discard) {
-  if (claim && claimed_.contains(wanted.asked.context)) return -FI_EINVAL;
+int receive_context::peek(const recv_params& wanted, bool claim, bool discard) {
+  if (claim && claimed_.contains(wanted.completion.context)) return -FI_EINVAL;
   const auto source = source_of(wanted);
   if (!source) return source.code();
   match_queue& queue = queue_for(wanted.tagged);
   arrived_hook* found = queue.find_arrival(*source, wanted.tag, wanted.ignore);
-  request told = reported_somewhere(wanted.asked);
+  completion_spec told = reported_somewhere(wanted.completion);
   told.report = true;
-  told.tally = nullptr;  // nothing has been received
+  told.counter = nullptr;  // nothing has been received
   if (!found) {
     told.end({.tag = wanted.tag, .error = FI_ENOMSG});
     return 0;
@@ -93,7 +93,7 @@ int receive_context::peek(const incoming& wanted, bool claim, bool discard) {
   told.end(describe(message.info));
   if (claim) {
     queue.remove(message);
-    claimed_.emplace(wanted.asked.context, &message);
+    claimed_.emplace(wanted.completion.context, &message);
   } else if (discard) {
     queue.remove(message);
     message.owner->discard_message(message);
@@ -101,20 +101,20 @@ int receive_context::peek(const incoming& wanted, bool claim, bool discard) {
   return 0;
 }
 
-int receive_context::receive_claimed(const local_memory& memory, const incoming& wanted,
+int receive_context::receive_claimed(const local_memory& memory, const recv_params& wanted,
                                      bool discard) {
-  const auto found = claimed_.find(wanted.asked.context);
+  const auto found = claimed_.find(wanted.completion.context);
   if (found == claimed_.end()) return -FI_EINVAL;
   unexpected& message = *found->second;
   claimed_.erase(found);
   endpoint& owner = *message.owner;
-  const request asked = owner.reported_here(wanted.asked);
+  const completion_spec completion = owner.reported_here(wanted.completion);
   if (discard) {
-    const completion entry = describe(message.info);
+    const cq_entry entry = describe(message.info);
     owner.discard_message(message);
-    asked.end(entry);
+    completion.end(entry);
   } else {
-    owner.deliver_kept(message, asked, memory);
+    owner.deliver_unexpected(message, completion, memory);
   }
   return 0;
 }
@@ -122,16 +122,16 @@ int receive_context::receive_claimed(const local_memory& memory, const incoming&
 int receive_context::cancel(void* context) {
   for (match_queue* queue : {&tagged_, &untagged_}) {
     posted_hook* found = queue->find_posted([&](const posted_hook& r) {
-      return static_cast<const posted_receive&>(r).asked.context == context;
+      return static_cast<const posted_receive&>(r).completion.context == context;
     });
     if (!found) continue;
     queue->remove(*found);
     auto& receive = static_cast<posted_receive&>(*found);
-    const request asked = reported_somewhere(receive.asked);
+    const completion_spec completion = reported_somewhere(receive.completion);
     if (receive.many) {
-      cancel_many(receive, asked);
+      cancel_many(receive, completion);
     } else {
-      asked.end({.tag = receive.tag, .error = FI_ECANCELED});
+      completion.end({.tag = receive.tag, .error = FI_ECANCELED});
     }
     receive_pool_.destroy(&receive);
     return 0;
@@ -146,7 +146,7 @@ void receive_context::fail_lost() {
       const int status = r.memory.loss();
       if (r.many || status == 0) return;
       queue->remove(r);
-      reported_somewhere(r.asked).end({.tag = r.tag, .error = status});
+      reported_somewhere(r.completion).end({.tag = r.tag, .error = status});
       receive_pool_.destroy(&r);
     });
   }

@@ -17,12 +17,12 @@ namespace gaudi::proto {
 class endpoint;
 
 /// A receive to post.
-struct incoming {
+struct recv_params {
   fi_addr_t from = FI_ADDR_UNSPEC;
   std::uint64_t tag = 0;
   std::uint64_t ignore = 0;
   bool tagged = false;
-  request asked;
+  completion_spec completion;
 };
 
 /// What receives are posted to and where messages wait that came before theirs. An endpoint has one
@@ -39,10 +39,10 @@ class receive_context {
   receive_context& operator=(const receive_context&) = delete;
 
   // As those of the endpoint. -FI_EINVAL: the address vector has nothing at the source's address.
-  int receive(const local_memory& memory, const incoming& wanted);
-  int receive_many(const local_memory& memory, const incoming& wanted);
-  int peek(const incoming& wanted, bool claim, bool discard);
-  int receive_claimed(const local_memory& memory, const incoming& wanted, bool discard);
+  int receive(const local_memory& memory, const recv_params& wanted);
+  int receive_many(const local_memory& memory, const recv_params& wanted);
+  int peek(const recv_params& wanted, bool claim, bool discard);
+  int receive_claimed(const local_memory& memory, const recv_params& wanted, bool discard);
   int cancel(void* context);
   /// Ends receives into memory of devices that are lost, with local_memory::loss(). (One of many
   /// messages ends when a message comes.)
@@ -61,15 +61,15 @@ class receive_context {
   friend class endpoint;
 
   match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
-  base::result<std::uint32_t> source_of(const incoming& wanted) const;
+  base::result<std::uint32_t> source_of(const recv_params& wanted) const;
   /// What is known by this name to match by; the same for all endpoints.
   std::uint32_t number_of(const net_address& name);
   /// Its next number will be another one. Where endpoints share the context one of them may still
   /// have a use for it, and it stays.
   void forget_number_of(const net_address& name) noexcept;
-  [[nodiscard]] request reported_somewhere(const request& asked) const;
+  [[nodiscard]] completion_spec reported_somewhere(const completion_spec& completion) const;
   static bool reserve(posted_receive& r, std::size_t length) noexcept;
-  static void cancel_many(posted_receive& r, const request& asked);
+  static void cancel_many(posted_receive& r, const completion_spec& completion);
 
   template <class Visit>
   void for_each_arrived(Visit&& visit) {

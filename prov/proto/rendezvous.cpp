@@ -7,10 +7,11 @@
 // with every kind of memory at either end: what the core reaches it moves itself, device memory
 // that it does not reach goes through chunks and slots, which are emptied to the sink's device and
 // given back. Between endpoints of one process the device itself copies. Of peers on one host that
-// one copies whom the kernel lets, and the other helps (joint.cpp); if it lets neither, host memory
-// goes through slots, too; and what only the sink's NIC reaches is pulled by that (passing.cpp). In
-// the end the sink sends `done`, which ends the source's operation; before that, a source that
-// wrote to final memory sends `done` to the sink, which cannot know otherwise.
+// one copies whom the kernel lets, and the other helps (cooperative_copy.cpp); if it lets neither,
+// host memory goes through slots, too; and what only the sink's NIC reaches is pulled by that
+// (dmabuf_exchange.cpp). In the end the sink sends `fin`, which ends the source's operation;
+// before that, a source that wrote to final memory sends `fin` to the sink, which cannot know
+// otherwise.
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -26,12 +27,12 @@ namespace {
 
 // Writes of the source's can be on their way into slots of a transfer that failed here.
 bool may_be_written_to(const transfer& t) noexcept {
-  return t.status != 0 && t.own_slots.held() != 0 && !t.peer_ended && t.on && t.on->usable();
+  return t.status != 0 && t.granted.held() != 0 && !t.peer_ended && t.on && t.on->usable();
 }
 
 // Until the source answers that it is done, or goes, nobody else is given the slots.
 void keep_for_peer(transfer& t) {
-  t.lends_slots = true;
+  t.slots_on_loan = true;
   t.memory = {};
 }
 
@@ -41,35 +42,36 @@ bool is_kept_from_us(connection& c, const wire::rts_fields& source) {
   const auto any = [&](auto is) {
     return std::any_of(source.segments, source.segments + source.segment_count, is);
   };
-  return c.link && !c.link->reach() && c.slots_to_us() &&
+  return c.shm && !c.shm->cma() && c.slots_to_us() &&
          !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
 }
 
 }  // namespace
 
-transfer* endpoint::new_transfer(connection* c, const local_memory& memory, const request& asked) {
+transfer* endpoint::new_transfer(connection* c, const local_memory& memory,
+                                 const completion_spec& completion) {
   transfer* t = transfer_pool_.create();
   if (!t) return nullptr;
   t->id = transfers_.insert(t);
-  if (t->id == base::slot_table<transfer>::invalid) {
+  if (t->id == base::id_table<transfer>::invalid) {
     transfer_pool_.destroy(t);
     return nullptr;
   }
   t->on = c;
   t->memory = memory;
   t->length = memory.length();
-  t->asked = asked;
+  t->completion = completion;
   if (c) c->transfers.push_back(*t);
   return t;
 }
 
 // Gives the transfer's things back; tells nobody.
-void endpoint::end_transfer(transfer& t) {
-  if (t.joint) end_joint_copy(t);
-  std::erase(waiting_grants_, &t);
+void endpoint::free_transfer(transfer& t) {
+  if (t.cooperative) end_cooperative_copy(t);
+  std::erase(grant_queue_, &t);
   take_slots_back(t);
-  if (t.on && t.has_rest) --t.on->with_rest;
-  if (t.on && t.holds_back) --t.on->with_rest;
+  if (t.on && t.partially_issued) --t.on->ordered_rma_pending;
+  if (t.on && t.blocks_later) --t.on->ordered_rma_pending;
   if (t.on) t.on->transfers.erase(t.on->transfers.iterator_to(t));
   if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
   if (t.for_peer_hook.is_linked()) for_peers_.erase(for_peers_.iterator_to(t));
@@ -78,19 +80,19 @@ void endpoint::end_transfer(transfer& t) {
 }
 
 // The operation is over, as soon as nothing handed out is still under way.
-void endpoint::finish(transfer& t, int status) {
+void endpoint::complete(transfer& t, int status) {
   if (t.status == 0) t.status = status;
   t.ending = true;
-  settle(t);
+  try_retire(t);
 }
 
-void endpoint::settle(transfer& t) {
+void endpoint::try_retire(transfer& t) {
   if (!t.ending || t.in_flight != 0) return;
-  if (t.joint && !helper_is_through(t)) return stall(t);
-  if (t.lends_slots) return end_transfer(t);
+  if (t.cooperative && !helper_is_through(t)) return stall(t);
+  if (t.slots_on_loan) return free_transfer(t);
   if (t.status == 0) t.status = t.memory.loss();
   // Before the application is told.
-  if (t.nic_wrote && flush_by_done(t)) return;
+  if (t.nic_wrote && flush_by_fin(t)) return;
   if (t.nic_wrote && t.status == 0) t.status = flush_local(t);
   if (t.on && t.on->usable()) {
     if (t.has_event && t.status == 0) {
@@ -101,28 +103,29 @@ void endpoint::settle(transfer& t) {
       send_control(*t.on, wire::kind::event, wire::cq_data, fields, sizeof fields);
     }
     const bool failed_source =
-        t.status != 0 && t.is == transfer::role::source && t.peer_operation != 0;
-    if (t.tell_peer || failed_source) send_done(*t.on, t.peer_operation, t.status);
+        t.status != 0 && t.role == transfer_role::source && t.peer_operation != 0;
+    if (t.tell_peer || failed_source) send_fin(*t.on, t.peer_operation, t.status);
   }
-  completion entry = t.result;
+  cq_entry entry = t.result;
   if (t.status != 0) entry.error = t.status;
-  const request asked = std::exchange(t.asked, {});
+  const completion_spec completion = std::exchange(t.completion, {});
   if (may_be_written_to(t)) {
     keep_for_peer(t);
   } else {
-    end_transfer(t);
+    free_transfer(t);
   }
-  asked.end(entry);
+  completion.end(entry);
 }
 
-int endpoint::send_rendezvous(connection& c, const local_memory& memory, const outgoing& message) {
+int endpoint::send_rendezvous(connection& c, const local_memory& memory,
+                              const send_params& message) {
   buffer* b = send_buffers_->acquire();
-  transfer* t = b ? new_transfer(&c, memory, message.asked) : nullptr;
+  transfer* t = b ? new_transfer(&c, memory, message.completion) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
     return why_nothing_left();
   }
-  t->is = transfer::role::source;
+  t->role = transfer_role::source;
   std::uint8_t flags = message.wire_flags;
   wire::eager_fields fields{};
   fields.tag = message.tag;
@@ -131,7 +134,7 @@ int endpoint::send_rendezvous(connection& c, const local_memory& memory, const o
   wire::rts_fields rts{};
   int ret = offer(*t, rts, flags);
   if (ret == 0) {
-    fields.head = {wire::kind::rts, static_cast<std::uint8_t>(flags | wire::want_done), 0, 0,
+    fields.head = {wire::kind::rts, static_cast<std::uint8_t>(flags | wire::want_fin), 0, 0,
                    c.remote_id};
     std::memcpy(b->bytes, &fields, sizeof fields);
     const std::size_t size = rts_size(rts);
@@ -143,14 +146,14 @@ int endpoint::send_rendezvous(connection& c, const local_memory& memory, const o
     ret = submit_ordered(c, *b);
   }
   if (ret) {
-    end_transfer(*t);
-    abandon(*b);
+    free_transfer(*t);
+    recycle(*b);
   }
   return ret;
 }
 
 // Whether the peer shall say where our data is to go, because it cannot or shall not read it here.
-bool endpoint::wants_grant(const local_memory& memory) const noexcept {
+bool endpoint::wants_cts(const local_memory& memory) const noexcept {
   using base::rendezvous_choice;
   if (how_.rendezvous == rendezvous_choice::write) return true;
   if (how_.rendezvous == rendezvous_choice::staged) return memory.on_device();
@@ -160,13 +163,13 @@ bool endpoint::wants_grant(const local_memory& memory) const noexcept {
 // Fills in the rts of a source; adds to its message's flags.
 int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept try {
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
-  if (!wants_grant(t.memory)) return expose(t, rts, FI_REMOTE_READ);
+  if (!wants_cts(t.memory)) return expose(t, rts, FI_REMOTE_READ);
   rts.operation = t.id;
   rts.length = t.length;
   rts.segment_count = 0;
   const bool named = t.zero_copy && (t.on->is_here() ? name_allocations(t.memory, rts)
                                                      : name_for_peer(*t.on, t.memory, rts));
-  flags |= named ? wire::passed : wire::staged;
+  flags |= named ? wire::alloc_ids : wire::needs_cts;
   if (!named) rts.segment_count = 0;
   return 0;
 } catch (const std::bad_alloc&) {
@@ -209,16 +212,16 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8
   t.peer_operation = rts.operation;
   t.tell_peer = true;
   t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
-  if (t.length == 0 || t.status != 0) return finish(t, 0);
-  if (flags & wire::staged) return ask_to_write(c, t);
-  const bool by_allocation = flags & wire::passed;
-  t.by_engine = is_copied_by_engine(c, rts, by_allocation, t.memory);
-  if (by_allocation && !t.by_engine) return start_import(c, rts, t);
-  if (t.by_engine || !is_kept_from_us(c, rts)) {
-    t.moves = transfer::motion::pull;
+  if (t.length == 0 || t.status != 0) return complete(t, 0);
+  if (flags & wire::needs_cts) return ask_to_write(c, t);
+  const bool by_allocation = flags & wire::alloc_ids;
+  t.via_copy_engine = is_copied_by_engine(c, rts, by_allocation, t.memory);
+  if (by_allocation && !t.via_copy_engine) return start_import(c, rts, t);
+  if (t.via_copy_engine || !is_kept_from_us(c, rts)) {
+    t.strategy = transfer_strategy::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
-    ask_for_help(c, rts, t);
-    return move(t);
+    request_assist(c, rts, t);
+    return progress_transfer(t);
   }
   ask_to_write(c, t);
 }
@@ -229,21 +232,20 @@ void endpoint::ask_to_write(connection& c, transfer& t) {
   if (t.memory.on_device() ? !reached : c.is_kept_from_peer()) return grant_slots(t);
 
   wire::rts_fields own{};
-  if (const int ret = expose(t, own, FI_REMOTE_WRITE)) return finish(t, -ret);
+  if (const int ret = expose(t, own, FI_REMOTE_WRITE)) return complete(t, -ret);
   t.nic_wrote = t.memory.on_device();
-  wire::grant_fields g{};
+  wire::cts_fields g{};
   g.segment_count = own.segment_count;
   std::copy_n(own.segments, own.segment_count, g.segments);
-  send_grant(c, t, g, wire::direct);
+  send_cts(c, t, g, wire::direct);
 }
 
-void endpoint::send_grant(connection& c, const transfer& t, wire::grant_fields& g,
-                          std::uint8_t flags) {
+void endpoint::send_cts(connection& c, const transfer& t, wire::cts_fields& g, std::uint8_t flags) {
   g.source_operation = t.peer_operation;
   g.target_operation = t.id;
   g.length = t.length;
-  send_control(c, wire::kind::grant, flags, g,
-               offsetof(wire::grant_fields, segments) + g.segment_count * sizeof(wire::segment));
+  send_control(c, wire::kind::cts, flags, g,
+               offsetof(wire::cts_fields, segments) + g.segment_count * sizeof(wire::segment));
 }
 
 }  // namespace gaudi::proto

@@ -21,7 +21,7 @@ int endpoint::write(const local_memory& memory, const rma_access& access) {
   const auto c = data_connection(access.target);
   if (!c) return c.code();
   const int ret = is_direct(**c, access.key)
-                      ? access_directly(**c, memory, access, transfer::motion::push)
+                      ? access_directly(**c, memory, access, transfer_strategy::push)
                       : write_by_message(**c, memory, access);
   // As in send(): the application may only repeat the call.
   if (ret == -FI_EAGAIN) progress();
@@ -32,7 +32,7 @@ int endpoint::read(const local_memory& memory, const rma_access& access) {
   const auto c = data_connection(access.target);
   if (!c) return c.code();
   const int ret = is_direct(**c, access.key)
-                      ? access_directly(**c, memory, access, transfer::motion::pull)
+                      ? access_directly(**c, memory, access, transfer_strategy::pull)
                       : read_by_message(**c, memory, access);
   if (ret == -FI_EAGAIN) progress();
   return ret;
@@ -40,31 +40,31 @@ int endpoint::read(const local_memory& memory, const rma_access& access) {
 
 // To a peer on this host all goes the one way that messages go, and the peer looks at the key.
 bool endpoint::is_direct(const connection& c, std::uint64_t key) const noexcept {
-  return how_.provider_keys && !(key & reg::key_table::software_bit) && !c.link;
+  return how_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm;
 }
 
 // By message a long operation takes several, and a later one could come between them.
 void endpoint::keep_order(transfer& t) noexcept {
-  if (!how_.rma_order || !t.on->link) return;
-  t.holds_back = true;
-  ++t.on->with_rest;
+  if (!how_.rma_order || !t.on->shm) return;
+  t.blocks_later = true;
+  ++t.on->ordered_rma_pending;
 }
 
 int endpoint::access_directly(connection& c, const local_memory& memory, const rma_access& access,
-                              transfer::motion way) {
+                              transfer_strategy way) {
   if (!core_has_room() || stalled_.size() >= max_stalled) return -FI_EAGAIN;
   if (access.inject) return inject_write(c, memory, access);
-  transfer* t = new_transfer(&c, memory, access.asked);
+  transfer* t = new_transfer(&c, memory, access.completion);
   if (!t) return why_nothing_left();
-  t->moves = way;
+  t->strategy = way;
   t->remote.push_back({access.address, access.key, memory.length()});
   t->delivery = access.delivery;
   t->has_event = access.has_data;
   t->event_data = access.data;
   if (t->length == 0) {
-    finish(*t, 0);
+    complete(*t, 0);
   } else {
-    on_behalf_of(&c, [&] { move(*t); });
+    on_behalf_of(&c, [&] { progress_transfer(*t); });
   }
   return 0;
 }
@@ -72,18 +72,18 @@ int endpoint::access_directly(connection& c, const local_memory& memory, const r
 // The buffer is the caller's again on return, so the data leaves from one of ours.
 int endpoint::inject_write(connection& c, const local_memory& memory, const rma_access& access) {
   buffer* b = injected_->acquire(c.remote->injected, connections_->count());
-  transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
+  transfer* t = b ? new_transfer(&c, memory, access.completion) : nullptr;
   if (!t) {
     if (b) release_staging(*b);
     return why_nothing_left();
   }
-  t->moves = transfer::motion::push;
+  t->strategy = transfer_strategy::push;
   t->remote.push_back({access.address, access.key, memory.length()});
   t->has_event = access.has_data;
   t->event_data = access.data;
   if (t->length == 0) {
     release_staging(*b);
-    finish(*t, 0);
+    complete(*t, 0);
     return 0;
   }
   b->owner = t;
@@ -96,7 +96,7 @@ int endpoint::inject_write(connection& c, const local_memory& memory, const rma_
   if (ret == 0) ret = post_rma(*t, *b, b->bytes, b->length, b->descriptor(), 0, 0);
   if (ret) {
     release_staging(*b);
-    end_transfer(*t);
+    free_transfer(*t);
     return ret;
   }
   t->issued = t->length;
@@ -107,12 +107,12 @@ int endpoint::inject_write(connection& c, const local_memory& memory, const rma_
 int endpoint::write_by_message(connection& c, const local_memory& memory,
                                const rma_access& access) {
   buffer* b = send_buffers_->acquire();
-  transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
+  transfer* t = b ? new_transfer(&c, memory, access.completion) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
     return why_nothing_left();
   }
-  t->is = transfer::role::source;
+  t->role = transfer_role::source;
   wire::rma_fields fields{};
   fields.operation = t->id;
   fields.address = access.address;
@@ -145,8 +145,8 @@ int endpoint::write_by_message(connection& c, const local_memory& memory,
     ret = submit_ordered(c, *b);
   }
   if (ret) {
-    end_transfer(*t);
-    abandon(*b);
+    free_transfer(*t);
+    recycle(*b);
   } else if (short_enough) {
     count_eager(c, memory.length());
   } else {
@@ -157,12 +157,12 @@ int endpoint::write_by_message(connection& c, const local_memory& memory,
 
 int endpoint::read_by_message(connection& c, const local_memory& memory, const rma_access& access) {
   buffer* b = send_buffers_->acquire();
-  transfer* t = b ? new_transfer(&c, memory, access.asked) : nullptr;
+  transfer* t = b ? new_transfer(&c, memory, access.completion) : nullptr;
   if (!t) {
     if (b) send_buffers_->release(*b);
     return why_nothing_left();
   }
-  t->is = transfer::role::reader;
+  t->role = transfer_role::reader;
   wire::rma_fields fields{};
   fields.head = {wire::kind::read, 0, 0, 0, c.remote_id};
   fields.operation = t->id;
@@ -175,29 +175,30 @@ int endpoint::read_by_message(connection& c, const local_memory& memory, const r
   b->awaits = t->id;
   b->failed = 0;
   if (const int ret = submit_ordered(c, *b)) {
-    end_transfer(*t);
-    abandon(*b);
+    free_transfer(*t);
+    recycle(*b);
     return ret;
   }
-  if (sizeof(wire::done_fields) + memory.length() > c.eager_limit) keep_order(*t);
+  if (sizeof(wire::fin_fields) + memory.length() > c.eager_limit) keep_order(*t);
   return 0;
 }
 
 // At the target: the answer goes out in one message, or as a rendezvous of which we are the source.
 // Whether the request's credit waits for that.
-bool endpoint::serve_read(connection& c, const wire::rma_fields& asked, const reg::region& source) {
+bool endpoint::serve_read(connection& c, const wire::rma_fields& request,
+                          const reg::region& source) {
   const auto refuse = [&](int error) {
-    send_done(c, asked.operation, error);
+    send_fin(c, request.operation, error);
     return false;
   };
-  const auto memory = local_memory::inside(source, asked.address, asked.length);
+  const auto memory = local_memory::inside(source, request.address, request.length);
   buffer* b = send_buffers_->acquire_beyond_limit();
   if (!b) return refuse(FI_ENOMEM);
-  wire::done_fields fields{};
-  fields.operation = asked.operation;
-  request served;
-  served.tally = peers_read_;
-  served.tally_of_memory = source.peers_read;
+  wire::fin_fields fields{};
+  fields.operation = request.operation;
+  completion_spec served;
+  served.counter = peers_read_;
+  served.mr_counter = source.peers_read;
   b->on_sent = served;
   b->awaits = 0;
   b->failed = 0;
@@ -207,7 +208,7 @@ bool endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
     std::memcpy(b->bytes, &fields, sizeof fields);
     b->length = whole;
     if (const int ret = load_payload(*b, sizeof fields, memory, 0, memory.length())) {
-      abandon(*b);
+      recycle(*b);
       return refuse(-ret);
     }
     queue_answer(c, *b);
@@ -219,13 +220,13 @@ bool endpoint::serve_read(connection& c, const wire::rma_fields& asked, const re
   std::uint8_t flags = 0;
   const int ret = t ? offer(*t, rts, flags) : -FI_ENOMEM;
   if (ret) {
-    if (t) end_transfer(*t);
-    abandon(*b);
+    if (t) free_transfer(*t);
+    recycle(*b);
     return refuse(-ret);
   }
-  t->is = transfer::role::source;
+  t->role = transfer_role::source;
   for_peers_.push_back(*t);
-  t->peer_operation = asked.operation;
+  t->peer_operation = request.operation;
   fields.head = {wire::kind::read_rts, flags, 0, 0, c.remote_id};
   std::memcpy(b->bytes, &fields, sizeof fields);
   const std::size_t size = rts_size(rts);

@@ -15,7 +15,7 @@ bool parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out
   constexpr std::size_t fixed = offsetof(wire::rts_fields, segments);
   if (length < fixed) return false;
   std::memcpy(&out, bytes, std::min(length, sizeof out));
-  if (flags & wire::staged) return out.segment_count == 0;
+  if (flags & wire::needs_cts) return out.segment_count == 0;
   if (out.segment_count > wire::max_segments ||
       length < fixed + out.segment_count * sizeof(wire::segment))
     return false;

@@ -17,13 +17,15 @@ namespace gaudi::proto {
 base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   peer* p = peer_at(to);
   if (!p) return base::error{-FI_EINVAL};
-  const auto open = [](const connection& on) { return on.data.can_send() && on.with_rest == 0; };
-  auto c = connections_->to(*p);
+  const auto open = [](const connection& on) {
+    return on.data.can_send() && on.ordered_rma_pending == 0;
+  };
+  auto c = connections_->get_connection(*p);
   if (c && open(**c)) return c;
   if (!c && c.code() != -FI_EAGAIN) return c;
   // An application that only repeats the send must get there, too.
   progress();
-  c = connections_->to(*p);
+  c = connections_->get_connection(*p);
   if (c && !open(**c)) {
     ++paths_.peer_stalls;
     return base::error{-FI_EAGAIN};
@@ -45,12 +47,12 @@ bool endpoint::is_quiet(fi_addr_t with) {
 }
 
 inline bool endpoint::is_eager(const connection& c, const local_memory& memory,
-                               const outgoing& message) const noexcept {
+                               const send_params& message) const noexcept {
   return memory.length() + sizeof(wire::eager_fields) <= c.eager_limit &&
          (message.inject || !nic_is_shorter(c, memory));
 }
 
-int endpoint::send(const local_memory& memory, const outgoing& message) {
+int endpoint::send(const local_memory& memory, const send_params& message) {
   const auto c = data_connection(message.to);
   if (!c) return c.code() == -FI_EAGAIN ? send_early(memory, message) : c.code();
   const int ret = is_eager(**c, memory, message) ? send_eager(**c, memory, message)
@@ -65,9 +67,9 @@ int endpoint::send(const local_memory& memory, const outgoing& message) {
 }
 
 // What waits for credits is the application's to repeat; what waits for a connection is not.
-int endpoint::send_early(const local_memory& memory, const outgoing& message) {
+int endpoint::send_early(const local_memory& memory, const send_params& message) {
   peer& p = *peer_at(message.to);
-  const bool is_connected = p.current && p.current->now == connection::state::connected;
+  const bool is_connected = p.current && p.current->state == connection_state::connected;
   if (is_connected && p.early == 0) return -FI_EAGAIN;
   if (const int error = memory.loss()) return -error;
   any_waiting_ = true;
@@ -77,7 +79,7 @@ int endpoint::send_early(const local_memory& memory, const outgoing& message) {
 // Before everything that is posted after them.
 void endpoint::post_early(peer& p) {
   connection& c = *p.current;
-  if (!std::exchange(c.holds_early, true)) ++c.with_rest;
+  if (!std::exchange(c.holds_early, true)) ++c.ordered_rma_pending;
   const bool over = early_.post(p, [&](const early_sends::message& m) {
     if (!c.data.can_send()) return -FI_EAGAIN;
     return is_eager(c, m.memory, m.what) ? send_eager(c, m.memory, m.what)
@@ -85,12 +87,12 @@ void endpoint::post_early(peer& p) {
   });
   if (!over) return;
   c.holds_early = false;
-  --c.with_rest;
+  --c.ordered_rma_pending;
 }
 
 void endpoint::go_on_with_early() {
   for (peer* const p : early_.peers()) {
-    const auto c = connections_->to(*p);
+    const auto c = connections_->get_connection(*p);
     if (c) {
       on_behalf_of(*c, [&] { post_early(*p); });
     } else if (c.code() != -FI_EAGAIN) {
@@ -104,7 +106,7 @@ void endpoint::go_on_with_early() {
 bool endpoint::early_wait_unnoticed() const noexcept {
   return early_.any_of([](const peer& p) {
     return !p.current ||
-           (p.current->now == connection::state::connected && p.current->data.can_send());
+           (p.current->state == connection_state::connected && p.current->data.can_send());
   });
 }
 
@@ -113,17 +115,17 @@ void endpoint::fill_header(connection& c, wire::header& h, wire::kind what,
   h = {what, flags, c.data.take_returnable(), c.control.take_returnable(), c.remote_id};
 }
 
-int endpoint::send_eager(connection& c, const local_memory& memory, const outgoing& message) {
+int endpoint::send_eager(connection& c, const local_memory& memory, const send_params& message) {
   const std::size_t fields = wire::eager_size(message.wire_flags);
   const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
-  if (!c.link && can_gather(memory, message)) {
+  if (!c.shm && can_gather(memory, message)) {
     const int ret = send_buffered(c, memory, message, true);
     if (ret == 0) count_gathered(memory);
     return ret;
   }
   int ret;
-  if (c.link && plain) {
-    ret = send_by_link(c, memory, message);
+  if (c.shm && plain) {
+    ret = shm_send(c, memory, message);
   } else if (plain && !message.transmit && fields + memory.length() <= core_inject_) {
     ret = send_injected(c, memory, message);
   } else {
@@ -136,12 +138,12 @@ int endpoint::send_eager(connection& c, const local_memory& memory, const outgoi
 void endpoint::count_eager(const connection& c, std::size_t length) noexcept {
   ++paths_.eager_ops;
   paths_.eager_bytes += length;
-  if (c.link) ++paths_.shared_ops;
+  if (c.shm) ++paths_.shared_ops;
 }
 
 // Whether the core can send the payload straight from where it is. From the host a copy is cheaper
 // than to keep the application's buffer until the peer has it.
-bool endpoint::can_gather(const local_memory& memory, const outgoing& message) const noexcept {
+bool endpoint::can_gather(const local_memory& memory, const send_params& message) const noexcept {
   if (!memory.on_device() || message.inject || memory.length() <= inline_limit_) return false;
   if (memory.count() >= core_.info().tx_attr->iov_limit) return false;  // one more for the header
   for (std::size_t i = 0; i < memory.count(); ++i) {
@@ -161,7 +163,7 @@ void endpoint::count_gathered(const local_memory& memory) noexcept {
 }
 
 // The shortest way: one copy on the stack, no completion of the core to wait for.
-int endpoint::send_injected(connection& c, const local_memory& memory, const outgoing& message) {
+int endpoint::send_injected(connection& c, const local_memory& memory, const send_params& message) {
   alignas(8) std::byte packet[256];
   auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
   const std::size_t start = wire::eager_size(message.wire_flags);
@@ -182,7 +184,7 @@ int endpoint::send_injected(connection& c, const local_memory& memory, const out
     return static_cast<int>(ret);
   }
   c.data.sent();
-  message.asked.end({});
+  message.completion.end({});
   return 0;
 }
 
@@ -194,21 +196,21 @@ int endpoint::why_nothing_left() const noexcept {
   return comes_back ? -FI_EAGAIN : -FI_ENOMEM;
 }
 
-int endpoint::send_buffered(connection& c, const local_memory& memory, const outgoing& message,
+int endpoint::send_buffered(connection& c, const local_memory& memory, const send_params& message,
                             bool gather) {
   buffer* b = send_buffers_->acquire();
   if (!b) return why_nothing_left();
   transfer* t = nullptr;
   std::uint8_t flags = message.wire_flags;
   if (message.delivery) {
-    t = new_transfer(&c, {}, message.asked);
+    t = new_transfer(&c, {}, message.completion);
     if (!t) {
       send_buffers_->release(*b);
       return why_nothing_left();
     }
-    t->is = transfer::role::source;
-    t->moves = transfer::motion::drain;  // nothing to grant
-    flags |= wire::want_done;
+    t->role = transfer_role::source;
+    t->strategy = transfer_strategy::copy_out;  // nothing to grant
+    flags |= wire::want_fin;
   }
   auto& fields = *reinterpret_cast<wire::eager_fields*>(b->bytes);
   const std::size_t start = wire::eager_size(flags);
@@ -217,7 +219,7 @@ int endpoint::send_buffered(connection& c, const local_memory& memory, const out
   if (start > offsetof(wire::eager_fields, data)) fields.data = message.data;
   if (t) fields.operation = t->id;
   b->length = start;
-  b->on_sent = t ? request{} : message.asked;
+  b->on_sent = t ? completion_spec{} : message.completion;
   b->awaits = t ? t->id : 0;
   b->transmit = message.transmit;
 
@@ -232,8 +234,8 @@ int endpoint::send_buffered(connection& c, const local_memory& memory, const out
   if (ret == 0 && message.inject) ret = copies_.wait_for(*b);
   if (ret == 0) ret = submit_ordered(c, *b);
   if (ret) {
-    if (t) end_transfer(*t);
-    abandon(*b);
+    if (t) free_transfer(*t);
+    recycle(*b);
   }
   return ret;
 }
@@ -279,7 +281,7 @@ void endpoint::flush_ordered(connection& c) {
       c.ordered.pop_front();
       c.data.returned(1);
       b.on_sent.end({.error = -b.failed});
-      if (transfer* t = transfers_.find(b.awaits)) finish(*t, -b.failed);
+      if (transfer* t = transfers_.find(b.awaits)) complete(*t, -b.failed);
       send_buffers_->release(b);
       continue;
     }
@@ -292,7 +294,7 @@ void endpoint::flush_ordered(connection& c) {
 // travel.
 int endpoint::post_message(connection& c, buffer& b) {
   auto& head = *reinterpret_cast<wire::header*>(b.bytes);
-  if (c.link && !(head.flags & wire::by_core)) return post_by_link(c, b);
+  if (c.shm && !(head.flags & wire::via_core)) return shm_post(c, b);
   if (!core_has_room()) [[unlikely]]
     return -FI_EAGAIN;
   const credit_window data_before = c.data;
@@ -329,12 +331,12 @@ void endpoint::message_sent(buffer& b, int error) {
   const bool flushed = b.flushes;
   const auto awaits = b.awaits;
   b.on_sent.end({.error = error});
-  abandon(b);
+  recycle(b);
   if (flushed) [[unlikely]]
-    done_has_flushed(awaits, error);
+    fin_has_flushed(awaits, error);
 }
 
-void endpoint::abandon(buffer& b) {
+void endpoint::recycle(buffer& b) {
   // A device may still be writing to it.
   if (b.copies) copies_.wait_for(b);
   b.on_sent = {};

@@ -6,7 +6,7 @@
 namespace gaudi::proto {
 
 shared_slots::shared_slots(std::span<std::byte> area, std::size_t slot_size)
-    : slab_(buffer_slab::over(area, work::kind::chunk, slot_size)) {
+    : slab_(buffer_slab::over(area, posted_op::kind::chunk, slot_size)) {
   for (const auto& b : slab_->buffers()) b->shared = this;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 // As its source calls it.
 wire::segment name_of(const transfer& t, const buffer& slot) {
-  const std::size_t length = t.own_slots.slot_length();
+  const std::size_t length = t.granted.slot_length();
   if (slot.shared) return {slot.shared->number_of(slot), 0, length};
   return {reinterpret_cast<std::uint64_t>(slot.bytes), slot.key(), length};
 }
@@ -22,22 +22,22 @@ wire::segment name_of(const transfer& t, const buffer& slot) {
 
 void endpoint::grant_slots(transfer& t) {
   shared_slots* const shared = t.on->slots_to_us();
-  t.moves = transfer::motion::fill;
+  t.strategy = transfer_strategy::recv_staged;
   t.shared = shared != nullptr;
-  const std::size_t chunk = pace_of(t).chunk;
-  t.own_slots.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
-  waiting_grants_.push_back(&t);
+  const std::size_t chunk = pipeline_params_of(t).chunk;
+  t.granted.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
+  grant_queue_.push_back(&t);
   hand_out_slots(shared);
   // With none in use none will come back either.
-  if (!shared && slots_->in_use() == 0) finish(t, FI_ENOMEM);
+  if (!shared && slots_->in_use() == 0) complete(t, FI_ENOMEM);
 }
 
 void endpoint::hand_out_slots(const shared_slots* of) {
   // What is not left for one peer may be for another, which has fewer.
-  for (std::size_t i = 0; i < waiting_grants_.size();) {
-    transfer& t = *waiting_grants_[i];
+  for (std::size_t i = 0; i < grant_queue_.size();) {
+    transfer& t = *grant_queue_[i];
     if (t.on->slots_to_us() == of && grant_more(t)) {
-      waiting_grants_.erase(waiting_grants_.begin() + static_cast<std::ptrdiff_t>(i));
+      grant_queue_.erase(grant_queue_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
     }
@@ -46,12 +46,12 @@ void endpoint::hand_out_slots(const shared_slots* of) {
 
 // Whether it has all that it wants.
 bool endpoint::grant_more(transfer& t) {
-  const std::size_t most = std::min(pace_of(t).depth, wire::max_slots);
+  const std::size_t most = std::min(pipeline_params_of(t).depth, wire::max_slots);
   const auto wants = [&] {
-    return !t.ending && t.own_slots.wants_another() && t.own_slots.held() < most &&
-           t.own_slots.numbers() < wire::max_slots;
+    return !t.ending && t.granted.wants_another() && t.granted.held() < most &&
+           t.granted.numbers() < wire::max_slots;
   };
-  wire::grant_fields g{};
+  wire::cts_fields g{};
   while (wants()) {
     buffer* const slot = t.shared ? t.on->slots_to_us()->acquire()
                                   : slots_->acquire(t.on->remote->slots, connections_->count());
@@ -59,9 +59,9 @@ bool endpoint::grant_more(transfer& t) {
     slot->owner = &t;
     slot->copies = 0;
     g.segments[g.segment_count++] = name_of(t, *slot);
-    t.own_slots.give(*slot);
+    t.granted.give(*slot);
   }
-  if (g.segment_count != 0) send_grant(*t.on, t, g, t.shared ? wire::shared : 0);
+  if (g.segment_count != 0) send_cts(*t.on, t, g, t.shared ? wire::shared : 0);
   return !wants();
 }
 
@@ -85,23 +85,23 @@ void endpoint::slot_emptied(transfer& t, buffer& slot, int error) {
 }
 
 void endpoint::reuse_slot(transfer& t, buffer& slot) {
-  if (!t.own_slots.wants_another()) {
+  if (!t.granted.wants_another()) {
     const shared_slots* const of = slot.shared;
-    t.own_slots.take_back(slot.slot);
+    t.granted.take_back(slot.slot);
     release_staging(slot);
     return hand_out_slots(of);
   }
-  t.own_slots.give_again();
+  t.granted.export_again();
   wire::chunk_fields fields{};
   fields.operation = t.peer_operation;
   fields.slot = slot.slot;
-  send_control(*t.on, wire::kind::slot_free, 0, fields, sizeof fields);
+  send_control(*t.on, wire::kind::slot_credit, 0, fields, sizeof fields);
 }
 
 void endpoint::take_slots_back(transfer& t) {
-  if (t.own_slots.held() == 0) return;
+  if (t.granted.held() == 0) return;
   const shared_slots* of = nullptr;
-  for (buffer* const slot : t.own_slots.take_all()) {
+  for (buffer* const slot : t.granted.take_all()) {
     of = slot->shared;
     release_staging(*slot);
   }

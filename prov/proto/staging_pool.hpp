@@ -22,7 +22,8 @@ class staging_pool {
   /// floors; `peers_may` as buffer_slab::create.
   staging_pool(core::inner_domain& core, std::size_t buffer_size, std::size_t per_slab,
                std::size_t limit, std::uint64_t peers_may = 0) noexcept
-      : pool_(core, work::kind::chunk, buffer_size, per_slab, SIZE_MAX, peers_may), limit_(limit) {}
+      : pool_(core, posted_op::kind::chunk, buffer_size, per_slab, SIZE_MAX, peers_may),
+        limit_(limit) {}
 
   /// For a peer, one of `peers`, whose share outlives the buffer. Null: its quota is used up, all
   /// buffers are in use, or memory is short; one comes back by release().

@@ -9,14 +9,14 @@
 #include <optional>
 #include <vector>
 
-#include "base/slot_table.hpp"
+#include "base/id_table.hpp"
 #include "core/inner_domain.hpp"
-#include "ipc/joint_copy.hpp"
+#include "ipc/cooperative_copy.hpp"
+#include "proto/completion_spec.hpp"
 #include "proto/granted_slots.hpp"
 #include "proto/memory.hpp"
-#include "proto/request.hpp"
+#include "proto/posted_op.hpp"
 #include "proto/wire.hpp"
-#include "proto/work.hpp"
 #include "reg/import_cache.hpp"
 
 namespace gaudi::proto {
@@ -26,36 +26,36 @@ struct buffer;
 struct transfer;
 
 /// A core RMA operation directly on the application's memory.
-struct direct_piece : work {
-  direct_piece(transfer& t, std::size_t n) noexcept : work(kind::piece), owner(&t), length(n) {}
+struct rma_op : posted_op {
+  rma_op(transfer& t, std::size_t n) noexcept : posted_op(kind::piece), owner(&t), length(n) {}
   transfer* owner;
   std::size_t length;
   core::inner_mr
       local;  // registered for this piece alone, where the application gave no descriptor
 };
 
+/// What moves bytes at this end.
+enum class transfer_strategy : std::uint8_t {
+  none,         // the peer does, or nothing has to
+  pull,         // core reads from the peer's memory into ours
+  push,         // core writes from our memory to the peer's
+  recv_staged,  // the peer writes into our staging slots, we copy them to our device
+  copy_out,     // a received message is being copied to our device
+};
+
+/// What the peer may do to a transfer.
+enum class transfer_role : std::uint8_t {
+  sink,    // a receive, an RMA write at its target, a read whose answer is on its way
+  source,  // a message, an RMA write, or a read at its target: may be granted a place to write to
+  reader,  // an RMA read that waits for its answer
+};
+
 /// An operation that takes more than one message: a rendezvous at either end, an RMA operation, or
 /// a message whose end the peer reports. See rendezvous.cpp for the whole life of one.
 struct transfer : boost::intrusive::list_base_hook<> {
-  /// What moves bytes at this end.
-  enum class motion : std::uint8_t {
-    none,   // the peer does, or nothing has to
-    pull,   // core reads from the peer's memory into ours
-    push,   // core writes from our memory to the peer's
-    fill,   // the peer writes into our staging slots, we copy them to our device
-    drain,  // a received message is being copied to our device
-  };
-
   transfer() = default;
   transfer(const transfer&) = delete;
   transfer& operator=(const transfer&) = delete;
-
-  /// What the peer may do to it.
-  enum class role : std::uint8_t {
-    sink,    // a receive, an RMA write at its target, a read whose answer is on its way
-    source,  // a message, an RMA write, or a read at its target: may be granted a place to write to
-    reader,  // an RMA read that waits for its answer
-  };
 
   /// What lies from `offset` on in one range of the peer's; nothing behind the last.
   [[nodiscard]] wire::segment remote_at(std::size_t offset) const noexcept {
@@ -67,37 +67,41 @@ struct transfer : boost::intrusive::list_base_hook<> {
   }
 
   connection* on = nullptr;
-  role is = role::sink;
-  base::slot_table<transfer>::id id = 0;
+  transfer_role role = transfer_role::sink;
+  base::id_table<transfer>::id id = 0;
   std::uint64_t peer_operation = 0;
-  motion moves = motion::none;
-  bool slots = false;      // push: the peer's segments are staging slots, to be refilled
-  bool shared = false;     // staging slots are in memory that we share with the peer
-  bool tell_peer = false;  // send `done` to peer_operation at the end
-  bool delivery = false;   // writes of the core itself end when they are in the peer's memory
-  bool by_engine = false;  // pull: the device copies from memory of its own to its own
-  bool by_nic = false;     // pull: our NIC reads the peer's device memory by its dma-buf
-  bool zero_copy = true;   // the core may have what it reaches of our device memory
-  bool nic_wrote = false;  // to our device memory: flush before that is reported
-  bool flushing = false;   // in flight is its `done`, which flushes
-  bool has_rest = false;  // direct RMA that the core had no room for yet, counted by the connection
-  bool holds_back = false;  // RMA that later operations must not overtake, counted in the same way
-  bool starved = false;     // stalled for want of a chunk, and for nothing else
-  bool by_core = false;  // the core moves bytes of it, so what follows them must not go by the link
-  bool ending = false;   // all that is left is for `posted` and `copies` to come back
-  bool peer_ended = false;   // the peer has said that it is done with it
-  bool lends_slots = false;  // all over but for the peer, which may be writing into our slots still
-  int status = 0;            // 0 or a positive FI_E*: how it ends
-  request asked;
-  completion result;  // what the application will be told, besides status
+  transfer_strategy strategy = transfer_strategy::none;
+  bool slots = false;            // push: the peer's segments are staging slots, to be refilled
+  bool shared = false;           // staging slots are in memory that we share with the peer
+  bool tell_peer = false;        // send `fin` to peer_operation at the end
+  bool delivery = false;         // writes of the core itself end when they are in the peer's memory
+  bool via_copy_engine = false;  // pull: the device copies from memory of its own to its own
+  bool via_nic = false;          // pull: our NIC reads the peer's device memory by its dma-buf
+  bool zero_copy = true;         // the core may have what it reaches of our device memory
+  bool nic_wrote = false;        // to our device memory: flush before that is reported
+  bool flushing = false;         // in flight is its `fin`, which flushes
+  bool partially_issued =
+      false;  // direct RMA that the core had no room for yet, counted by the connection
+  bool blocks_later =
+      false;             // RMA that later operations must not overtake, counted in the same way
+  bool starved = false;  // stalled for want of a chunk, and for nothing else
+  bool via_core =
+      false;            // the core moves bytes of it, so what follows them must not go by the link
+  bool ending = false;  // all that is left is for `posted` and `copies` to come back
+  bool peer_ended = false;  // the peer has said that it is done with it
+  bool slots_on_loan =
+      false;       // all over but for the peer, which may be writing into our slots still
+  int status = 0;  // 0 or a positive FI_E*: how it ends
+  completion_spec completion;
+  cq_entry result;  // what the application will be told, besides status
 
   local_memory memory;
   std::size_t length = 0;  // bytes to move
-  /// Set when the first chunk is due; see endpoint::pace_of.
-  struct pacing {
+  /// Set when the first chunk is due; see endpoint::pipeline_params_of.
+  struct pipeline_params {
     std::size_t chunk = 0;  // bytes that go through a chunk, or to a device's engine, at a time
     std::size_t depth = 0;  // of them in flight
-  } pace;
+  } pipeline;
   std::size_t issued = 0;       // of them, handed to core or device
   std::size_t finished = 0;     // of them, done
   std::uint32_t in_flight = 0;  // chunks and pieces handed out
@@ -108,11 +112,11 @@ struct transfer : boost::intrusive::list_base_hook<> {
   // The peer's memory, or its slots. One-sided operations have one.
   boost::container::small_vector<wire::segment, 1> remote;
   std::vector<std::uint32_t> free_slots;
-  granted_slots own_slots;                        // fill: ours, that the peer may fill
-  std::vector<reg::import_cache::user> imported;  // by_nic: of each segment in `remote`
+  granted_slots granted;                          // fill: ours, that the peer may fill
+  std::vector<reg::import_cache::user> imported;  // via_nic: of each segment in `remote`
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
-  std::optional<ipc::joint_copies::begun> joint;  // pull: the peer may copy along
-  std::shared_ptr<ipc::link> joint_link;          // of its words; the connection may be gone
+  std::optional<ipc::cooperative_copies::begun> cooperative;  // pull: the peer may copy along
+  std::shared_ptr<ipc::shm_channel> shm_of_copy;  // of its words; the connection may be gone
   std::uint64_t event_data = 0;                   // direct RMA write with remote CQ data
   bool has_event = false;
 };

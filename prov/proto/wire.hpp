@@ -22,22 +22,23 @@ enum class kind : std::uint8_t {
   write = 3,      // rma_fields, payload: software RMA write
   write_rts = 4,  // rma_fields, rts_fields
   read = 5,       // rma_fields: software RMA read request
-  atomic = 6,     // atomic_fields, operands, values to compare with: answered by done or read_reply
+  atomic = 6,     // atomic_fields, operands, values to compare with: answered by fin or read_reply
   // Control class: takes a control credit, is consumed as soon as it arrives.
-  read_reply = 16,  // done_fields, payload: answer to read
-  read_rts = 17,    // done_fields, rts_fields: answer to a read too long for one message
-  grant = 18,       // grant_fields: where the owner of a staged source may write; also, further
-                    // staging slots for it
-  chunk = 19,       // chunk_fields: a staging slot was filled
-  slot_free = 20,   // chunk_fields: a staging slot may be filled again
-  done = 21,        // done_fields: an operation of the receiver of this message ended. One byte of
-                    // what it sent may follow, which says nothing (flush.cpp)
-  event = 22,       // event_fields: remote CQ data of a direct RMA write
-  flush = 23,       // event_fields: make a direct RMA write visible to the device, then say done
-  ask_dmabuf = 24,  // dmabuf_ask_fields: a sink on the same host wants the dma-buf of a source
-  dmabuf = 25,      // dmabuf_fields: it was sent to the sink's ipc::meeting_point, or cannot be had
-  freed = 26,       // allocation_fields: one whose dma-buf the receiver of this message has
-  help = 27,        // help_fields: a sink on the same host copies, the source may copy along
+  read_reply = 16,   // fin_fields, payload: answer to read
+  read_rts = 17,     // fin_fields, rts_fields: answer to a read too long for one message
+  cts = 18,          // cts_fields: where the owner of a staged source may write; also, further
+                     // staging slots for it
+  chunk = 19,        // chunk_fields: a staging slot was filled
+  slot_credit = 20,  // chunk_fields: a staging slot may be filled again
+  fin = 21,          // fin_fields: an operation of the receiver of this message ended. One byte of
+                     // what it sent may follow, which says nothing (flush.cpp)
+  event = 22,        // event_fields: remote CQ data of a direct RMA write
+  flush = 23,        // event_fields: make a direct RMA write visible to the device, then say fin
+  ask_dmabuf = 24,   // dmabuf_ask_fields: a sink on the same host wants the dma-buf of a source
+  dmabuf = 25,       // dmabuf_fields: it was sent to the sink's ipc::fd_listener, or cannot be had
+  dmabuf_revoke = 26,  // allocation_fields: one whose dma-buf the receiver of this message has
+  copy_assist =
+      27,  // copy_assist_fields: a sink on the same host copies, the source may copy along
   // Neither: only the header, always accepted.
   credit = 32,
   close_request = 33,   // the sender needs the connection no more, and begins nothing on it
@@ -58,13 +59,13 @@ inline constexpr bool is_control(kind k) noexcept {
 enum header_flags : std::uint8_t {
   tagged = 1 << 0,     // matched on the tagged queue
   cq_data = 1 << 1,    // data is valid
-  want_done = 1 << 2,  // the sender waits for a `done` with its operation id
-  staged = 1 << 3,     // rts: the sink says with a grant where the source is to write
-  direct = 1 << 4,     // grant: the segments are final memory, not staging slots
-  by_core = 1 << 5,    // on the core connection although the peers share memory: behind RMA there
-  shared = 1 << 6,     // grant: the segments' addresses are numbers of slots in shared memory
-  passed = 1 << 7,  // rts: the segments' keys are the source's numbers of allocations, for a sink
-                    // in the same process, or to ask for as dma-bufs
+  want_fin = 1 << 2,   // the sender waits for a `fin` with its operation id
+  needs_cts = 1 << 3,  // rts: the sink says with a cts where the source is to write
+  direct = 1 << 4,     // cts: the segments are final memory, not staging slots
+  via_core = 1 << 5,   // on the core connection although the peers share memory: behind RMA there
+  shared = 1 << 6,     // cts: the segments' addresses are numbers of slots in shared memory
+  alloc_ids = 1 << 7,  // rts: the segments' keys are the source's numbers of allocations, for a
+                       // sink in the same process, or to ask for as dma-bufs
 };
 
 struct header {
@@ -79,14 +80,14 @@ static_assert(sizeof(header) == 8);
 struct eager_fields {
   header head;
   std::uint64_t tag;
-  std::uint64_t data;       // only sent with cq_data or want_done
-  std::uint64_t operation;  // only sent with want_done, and always in rts
+  std::uint64_t data;       // only sent with cq_data or want_fin
+  std::uint64_t operation;  // only sent with want_fin, and always in rts
 };
 static_assert(sizeof(eager_fields) == 32);
 
 /// Bytes of eager_fields that travel for these flags: short messages are what latency is made of.
 inline constexpr std::size_t eager_size(std::uint8_t flags) noexcept {
-  if (flags & want_done) return sizeof(eager_fields);
+  if (flags & want_fin) return sizeof(eager_fields);
   return (flags & cq_data) ? offsetof(eager_fields, operation) : offsetof(eager_fields, data);
 }
 
@@ -130,14 +131,14 @@ struct atomic_fields {
 };
 static_assert(sizeof(atomic_fields) == 40);
 
-struct done_fields {
+struct fin_fields {
   header head;
   std::uint64_t operation;  // at the receiver of this message
   std::int32_t status;      // 0 or a positive FI_E* code
   std::uint32_t reserved;
 };
 
-struct grant_fields {
+struct cts_fields {
   header head;
   std::uint64_t source_operation;
   std::uint64_t target_operation;
@@ -168,14 +169,14 @@ struct dmabuf_fields {
 };
 static_assert(sizeof(dmabuf_fields) == 56);
 
-// A copy of all of a source in one piece of host memory, by both ends: ipc::joint_copy.
-struct help_fields {
+// A copy of all of a source in one piece of host memory, by both ends: ipc::cooperative_copy.
+struct copy_assist_fields {
   header head;
   std::uint64_t source_operation;
   std::uint64_t address;  // in the sink's memory, where the first byte goes
   std::uint64_t length;
   std::uint32_t piece;   // bytes
-  std::uint32_t words;   // which of the sink's joint_words
+  std::uint32_t words;   // which of the sink's copy_state
   std::uint32_t number;  // of the copy on them
   std::uint32_t reserved;
 };
@@ -239,7 +240,7 @@ inline constexpr std::uint16_t control_window = 8;
 /// Every endpoint takes messages of this many bytes: all that are not bulk data, and what fi_inject
 /// takes.
 inline constexpr std::size_t least_message = 1024 + sizeof(rma_fields);
-static_assert(least_message >= sizeof(grant_fields));
+static_assert(least_message >= sizeof(cts_fields));
 
 enum class reject_reason : std::uint8_t {
   none = 0,

@@ -75,7 +75,7 @@ def check():
                    "gaudi.hello.connection", "gaudi.hello.ipv4", "ip.addr", "_ws.col.Info")
     kinds = collections.Counter(found["gaudi.kind"])
     expect(kinds["eager"] >= 20, f"short messages: {kinds}")
-    expect(kinds["rts"] >= 5 and kinds["done"] >= 5, f"long messages: {kinds}")
+    expect(kinds["rts"] >= 5 and kinds["fin"] >= 5, f"long messages: {kinds}")
     expect(not any(kind.startswith("kind ") for kind in kinds), f"kinds that are none: {kinds}")
     expect("300000" in found["gaudi.rts.length"], f"lengths of long messages: {set(found['gaudi.rts.length'])}")
     expect("300000" in found["gaudi.segment.length"], f"their segments: {set(found['gaudi.segment.length'])}")

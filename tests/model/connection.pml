@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // How connections are made and end: prov/proto/connection_manager.cpp (to, connect, accept, reject, drop, fail),
-// connection_events.cpp (handle_request, handle_connected, handle_error, end_shut, came_alive) and goodbye.cpp. Endpoints that
+// connection_events.cpp (handle_request, handle_connected, handle_error, end_shut, confirm_connected) and goodbye.cpp. Endpoints that
 // each have a message for every other. Events of the core come late, and in any order between connections; endpoints close
 // politely and are started anew at the same address, as another instance, which has messages again.
 //
@@ -174,7 +174,7 @@ end_of_events:
   do
   :: atomic { wire[end] > 0 -> wire[end]--; inbox[end]++ }
   :: atomic { inbox[end] > 0 && state[end] == connected -> take_message(end) }
-  :: atomic { inbox[end] > 0 && state[end] == accepting -> // came_alive
+  :: atomic { inbox[end] > 0 && state[end] == accepting -> // confirm_connected
 #ifdef ALIVE_ONLY_BY_ITS_EVENT
        inbox[end]--
 #else

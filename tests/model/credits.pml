@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Flow control of one connection: prov/proto/credits.hpp, and who uses it (fill_header and post_message in send.cpp, try_control
-// and return_credits in control.cpp, arrived_on and consumed_data in arrival.cpp). Two endpoints send data to each other; every
+// and return_credits in control.cpp, packet_arrived and consumed_data in packet_handlers.cpp). Two endpoints send data to each other; every
 // second message is answered by a control message when the application has taken it, which it does as late as it can.
 //
 // Checked: no credit is lost or made (what a peer was granted is what it may send, what is on the way, and what is kept); no end
@@ -17,7 +17,7 @@
 #define control_window 1
 #define most_refusals 1 /* of the core, to each end */
 
-mtype = { eager, done, credit };
+mtype = { eager, fin, credit };
 
 typedef credit_window {
   short available; // what we may send
@@ -125,7 +125,7 @@ inline handle(what, data_credits, control_credits) {
   me.control.available = me.control.available + control_credits;
   if
   :: what == eager -> data_under_way[_pid]--; me.data.held++
-  :: what == done ->
+  :: what == fin ->
      control_under_way[_pid]--;
      me.control.held++;
      answered[_pid]++;
@@ -176,14 +176,14 @@ active [2] proctype application() {
        fi;
        consumed(me.data, target);
        if
-       :: taken[_pid] % 2 == 0 -> me.queued++ // send_done
+       :: taken[_pid] % 2 == 0 -> me.queued++ // send_fin
        :: else
        fi;
        return_credits();
        went = false;
        check() }
   :: atomic { me.queued > 0 && can_send(me.control) && nfull(to[peer]) -> // flush_control
-       post(done);
+       post(fin);
        if
        :: went -> me.queued--; me.control.available--; control_under_way[peer]++
        :: else

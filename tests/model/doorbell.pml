@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Sleep and wake of two processes that share memory: prov/ipc/byte_ring.cpp (reserve, commit, front, pop, sleep) and
-// prov/proto/local.cpp (add_link, commit, ring_doorbell, ring_doorbells). One writer and one reader of one ring, on processors
+// prov/proto/shm_path.cpp (add_shm_channel, commit, ring_doorbell, ring_doorbells). One writer and one reader of one ring, on processors
 // that keep stores back: one that is not sequentially consistent reaches memory any time later, also after later loads.
 //
 // Checked: every packet is read, whoever sleeps when; nothing unread is written over; nobody waits for ever.
@@ -107,7 +107,7 @@ active proctype writer() {
 
 active proctype reader() {
   byte at, told_, written_, length, got;
-  // settle_links at each look, then poll(2).
+  // settle_shm at each look, then poll(2).
   do
   :: answered -> break
   :: else -> core ? _
@@ -119,7 +119,7 @@ active proctype reader() {
      :: core ? _
      :: empty(core) -> break
      od;
-     // poll_links: front, pop
+     // poll_shm: front, pop
      do
      :: written_ != at ->
         packets ? length;
@@ -139,7 +139,7 @@ active proctype reader() {
         :: else
         fi
      od;
-     // links_may_sleep: sleep
+     // shm_may_sleep: sleep
 #ifdef RELAXED_SLEEP
      atomic { sleeps_kept = 1; sleeps_waits = true };
 #else

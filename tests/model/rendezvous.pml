@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Long messages that the sink asks for: prov/proto/rendezvous.cpp (start_sink, settle), slots.cpp (hand_out_slots, grant_more,
-// reuse_slot, take_slots_back), granted_slots.hpp, mover.cpp (move, chunk_loaded, send_chunk) and arrival.cpp. Messages go through
+// reuse_slot, take_slots_back), granted_slots.hpp, data_mover.cpp (move, chunk_loaded, send_chunk) and packet_handlers.cpp. Messages go through
 // staging slots of the sink, of which there are fewer than they want, and a last one goes to final memory. Copies of devices end
 // in any order; a device may be lost at either end.
 //
@@ -20,7 +20,7 @@
 #define direct (messages - 1) /* the one to final memory */
 #define all ((1 << CHUNKS) - 1)
 
-mtype = { rts, grant, write, chunk, slot_free, done };
+mtype = { rts, cts, write, chunk, slot_credit, fin };
 
 // The core connection, each way, and what of it the NIC has brought to memory: kind, message, slot, number of the chunk or status.
 chan wire = [12] of { mtype, byte, byte, byte };
@@ -57,9 +57,9 @@ end_of_nic:
 
 inline send_done_to_sink(m, status) {
 #ifdef DONE_OVERTAKES_DATA
-  to_sink ! done, m, 0, status
+  to_sink ! fin, m, 0, status
 #else
-  wire ! done, m, 0, status
+  wire ! fin, m, 0, status
 #endif
 }
 
@@ -118,15 +118,15 @@ end_of_source:
   :: atomic { to_source ? what, m, s, c ->
        if
        :: source_ended[m] // nobody knows the operation
-       :: !source_ended[m] && what == grant ->
+       :: !source_ended[m] && what == cts ->
           is_granted[m] = true;
           free_slots[m] = free_slots[m] | (1 << s);
           if
-          :: has_failed[m] -> end_source(m, 1) // lost while the grant was on its way
+          :: has_failed[m] -> end_source(m, 1) // lost while the cts was on its way
           :: else
           fi
-       :: !source_ended[m] && what == slot_free -> free_slots[m] = free_slots[m] | (1 << s)
-       :: !source_ended[m] && what == done -> end_source(m, c)
+       :: !source_ended[m] && what == slot_credit -> free_slots[m] = free_slots[m] | (1 << s)
+       :: !source_ended[m] && what == fin -> end_source(m, c)
        fi;
        what = 0; m = 0; s = 0; c = 0 }
   :: atomic { may_issue(0) -> m = 0; issue() }
@@ -161,7 +161,7 @@ inline give(m, s) {
   owner[s] = m;
   at_source[m]++;
   held[m]++;
-  to_source ! grant, m, s, 0
+  to_source ! cts, m, s, 0
 }
 
 // The oldest that wants some comes first.
@@ -169,7 +169,7 @@ inline hand_out_slots() {
   for (i : 0 .. STAGED - 1) {
     for (j : 0 .. slots - 1) {
       if
-      :: is_offered[i] && !sink_ended[i] && !lends_slots[i] && status_of[i] == 0 && owner[j] == 255 && wants_another(i) ->
+      :: is_offered[i] && !sink_ended[i] && !slots_on_loan[i] && status_of[i] == 0 && owner[j] == 255 && wants_another(i) ->
          give(i, j)
       :: else
       fi
@@ -202,21 +202,21 @@ inline take_slots_back(m) {
 inline settle(m) {
   if
   :: in_flight[m] != 0
-  :: in_flight[m] == 0 && lends_slots[m] && peer_ended[m] -> // end_transfer
+  :: in_flight[m] == 0 && slots_on_loan[m] && peer_ended[m] -> // free_transfer
      take_slots_back(m);
-     lends_slots[m] = false;
+     slots_on_loan[m] = false;
      sink_ended[m] = true;
      hand_out_again()
-  :: in_flight[m] == 0 && lends_slots[m] && !peer_ended[m]
-  :: in_flight[m] == 0 && !lends_slots[m] ->
-     to_source ! done, m, 0, status_of[m];
+  :: in_flight[m] == 0 && slots_on_loan[m] && !peer_ended[m]
+  :: in_flight[m] == 0 && !slots_on_loan[m] ->
+     to_source ! fin, m, 0, status_of[m];
      if
      :: status_of[m] == 0 -> assert(copied[m] == all)
      :: else
      fi;
      if
 #ifndef SLOTS_NOT_KEPT
-     :: status_of[m] != 0 && held[m] != 0 && !peer_ended[m] -> lends_slots[m] = true // keep_for_peer
+     :: status_of[m] != 0 && held[m] != 0 && !peer_ended[m] -> slots_on_loan[m] = true // keep_for_peer
 #endif
      :: else ->
         take_slots_back(m);
@@ -228,7 +228,7 @@ inline settle(m) {
 
 inline reuse_slot(m, s) {
   if
-  :: wants_another(m) -> at_source[m]++; to_source ! slot_free, m, s, 0
+  :: wants_another(m) -> at_source[m]++; to_source ! slot_credit, m, s, 0
   :: else ->
      owner[s] = 255;
      held[m]--;
@@ -263,16 +263,16 @@ active proctype sink() {
   byte m, s, c, i, j;
   byte unseen[messages] = CHUNKS;
   byte at_source[messages], held[messages], in_flight[messages], status_of[messages];
-  bool is_offered[messages], lends_slots[messages], peer_ended[messages];
+  bool is_offered[messages], slots_on_loan[messages], peer_ended[messages];
 end_of_sink:
   do
   :: atomic { to_sink ? what, m, s, c ->
        if
        :: sink_ended[m]
-       :: !sink_ended[m] && what == rts && m == direct -> to_source ! grant, m, 0, 0
+       :: !sink_ended[m] && what == rts && m == direct -> to_source ! cts, m, 0, 0
        :: !sink_ended[m] && what == rts && m != direct -> is_offered[m] = true; hand_out_slots()
-       :: !sink_ended[m] && what == chunk && (status_of[m] != 0 || lends_slots[m]) // its end is near: nobody wants it
-       :: !sink_ended[m] && what == chunk && status_of[m] == 0 && !lends_slots[m] -> // fill_from_slot
+       :: !sink_ended[m] && what == chunk && (status_of[m] != 0 || slots_on_loan[m]) // its end is near: nobody wants it
+       :: !sink_ended[m] && what == chunk && status_of[m] == 0 && !slots_on_loan[m] -> // fill_from_slot
           at_source[m]--;
           unseen[m]--;
           in_flight[m]++;
@@ -283,17 +283,17 @@ end_of_sink:
 #endif
 #ifdef DONE_BEFORE_COPIED
           if
-          :: unseen[m] == 0 -> to_source ! done, m, 0, 0
+          :: unseen[m] == 0 -> to_source ! fin, m, 0, 0
           :: else
           fi
 #endif
-       :: !sink_ended[m] && what == done && m == direct ->
+       :: !sink_ended[m] && what == fin && m == direct ->
           if
           :: c == 0 -> assert(landed == all); copied[m] = all
           :: else -> status_of[m] = c
           fi;
           settle(m)
-       :: !sink_ended[m] && what == done && m != direct ->
+       :: !sink_ended[m] && what == fin && m != direct ->
           peer_ended[m] = true;
           if
           :: status_of[m] == 0 -> status_of[m] = c

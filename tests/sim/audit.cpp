@@ -51,11 +51,11 @@ std::string endpoint_audit::leftover(endpoint& e) {
       {"held receive buffers", e.held_buffers_},
       {"bytes of unexpected messages", e.unexpected_.kept()},
       {"receive buffers", e.receive_buffers_->out_ - receives},
-      {"stalled transfers", e.stalled_.size() + e.unwritten_.size() + e.waiting_grants_.size()},
+      {"stalled transfers", e.stalled_.size() + e.write_backlog_.size() + e.grant_queue_.size()},
   }});
 }
 
-std::string endpoint_audit::excess(endpoint& e) {
+std::string endpoint_audit::truncated_bytes(endpoint& e) {
   if (e.receive_buffers_->posted_ > e.receive_buffers_->out_) return "receive buffers posted twice";
   if (e.send_buffers_->total() > 4096) return "message buffers";
   if (!e.core_.over_rdma()) return {};

@@ -13,7 +13,7 @@ struct endpoint_audit {
   /// What is still held although nothing is outstanding; empty: nothing.
   static std::string leftover(endpoint& e);
   /// What grew beyond its limit; empty: nothing.
-  static std::string excess(endpoint& e);
+  static std::string truncated_bytes(endpoint& e);
   /// Connections of `a` and `b` with each other whose credits do not add up; empty: none. Nothing
   /// is on its way between them.
   static std::string lost_credits(endpoint& a, endpoint& b);

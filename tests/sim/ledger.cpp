@@ -95,7 +95,7 @@ void ledger::forget(unsigned node) {
   }
 }
 
-void ledger::completed(unsigned node, unsigned life, const proto::completion& entry,
+void ledger::completed(unsigned node, unsigned life, const proto::cq_entry& entry,
                        std::span<const std::byte> region) {
   if (!entry.context) return completed_event(node, life, entry, region);
   auto& r = *static_cast<record*>(entry.context);
@@ -107,7 +107,7 @@ void ledger::completed(unsigned node, unsigned life, const proto::completion& en
   end(r, entry);
 }
 
-void ledger::end(record& r, const proto::completion& entry) {
+void ledger::end(record& r, const proto::cq_entry& entry) {
   r.now = record::state::ended;
   r.error = entry.error;
   r.ended = ++clock_;
@@ -133,7 +133,7 @@ void ledger::check_result(const record& r) {
 }
 
 // Which message a receive has got, by its data or by its bytes.
-record* ledger::message_of(const proto::completion& entry, const record& r, const std::byte* bytes,
+record* ledger::message_of(const proto::cq_entry& entry, const record& r, const std::byte* bytes,
                            std::size_t length) {
   std::uint64_t number = 0;
   if (entry.flags & FI_REMOTE_CQ_DATA) {
@@ -148,7 +148,7 @@ record* ledger::message_of(const proto::completion& entry, const record& r, cons
   return &all_[number - 1];
 }
 
-void ledger::check_message(record& r, record& sent, const proto::completion& entry,
+void ledger::check_message(record& r, record& sent, const proto::cq_entry& entry,
                            const std::byte* bytes, std::size_t room) {
   const std::string both = name(r) + " has got " + name(sent);
   if (!wants(r, sent)) return fail(both + ", which it does not want");
@@ -171,7 +171,7 @@ void ledger::check_message(record& r, record& sent, const proto::completion& ent
   if (!is_filled({bytes, length}, sent.number)) return fail(both + " with wrong bytes");
 }
 
-void ledger::completed_receive(record& r, const proto::completion& entry) {
+void ledger::completed_receive(record& r, const proto::cq_entry& entry) {
   const bool many = r.asked.what == action::kind::receive_many;
   if (!many || (entry.flags & FI_MULTI_RECV)) {
     r.now = record::state::ended;
@@ -202,7 +202,7 @@ void ledger::completed_receive(record& r, const proto::completion& entry) {
   check_message(r, *sent, entry, bytes, r.bytes.size() - place);
 }
 
-void ledger::completed_peek(record& r, const proto::completion& entry) {
+void ledger::completed_peek(record& r, const proto::cq_entry& entry) {
   r.now = record::state::ended;
   r.ended = ++clock_;
   r.error = entry.error;
@@ -218,7 +218,7 @@ void ledger::completed_peek(record& r, const proto::completion& entry) {
   if (r.asked.claim || r.asked.discard) sent->is_taken = true;
 }
 
-void ledger::completed_event(unsigned node, unsigned, const proto::completion& entry,
+void ledger::completed_event(unsigned node, unsigned, const proto::cq_entry& entry,
                              std::span<const std::byte> region) {
   const std::string where = std::string(1, static_cast<char>('A' + node));
   if (entry.error != 0) {

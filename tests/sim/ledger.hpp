@@ -62,7 +62,7 @@ class ledger {
   void refused(record& r, int error);
   void cancelled(record& r);
   /// An entry of the node's completion queue.
-  void completed(unsigned node, unsigned life, const proto::completion& entry,
+  void completed(unsigned node, unsigned life, const proto::cq_entry& entry,
                  std::span<const std::byte> region);
   /// The node's endpoint is gone: nothing more is told of its operations.
   void forget(unsigned node);
@@ -84,15 +84,15 @@ class ledger {
  private:
   [[nodiscard]] bool may_fail(const record& r) const;
   [[nodiscard]] bool lost_at(unsigned node) const;
-  record* message_of(const proto::completion& entry, const record& r, const std::byte* bytes,
+  record* message_of(const proto::cq_entry& entry, const record& r, const std::byte* bytes,
                      std::size_t length);
-  void completed_receive(record& r, const proto::completion& entry);
-  void completed_peek(record& r, const proto::completion& entry);
-  void completed_event(unsigned node, unsigned life, const proto::completion& entry,
+  void completed_receive(record& r, const proto::cq_entry& entry);
+  void completed_peek(record& r, const proto::cq_entry& entry);
+  void completed_event(unsigned node, unsigned life, const proto::cq_entry& entry,
                        std::span<const std::byte> region);
-  void end(record& r, const proto::completion& entry);
-  void check_message(record& r, record& sent, const proto::completion& entry,
-                     const std::byte* bytes, std::size_t room);
+  void end(record& r, const proto::cq_entry& entry);
+  void check_message(record& r, record& sent, const proto::cq_entry& entry, const std::byte* bytes,
+                     std::size_t room);
   void check_result(const record& r);
 
   network& net_;

@@ -75,7 +75,7 @@ void node::expose(bool core_keys) {
   }
 }
 
-proto::request node::asked(record& r, std::uint64_t flags) {
+proto::completion_spec node::asked(record& r, std::uint64_t flags) {
   return {.queue = &queue_, .context = &r, .flags = flags, .report = true};
 }
 
@@ -131,18 +131,18 @@ int node::start_message(record& r) {
                                               .inject = a.inject,
                                               .transmit = a.transmit,
                                               .delivery = a.delivery,
-                                              .asked = asked(r, FI_SEND)});
+                                              .completion = asked(r, FI_SEND)});
 }
 
 int node::start_receive(record& r) {
   const action& a = r.asked;
   r.bytes.resize(a.length);
   book_.started(r);
-  const proto::incoming wanted{.from = a.any_peer ? FI_ADDR_UNSPEC : a.peer,
-                               .tag = a.tag,
-                               .ignore = a.ignore,
-                               .tagged = a.tagged,
-                               .asked = asked(r, FI_RECV)};
+  const proto::recv_params wanted{.from = a.any_peer ? FI_ADDR_UNSPEC : a.peer,
+                                  .tag = a.tag,
+                                  .ignore = a.ignore,
+                                  .tagged = a.tagged,
+                                  .completion = asked(r, FI_RECV)};
   if (a.what == action::kind::receive_many)
     return endpoint_->receive_many(memory_of(r.bytes), wanted);
   return endpoint_->receive(memory_of(r.bytes), wanted);
@@ -151,11 +151,11 @@ int node::start_receive(record& r) {
 int node::start_peek(record& r) {
   const action& a = r.asked;
   book_.started(r);
-  const proto::incoming wanted{.from = a.any_peer ? FI_ADDR_UNSPEC : a.peer,
-                               .tag = a.tag,
-                               .ignore = a.ignore,
-                               .tagged = a.tagged,
-                               .asked = asked(r, FI_RECV)};
+  const proto::recv_params wanted{.from = a.any_peer ? FI_ADDR_UNSPEC : a.peer,
+                                  .tag = a.tag,
+                                  .ignore = a.ignore,
+                                  .tagged = a.tagged,
+                                  .completion = asked(r, FI_RECV)};
   return endpoint_->peek(wanted, a.claim, a.discard && !a.claim);
 }
 
@@ -170,8 +170,8 @@ void node::take_claimed(record& r) {
     r.asked.what = action::kind::receive;
     r.bytes.resize(r.asked.length);
   }
-  const proto::incoming wanted{
-      .tag = r.asked.tag, .tagged = r.asked.tagged, .asked = asked(r, FI_RECV)};
+  const proto::recv_params wanted{
+      .tag = r.asked.tag, .tagged = r.asked.tagged, .completion = asked(r, FI_RECV)};
   if (endpoint_->receive_claimed(memory_of(r.bytes), wanted, r.asked.discard) != 0)
     book_.fail(ledger::name(r) + ": what was claimed cannot be received");
 }
@@ -192,7 +192,7 @@ int node::start_access(record& r, const node& peer) {
                                  .has_data = a.has_data,
                                  .inject = a.inject,
                                  .delivery = a.delivery,
-                                 .asked = asked(r, FI_RMA)};
+                                 .completion = asked(r, FI_RMA)};
   return writes ? endpoint_->write(memory_of(r.bytes), access)
                 : endpoint_->read(memory_of(r.bytes), access);
 }
@@ -215,7 +215,7 @@ int node::start_atomic(record& r, const node& peer) {
   access.count = 1;
   access.operands = memory_of(std::span(r.bytes).first(8));
   if (a.fetch) access.results = memory_of(std::span(r.bytes).subspan(8));
-  access.asked = asked(r, FI_ATOMIC);
+  access.completion = asked(r, FI_ATOMIC);
   return endpoint_->atomic(access);
 }
 
@@ -256,7 +256,7 @@ void node::know(unsigned peer) {
 
 void node::collect() {
   while (!queue_.empty()) {
-    const proto::completion entry = queue_.front();
+    const proto::cq_entry entry = queue_.front();
     queue_.pop();
     auto* r = static_cast<record*>(entry.context);
     const bool was_peek = r && r->asked.what == action::kind::peek && r->is_open();

@@ -48,7 +48,7 @@ class node {
   int start_atomic(record& r, const node& peer);
   int cancel_oldest();
   void take_claimed(record& r);
-  proto::request asked(record& r, std::uint64_t flags);
+  proto::completion_spec asked(record& r, std::uint64_t flags);
   void expose(bool core_keys);
 
   network& net_;

@@ -28,14 +28,14 @@ const char* name_of(wire::kind what) noexcept {
       return "read_reply";
     case wire::kind::read_rts:
       return "read_rts";
-    case wire::kind::grant:
-      return "grant";
+    case wire::kind::cts:
+      return "cts";
     case wire::kind::chunk:
       return "chunk";
-    case wire::kind::slot_free:
-      return "slot_free";
-    case wire::kind::done:
-      return "done";
+    case wire::kind::slot_credit:
+      return "slot_credit";
+    case wire::kind::fin:
+      return "fin";
     case wire::kind::event:
       return "event";
     case wire::kind::flush:
@@ -66,8 +66,8 @@ std::string packet_text(std::span<const std::byte> packet) {
   std::string text = std::string(name_of(head.what)) + " " + std::to_string(packet.size()) + " B";
   if (head.data_credits + head.control_credits != 0)
     text += " +" + std::to_string(head.data_credits) + "/" + std::to_string(head.control_credits);
-  wire::done_fields done;
-  if (head.what == wire::kind::done && packet.size() >= sizeof done) {
+  wire::fin_fields done;
+  if (head.what == wire::kind::fin && packet.size() >= sizeof done) {
     std::memcpy(&done, packet.data(), sizeof done);
     if (done.status != 0) text += " error " + std::to_string(done.status);
   }

@@ -99,7 +99,7 @@ void world::turn(unsigned n, bool calls) {
 void world::watch() {
   for (const place& p : places_) {
     if (!p.here) continue;
-    const std::string more = proto::endpoint_audit::excess(p.here->endpoint());
+    const std::string more = proto::endpoint_audit::truncated_bytes(p.here->endpoint());
     if (!more.empty()) fail("beyond its limit: " + more);
   }
 }

@@ -14,18 +14,17 @@ local KINDS = {
   [4] = {"write_rts", "rma_fields", "rts_fields"},
   [5] = {"read", "rma_fields"},
   [6] = {"atomic", "atomic_fields"},
-  [16] = {"read_reply", "done_fields"},
-  [17] = {"read_rts", "done_fields", "rts_fields"},
-  [18] = {"grant", "grant_fields"},
+  [16] = {"read_reply", "fin_fields"},
+  [17] = {"read_rts", "fin_fields", "rts_fields"},
+  [18] = {"cts", "cts_fields"},
   [19] = {"chunk", "chunk_fields"},
-  [20] = {"slot_free", "chunk_fields"},
-  [21] = {"done", "done_fields"},
+  [20] = {"slot_credit", "chunk_fields"},
+  [21] = {"fin", "fin_fields"},
   [22] = {"event", "event_fields"},
   [23] = {"flush", "event_fields"},
   [24] = {"ask_dmabuf", "dmabuf_ask_fields"},
   [25] = {"dmabuf", "dmabuf_fields"},
-  [26] = {"freed", "allocation_fields"},
-  [27] = {"help", "help_fields"},
+  [26] = {"dmabuf_revoke", "allocation_fields"},
   [32] = {"credit"},
   [33] = {"close_request"},
   [34] = {"close_accept"},
@@ -33,7 +32,7 @@ local KINDS = {
   [36] = {"credit_recall"},
   [37] = {"credit_release", "credit_fields"},
 }
-local HEADER_FLAGS = {[1] = "tagged", [2] = "cq_data", [4] = "want_done", [8] = "staged", [16] = "direct", [32] = "by_core", [64] = "shared", [128] = "passed"}
+local HEADER_FLAGS = {[1] = "tagged", [2] = "cq_data", [4] = "want_fin", [8] = "needs_cts", [16] = "direct", [32] = "via_core", [64] = "shared", [128] = "alloc_ids"}
 local HELLO_FLAGS = {[1] = "shares_memory", [2] = "takes_dmabufs"}
 local REASONS = {[0] = "none", [1] = "wrong_version", [2] = "simultaneous", [3] = "resources", [4] = "malformed"}
 -- name, offset, bytes of one, how many at most (0: not an array)
@@ -73,11 +72,11 @@ local STRUCTS = {
     {"op", 37, 1, 0},
     {"group", 38, 1, 0},
     {"reserved", 39, 1, 0},},
-  done_fields = {size = 24,
+  fin_fields = {size = 24,
     {"operation", 8, 8, 0},
     {"status", 16, 4, 0},
     {"reserved", 20, 4, 0},},
-  grant_fields = {size = 424,
+  cts_fields = {size = 424,
     {"source_operation", 8, 8, 0},
     {"target_operation", 16, 8, 0},
     {"length", 24, 8, 0},
@@ -97,7 +96,7 @@ local STRUCTS = {
     {"address", 40, 8, 0},
     {"status", 48, 4, 0},
     {"reserved", 52, 4, 0},},
-  help_fields = {size = 48,
+  copy_assist_fields = {size = 48,
     {"source_operation", 8, 8, 0},
     {"address", 16, 8, 0},
     {"length", 24, 8, 0},
@@ -228,7 +227,7 @@ end
 
 -- How many bytes of a structure travel, and how many elements of its array, in a packet of so many parts.
 local function extent_of(tvb, at, name, flags, parts)
-  if name == "eager_fields" and parts == 2 and not is_set(flags, "want_done") then
+  if name == "eager_fields" and parts == 2 and not is_set(flags, "want_fin") then
     -- eager_size() in wire.hpp: short messages leave out what they have no use for.
     local size = 0
     for _, m in ipairs(STRUCTS.eager_fields) do

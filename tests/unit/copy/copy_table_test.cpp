@@ -7,7 +7,7 @@ namespace gaudi::copy {
 namespace {
 
 constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
-constexpr chunk_way over_wire{
+constexpr pipeline_cost_model over_wire{
     .message_ns = 10'000, .exposed = 1, .busy_from = 2, .wait_ns = 10'000, .stages = 2};
 
 copy_row measured(double bytes_per_ns) {
@@ -79,13 +79,13 @@ TEST(best_chunk, takes_the_least_time_of_all_chunks) {
 TEST(best_chunk, leaves_the_cpu_the_time_for_each) {
   const copy_row row = measured(50);  // 12 us of the CPU are 600 KB
   EXPECT_NEAR(static_cast<double>(best_chunk(row, 4 * MiB, over_wire)), 1.8e6, 1e3);
-  chunk_way hidden = over_wire;
+  pipeline_cost_model hidden = over_wire;
   hidden.exposed = 0;
   EXPECT_NEAR(static_cast<double>(best_chunk(measured(1), 64 * MiB, hidden)), 36e3, 10);
 }
 
 TEST(best_chunk, is_shorter_where_slow_copies_hide_the_cpus_time) {
-  chunk_way hidden = over_wire;
+  pipeline_cost_model hidden = over_wire;
   hidden.exposed = 0.25;
   const auto slow = measured(1.9);
   EXPECT_NEAR(static_cast<double>(best_chunk(slow, 64 * MiB, hidden)),
@@ -105,7 +105,7 @@ TEST(best_depth, grows_with_what_a_chunk_does_not_hide) {
   EXPECT_EQ(best_depth(copy_row{}, MiB, over_wire), 0U);
   EXPECT_EQ(best_depth(measured(1), MiB, over_wire), 7U);          // 30 us are 30 KB
   EXPECT_EQ(best_depth(measured(50), 256 * KiB, over_wire), 12U);  // 30 us are 1.5 MB
-  chunk_way shorter = over_wire;
+  pipeline_cost_model shorter = over_wire;
   shorter.stages = 1;
   EXPECT_EQ(best_depth(measured(1), MiB, shorter), 5U);
 }

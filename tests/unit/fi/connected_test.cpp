@@ -125,7 +125,7 @@ class connected : public testing::Test {
     EXPECT_EQ(fi_accept(passive.ep.get(), nullptr, 0), 0);
     for (int up = 0; up < 2; ++up) EXPECT_EQ(next_event(events.get()).what, FI_CONNECTED);
   }
-  fi_cq_data_entry completion(const end& e) {
+  fi_cq_data_entry cq_entry(const end& e) {
     fi_cq_data_entry entry{};
     EXPECT_EQ(fi_cq_sread(e.cq.get(), &entry, 1, nullptr, 10000), 1);
     return entry;
@@ -188,13 +188,13 @@ TEST_F(connected, carries_messages_and_injects) {
   int context = 0;
   ASSERT_EQ(fi_senddata(active.ep.get(), "first", 5, nullptr, 77, 0, &context), 0);
   ASSERT_EQ(fi_inject(active.ep.get(), "second", 6, 0), 0);
-  const fi_cq_data_entry got = completion(passive);
+  const fi_cq_data_entry got = cq_entry(passive);
   EXPECT_EQ(got.op_context, place.data());
   EXPECT_EQ(got.data, 77U);
   EXPECT_EQ(std::string_view(place.data(), got.len), "first");
-  EXPECT_EQ(completion(passive).len, 6U);
+  EXPECT_EQ(cq_entry(passive).len, 6U);
   EXPECT_EQ(std::string_view(place.data() + 16, 6), "second");
-  EXPECT_EQ(completion(active).op_context, &context);
+  EXPECT_EQ(cq_entry(active).op_context, &context);
 }
 
 TEST_F(connected, writes_to_memory_of_the_peer) {
@@ -268,7 +268,7 @@ TEST_F(connected, queue_of_the_core_can_be_slept_on) {
   const int ret = fi_trywait(fabric.get(), &one, 1);
   EXPECT_THAT(ret, testing::AnyOf(0, -FI_EAGAIN));
   ASSERT_EQ(fi_send(active.ep.get(), "x", 1, nullptr, 0, nullptr), 0);
-  EXPECT_EQ(completion(passive).len, 1U);
+  EXPECT_EQ(cq_entry(passive).len, 1U);
 }
 
 TEST_F(connected, domain_stays_open_for_what_is_in_it) {
@@ -307,7 +307,7 @@ TEST_F(connected, belongs_to_the_process_that_opened_it) {
   std::array<char, 8> place{};
   ASSERT_EQ(fi_recv(passive.ep.get(), place.data(), place.size(), nullptr, 0, nullptr), 0);
   ASSERT_EQ(fi_send(active.ep.get(), "alive", 5, nullptr, 0, nullptr), 0);
-  EXPECT_EQ(completion(passive).len, 5U);
+  EXPECT_EQ(cq_entry(passive).len, 5U);
 }
 
 TEST_F(connected, datagram_info_makes_no_connected_endpoint) {

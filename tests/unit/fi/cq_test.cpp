@@ -12,7 +12,7 @@ namespace {
 
 int contexts[4];
 
-proto::completion entry(int i) {
+proto::cq_entry entry(int i) {
   return {.context = &contexts[i],
           .flags = FI_RECV | FI_TAGGED,
           .length = 100U + static_cast<unsigned>(i),
@@ -25,7 +25,7 @@ proto::completion entry(int i) {
 class completion_queues : public testing::Test {
  protected:
   core::unique_fid<fid_cq> open(fi_cq_format format) { return o_.open_cq(format); }
-  static void push(fid_cq* queue, const proto::completion& c) { cq::of(queue).entries().push(c); }
+  static void push(fid_cq* queue, const proto::cq_entry& c) { cq::of(queue).entries().push(c); }
 
   test::opened o_;
 };
@@ -95,9 +95,9 @@ TEST_F(completion_queues, stop_before_an_error_until_it_is_read) {
   fi_cq_err_entry error{};
   EXPECT_EQ(fi_cq_readerr(queue.get(), &error, 0), -FI_EAGAIN);
   push(queue.get(), entry(0));
-  proto::completion failed = entry(1);
+  proto::cq_entry failed = entry(1);
   failed.error = FI_ETRUNC;
-  failed.excess = 7;
+  failed.truncated_bytes = 7;
   push(queue.get(), failed);
   push(queue.get(), entry(2));
   fi_cq_entry got[3]{};
@@ -123,7 +123,7 @@ TEST_F(completion_queues, write_as_much_of_an_error_as_the_application_knows) {
   for (const bool newer : {false, true}) {
     const test::opened o(test::direct_mode, newer ? FI_VERSION(1, 20) : FI_VERSION(1, 19));
     const auto queue = o.open_cq(FI_CQ_FORMAT_CONTEXT);
-    proto::completion failed = entry(1);
+    proto::cq_entry failed = entry(1);
     failed.error = FI_EIO;
     push(queue.get(), failed);
     alignas(8) unsigned char space[120];

@@ -24,24 +24,24 @@ TEST(segment, shows_both_ends_the_same_facts_and_rings) {
   base::scoped_fd memory;
   auto made = segment::make(rings_of(4096), memory);
   ASSERT_TRUE(made);
-  made->facts_of(end::maker).proof_value = 77;
+  made->peer_info_of(end::creator).probe_cookie = 77;
   auto taken = segment::take(memory.get());
   ASSERT_TRUE(taken);
-  EXPECT_EQ(taken->facts_of(end::maker).proof_value, 77U);
-  EXPECT_EQ(taken->facts_of(end::taker).proof_value, 0U);
+  EXPECT_EQ(taken->peer_info_of(end::creator).probe_cookie, 77U);
+  EXPECT_EQ(taken->peer_info_of(end::attacher).probe_cookie, 0U);
 
   for (const auto& [from, sends, reads] :
-       {std::tuple{end::maker, &*made, &*taken}, std::tuple{end::taker, &*taken, &*made}}) {
+       {std::tuple{end::creator, &*made, &*taken}, std::tuple{end::attacher, &*taken, &*made}}) {
     ring_writer out = sends->writer(from);
     ring_reader in = reads->reader(from);
     std::byte* const room = out.reserve(5);
     ASSERT_TRUE(room);
-    std::memcpy(room, from == end::maker ? "ping" : "pong", 5);
+    std::memcpy(room, from == end::creator ? "ping" : "pong", 5);
     EXPECT_FALSE(out.commit(false));
     const auto packet = in.front();
     ASSERT_EQ(packet.size(), 5U);
     EXPECT_STREQ(reinterpret_cast<const char*>(packet.data()),
-                 from == end::maker ? "ping" : "pong");
+                 from == end::creator ? "ping" : "pong");
   }
 }
 
@@ -52,24 +52,24 @@ TEST(segment, has_slots_each_way_that_overlap_nothing) {
   auto taken = segment::take(memory.get());
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->shape(), made->shape());
-  ASSERT_EQ(made->slots_to(end::maker).size(), 3U * 8192);
-  made->facts_of(end::maker).proof_value = 5;
-  std::byte* const room = made->writer(end::taker).reserve(100);
+  ASSERT_EQ(made->slots_to(end::creator).size(), 3U * 8192);
+  made->peer_info_of(end::creator).probe_cookie = 5;
+  std::byte* const room = made->writer(end::attacher).reserve(100);
   ASSERT_TRUE(room);
   std::memset(room, 7, 100);
   unsigned char fill = 1;
-  for (const end to : {end::maker, end::taker}) {
+  for (const end to : {end::creator, end::attacher}) {
     const auto slots = made->slots_to(to);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slots.data()) % 4096, 0U) << "devices pin pages";
     std::memset(slots.data(), fill++, slots.size());
   }
-  EXPECT_EQ(made->facts_of(end::maker).proof_value, 5U);
+  EXPECT_EQ(made->peer_info_of(end::creator).probe_cookie, 5U);
   EXPECT_EQ(room[0], std::byte{7});
   EXPECT_EQ(room[99], std::byte{7});
-  EXPECT_EQ(taken->slots_to(end::maker).front(), std::byte{1});
-  EXPECT_EQ(taken->slots_to(end::maker).back(), std::byte{1});
-  EXPECT_EQ(taken->slots_to(end::taker).front(), std::byte{2});
-  EXPECT_EQ(taken->slots_to(end::taker).back(), std::byte{2});
+  EXPECT_EQ(taken->slots_to(end::creator).front(), std::byte{1});
+  EXPECT_EQ(taken->slots_to(end::creator).back(), std::byte{1});
+  EXPECT_EQ(taken->slots_to(end::attacher).front(), std::byte{2});
+  EXPECT_EQ(taken->slots_to(end::attacher).back(), std::byte{2});
 }
 
 TEST(segment, is_not_made_in_an_impossible_shape) {
@@ -125,7 +125,7 @@ TEST(segment, is_not_mapped_in_a_child_of_fork) {
   auto taken = segment::take(memory.get());
   ASSERT_TRUE(taken);
   for (segment* const one : {&*made, &*taken}) {
-    std::byte* const slot = one->slots_to(end::maker).data();
+    std::byte* const slot = one->slots_to(end::creator).data();
     ASSERT_EQ(::msync(slot, 4096, MS_ASYNC), 0);
     const pid_t child = ::fork();
     if (child == 0) ::_exit(::msync(slot, 4096, MS_ASYNC) != 0 && errno == ENOMEM ? 0 : 1);

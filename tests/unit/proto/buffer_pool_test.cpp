@@ -26,14 +26,14 @@ class buffer_pools : public testing::Test {
 
 TEST_F(buffer_pools, give_buffers_that_do_not_overlap_up_to_the_limit) {
   constexpr std::size_t size = 192;
-  buffer_pool pool(*core_, work::kind::message, size, 8, 24);
+  buffer_pool pool(*core_, posted_op::kind::message, size, 8, 24);
   EXPECT_EQ(pool.total(), 0U) << "nothing is taken before it is needed";
   const auto all = take_all(pool);
   ASSERT_EQ(all.size(), 24U);
   EXPECT_EQ(pool.total(), 24U);
   std::set<std::byte*> places;
   for (buffer* b : all) {
-    EXPECT_EQ(b->what, work::kind::message);
+    EXPECT_EQ(b->what, posted_op::kind::message);
     std::memset(b->bytes, 0xAB, size);
     places.insert(b->bytes);
   }
@@ -46,7 +46,7 @@ TEST_F(buffer_pools, give_buffers_that_do_not_overlap_up_to_the_limit) {
 }
 
 TEST_F(buffer_pools, take_back_and_give_again) {
-  buffer_pool pool(*core_, work::kind::chunk, 4096, 4, 4);
+  buffer_pool pool(*core_, posted_op::kind::chunk, 4096, 4, 4);
   auto all = take_all(pool);
   ASSERT_EQ(all.size(), 4U);
   EXPECT_EQ(pool.acquire(), nullptr);
@@ -57,7 +57,7 @@ TEST_F(buffer_pools, take_back_and_give_again) {
 }
 
 TEST_F(buffer_pools, are_known_to_the_core_slab_by_slab) {
-  buffer_pool pool(*core_, work::kind::chunk, 64, 4, 8);
+  buffer_pool pool(*core_, posted_op::kind::chunk, 64, 4, 8);
   std::set<std::uint64_t> keys;
   for (const buffer* b : take_all(pool)) {
     EXPECT_NE(b->descriptor(), nullptr);
@@ -69,7 +69,7 @@ TEST_F(buffer_pools, are_known_to_the_core_slab_by_slab) {
 // Messages of other peers are in them. Slots are for peers to write to, not to read.
 TEST_F(buffer_pools, are_not_for_peers_to_read) {
   for (const std::uint64_t peers_may : {std::uint64_t{0}, std::uint64_t{FI_REMOTE_WRITE}}) {
-    buffer_pool pool(*core_, work::kind::receive, 64, 2, 2, peers_may);
+    buffer_pool pool(*core_, posted_op::kind::receive, 64, 2, 2, peers_may);
     buffer* b = pool.acquire();
     ASSERT_NE(b, nullptr);
     std::memset(b->bytes, 7, 64);
@@ -91,7 +91,7 @@ TEST(buffer_pool, asks_a_nic_that_reaches_devices_for_no_right_of_peers) {
   nic.made = [&](const auto& mr) { access = mr.access; };
   constexpr std::uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
   for (const std::uint64_t peers_may : {std::uint64_t{0}, std::uint64_t{FI_REMOTE_WRITE}}) {
-    buffer_pool pool(nic.core(), work::kind::receive, 64, 2, 2, peers_may);
+    buffer_pool pool(nic.core(), posted_op::kind::receive, 64, 2, 2, peers_may);
     ASSERT_NE(pool.acquire(), nullptr);
     EXPECT_EQ(access & remote, peers_may);
     EXPECT_EQ(access & ~remote, FI_SEND | FI_RECV | FI_READ | FI_WRITE);
@@ -101,7 +101,7 @@ TEST(buffer_pool, asks_a_nic_that_reaches_devices_for_no_right_of_peers) {
 
 // More than the address space has.
 TEST_F(buffer_pools, without_memory_give_nothing_and_try_again_later) {
-  buffer_pool pool(*core_, work::kind::chunk, std::size_t{1} << 60, 4, 8);
+  buffer_pool pool(*core_, posted_op::kind::chunk, std::size_t{1} << 60, 4, 8);
   EXPECT_EQ(pool.acquire(), nullptr);
   EXPECT_EQ(pool.acquire(), nullptr);
   EXPECT_EQ(pool.total(), 0U);
@@ -109,10 +109,10 @@ TEST_F(buffer_pools, without_memory_give_nothing_and_try_again_later) {
 
 // The core hands back the address of the context; the work must be found from it.
 TEST_F(buffer_pools, a_buffer_is_found_from_its_context) {
-  buffer_pool pool(*core_, work::kind::receive, 64, 2, 2);
+  buffer_pool pool(*core_, posted_op::kind::receive, 64, 2, 2);
   buffer* b = pool.acquire();
   ASSERT_NE(b, nullptr);
-  EXPECT_EQ(&work::from_context(b->context()), static_cast<work*>(b));
+  EXPECT_EQ(&posted_op::from_context(b->context()), static_cast<posted_op*>(b));
 }
 
 }  // namespace

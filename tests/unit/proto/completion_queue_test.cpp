@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
-#include "proto/request.hpp"
+#include "proto/completion_spec.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -28,7 +28,7 @@ TEST(completion_queue, keeps_order_and_loses_nothing_beyond_its_size) {
 TEST(request, reports_success_only_where_asked_and_errors_always) {
   completion_queue queue(4);
   int context = 0;
-  request silent{.queue = &queue, .context = &context, .flags = FI_SEND};
+  completion_spec silent{.queue = &queue, .context = &context, .flags = FI_SEND};
   silent.end({});
   EXPECT_TRUE(queue.empty());
   silent.end({.error = FI_EIO});
@@ -37,7 +37,8 @@ TEST(request, reports_success_only_where_asked_and_errors_always) {
   EXPECT_EQ(queue.front().context, &context);
   queue.pop();
 
-  const request loud{.queue = &queue, .context = &context, .flags = FI_RECV, .report = true};
+  const completion_spec loud{
+      .queue = &queue, .context = &context, .flags = FI_RECV, .report = true};
   loud.end({.flags = FI_REMOTE_CQ_DATA, .length = 3});
   ASSERT_FALSE(queue.empty());
   EXPECT_EQ(queue.front().flags, FI_RECV | FI_REMOTE_CQ_DATA);
@@ -45,7 +46,7 @@ TEST(request, reports_success_only_where_asked_and_errors_always) {
 }
 
 TEST(request, of_a_direction_without_a_queue_tells_nobody) {
-  request nowhere;
+  completion_spec nowhere;
   nowhere.report = true;
   nowhere.end({.error = FI_EIO});
 }

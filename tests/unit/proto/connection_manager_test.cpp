@@ -95,7 +95,7 @@ void connect(side& from, side& to) {
   peer& p = from.manager->peer_named(to.manager->name());
   const auto heard = to.heard.size();
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!from.manager->to(p) || to.heard.size() == heard) {
+  while (!from.manager->get_connection(p) || to.heard.size() == heard) {
     ASSERT_LT(std::chrono::steady_clock::now(), give_up);
     from.manager->poll_now();
     to.manager->poll_now();
@@ -112,9 +112,9 @@ TEST(connection_manager, ends_a_connection_in_order_before_it_makes_the_next) {
   first.reset();
   side second(port);
   peer& p = second.manager->peer_named(b.manager->name());
-  const auto asked = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
-  while (std::chrono::steady_clock::now() < asked) {
-    static_cast<void>(second.manager->to(p));
+  const auto completion = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  while (std::chrono::steady_clock::now() < completion) {
+    static_cast<void>(second.manager->get_connection(p));
     second.manager->poll_now();
     b.look();
   }
@@ -130,7 +130,7 @@ TEST_P(unread_request, is_refused_by_an_end) {
   auto b = std::make_unique<side>();
   peer& p = a.manager->peer_named(b->manager->name());
   for (int i = 0; i < 50; ++i) {
-    EXPECT_EQ(a.manager->to(p).code(), -FI_EAGAIN);
+    EXPECT_EQ(a.manager->get_connection(p).code(), -FI_EAGAIN);
     a.manager->poll_now();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -138,7 +138,7 @@ TEST_P(unread_request, is_refused_by_an_end) {
   b.reset();
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   int code = -FI_EAGAIN;
-  while ((code = a.manager->to(p).code()) == -FI_EAGAIN) {
+  while ((code = a.manager->get_connection(p).code()) == -FI_EAGAIN) {
     ASSERT_LT(std::chrono::steady_clock::now(), give_up);
     a.manager->poll_now();
   }
@@ -159,7 +159,8 @@ TEST(connection_manager, forgets_names_that_nothing_is_known_of) {
   EXPECT_LT(a.manager->peers().size(), 3000U);
   EXPECT_EQ(a.forgotten + a.manager->peers().size(), 20'000U);
   EXPECT_EQ(&a.manager->peer_named(net_address_with(1)), &known) << "the application's";
-  EXPECT_TRUE(a.manager->to(a.manager->peer_named(b.manager->name()))) << "a connected one";
+  EXPECT_TRUE(a.manager->get_connection(a.manager->peer_named(b.manager->name())))
+      << "a connected one";
 }
 
 // What a peer sends waits in its socket, so others take nothing of its window.
@@ -277,13 +278,13 @@ TEST(connection_manager, turns_other_users_away_at_each_poll) {
   counting_source numbers;
   const std::uint64_t instance = counting_source().next();
   side here{base::random_source(numbers)};
-  const ipc::invitation to{
+  const ipc::fd_handshake_id to{
       .to_instance = instance, .from_instance = 1, .to_connection = 1, .from_connection = 1};
-  ASSERT_TRUE(ipc::invite(to, STDIN_FILENO)) << "the socket has the instance's name";
+  ASSERT_TRUE(ipc::send_fd(to, STDIN_FILENO)) << "the socket has the instance's name";
   crowd others(instance);
-  EXPECT_EQ(ipc::invite(to, STDIN_FILENO).code(), -FI_EAGAIN) << "the queue is full";
+  EXPECT_EQ(ipc::send_fd(to, STDIN_FILENO).code(), -FI_EAGAIN) << "the queue is full";
   here.manager->poll_now();
-  EXPECT_TRUE(ipc::invite(to, STDIN_FILENO));
+  EXPECT_TRUE(ipc::send_fd(to, STDIN_FILENO));
   EXPECT_EQ(others.status(), 0) << "of all connections the other end is closed";
 }
 

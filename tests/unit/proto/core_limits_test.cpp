@@ -66,10 +66,11 @@ TEST(core_limits, stop_the_application_before_the_queue_overruns) {
   c.expose(there[1], target);
   auto bytes = counting(100);
   const auto write = [&](std::size_t i) {
-    return a.ep->write(memory_of(bytes.data(), bytes.size()), {.target = peers[i % 2],
-                                                               .address = there[i % 2].address,
-                                                               .key = there[i % 2].key,
-                                                               .asked = a.asked(number(i))});
+    return a.ep->write(memory_of(bytes.data(), bytes.size()),
+                       {.target = peers[i % 2],
+                        .address = there[i % 2].address,
+                        .key = there[i % 2].key,
+                        .completion = a.completion(number(i))});
   };
   std::size_t posted = 0;
   int ret = 0;
@@ -129,7 +130,8 @@ TEST(core_limits, of_length_cut_long_transfers_into_pieces) {
   reg::region r;
   b.expose(r, target);
   EXPECT_EQ(wait(a, {&a, &b}).error, 0);
-  const rma_access at{.target = to, .address = r.address, .key = r.key, .asked = a.asked(&r)};
+  const rma_access at{
+      .target = to, .address = r.address, .key = r.key, .completion = a.completion(&r)};
   ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(sent.data(), length), at); }), 0);
   EXPECT_EQ(wait(a, {&a, &b}).error, 0);
   EXPECT_TRUE(progress_until({&a, &b}, [&] { return target == sent; }));

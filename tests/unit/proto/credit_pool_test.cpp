@@ -15,7 +15,7 @@ constexpr std::size_t others = 128;
 class credit_pool_of_a_nic : public testing::Test {
  protected:
   connection& connect() {
-    connection& c = connections_.emplace_back(peer_, connection::state::connected);
+    connection& c = connections_.emplace_back(peer_, connection_state::connected);
     c.data.start(credit_pool::most, pool_.open(c));
     return c;
   }
@@ -29,10 +29,10 @@ class credit_pool_of_a_nic : public testing::Test {
   /// Those that are asked give up all that they do not use.
   void move_credits() {
     if (!pool_.any_wanted()) return;
-    connection* const asked = pool_.recall([this](auto&& visit) {
+    connection* const completion = pool_.recall([this](auto&& visit) {
       for (connection& c : connections_) visit(c);
     });
-    if (asked) pool_.released(*asked, asked->data.granted() - credit_pool::certain);
+    if (completion) pool_.released(*completion, completion->data.granted() - credit_pool::certain);
   }
   std::size_t promised() const {
     std::size_t sum = 0;

@@ -41,7 +41,8 @@ TEST(credit_recall, is_answered_with_all_but_a_few_which_are_left_to_send) {
   char byte = 0;
   const auto memory = *local_memory::from(&byte, 1, nullptr);
   unsigned sent = 0;
-  while (sent < 64 && v.ep->send(memory, {.to = *to, .inject = true, .asked = {}}) == 0) ++sent;
+  while (sent < 64 && v.ep->send(memory, {.to = *to, .inject = true, .completion = {}}) == 0)
+    ++sent;
   EXPECT_EQ(sent, credit_pool::certain);
 }
 

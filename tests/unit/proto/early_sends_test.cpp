@@ -19,7 +19,7 @@ using test::progress_until;
 using test::wait;
 
 int inject(node& from, fi_addr_t to, const local_memory& memory) {
-  return from.ep->send(memory, {.to = to, .inject = true, .asked = {}});
+  return from.ep->send(memory, {.to = to, .inject = true, .completion = {}});
 }
 
 TEST(early_sends, are_called_once_and_arrive_in_their_order) {
@@ -51,7 +51,7 @@ TEST(early_sends, let_the_caller_have_an_injected_buffer_at_once) {
   const auto to = a.meet(b);
   char got[3] = {};
   for (char& byte : got)
-    ASSERT_EQ(b.ep->receive(memory_of(&byte, 1), {.asked = b.asked(&byte, FI_RECV)}), 0);
+    ASSERT_EQ(b.ep->receive(memory_of(&byte, 1), {.completion = b.completion(&byte, FI_RECV)}), 0);
   for (char said : {'x', 'y', 'z'}) {
     ASSERT_EQ(inject(a, to, memory_of(&said, 1)), 0);
     said = '-';
@@ -69,7 +69,8 @@ TEST(early_sends, are_not_overtaken) {
   reg::region r;
   b.expose(r, target);
   auto bytes = counting(8);
-  const rma_access at{.target = to, .address = r.address, .key = r.key, .asked = a.asked(nullptr)};
+  const rma_access at{
+      .target = to, .address = r.address, .key = r.key, .completion = a.completion(nullptr)};
   ASSERT_EQ(a.send(to, memory_of(bytes.data(), 8), 1, number(1)), 0);
   EXPECT_EQ(a.ep->write(memory_of(bytes.data(), 8), at), -FI_EAGAIN);
   EXPECT_FALSE(a.ep->is_quiet(to)) << "a fence waits for it";
@@ -84,7 +85,7 @@ TEST(early_sends, are_not_lost_when_the_sender_closes_at_once) {
   how.linger = 60s;
   live_node b;
   char got = 0;
-  ASSERT_EQ(b.ep->receive(memory_of(&got, 1), {.asked = b.asked(&got, FI_RECV)}), 0);
+  ASSERT_EQ(b.ep->receive(memory_of(&got, 1), {.completion = b.completion(&got, FI_RECV)}), 0);
   std::atomic<bool> over{false};
   {
     live_node a(how);

@@ -85,8 +85,8 @@ TEST(endpoint_connection, addresses_that_nobody_inserted_are_refused) {
   char byte = 0;
   EXPECT_EQ(a.send(0, memory_of(&byte, 1), 1, nullptr), -FI_EINVAL);
   EXPECT_EQ(a.send(FI_ADDR_UNSPEC, memory_of(&byte, 1), 1, nullptr), -FI_EINVAL);
-  EXPECT_EQ(a.ep->write(memory_of(&byte, 1), {.target = 3, .asked = {}}), -FI_EINVAL);
-  EXPECT_EQ(a.ep->read(memory_of(&byte, 1), {.target = 3, .asked = {}}), -FI_EINVAL);
+  EXPECT_EQ(a.ep->write(memory_of(&byte, 1), {.target = 3, .completion = {}}), -FI_EINVAL);
+  EXPECT_EQ(a.ep->read(memory_of(&byte, 1), {.target = 3, .completion = {}}), -FI_EINVAL);
 }
 
 // What is outstanding towards a peer ends in error when it goes, and everything else goes on.
@@ -105,21 +105,22 @@ TEST(endpoint_connection, a_peer_that_vanishes_ends_what_waits_for_it) {
   // A rendezvous that nobody receives, a delivery that is never acknowledged, and a read that is
   // never answered.
   ASSERT_EQ(a.send(to_victim, memory_of(bytes.data(), bytes.size()), 2, number(1)), 0);
-  ASSERT_EQ(a.ep->send(memory_of(bytes.data(), 10), {.to = to_victim,
-                                                     .tag = 3,
-                                                     .wire_flags = wire::tagged,
-                                                     .delivery = true,
-                                                     .asked = a.asked(number(2), FI_SEND)}),
-            0);
   ASSERT_EQ(
-      a.ep->read(memory_of(back.data(), back.size()), {.target = to_victim,
-                                                       .address = exposed.address,
-                                                       .key = 99 | reg::key_table::software_bit,
-                                                       .asked = a.asked(number(3), FI_READ)}),
+      a.ep->send(memory_of(bytes.data(), 10), {.to = to_victim,
+                                               .tag = 3,
+                                               .wire_flags = wire::tagged,
+                                               .delivery = true,
+                                               .completion = a.completion(number(2), FI_SEND)}),
       0);
+  ASSERT_EQ(a.ep->read(memory_of(back.data(), back.size()),
+                       {.target = to_victim,
+                        .address = exposed.address,
+                        .key = 99 | reg::key_table::software_bit,
+                        .completion = a.completion(number(3), FI_READ)}),
+            0);
   victim.reset();
   for (int i = 0; i < 3; ++i) {
-    const completion c = wait(a, {&a, &survivor});
+    const cq_entry c = wait(a, {&a, &survivor});
     EXPECT_NE(c.error, 0) << "operation " << c.context;
     EXPECT_NE(c.error, FI_ETIMEDOUT) << i << " of three ended";
   }
@@ -133,7 +134,7 @@ TEST(endpoint_connection, receives_from_an_address_that_nobody_inserted_are_refu
   ASSERT_TRUE(a.addresses.remove(removed));
   char byte = 0;
   for (const fi_addr_t from : {removed, fi_addr_t{3}}) {
-    incoming wanted{.from = from, .tag = 1, .tagged = true, .asked = a.asked(&byte)};
+    recv_params wanted{.from = from, .tag = 1, .tagged = true, .completion = a.completion(&byte)};
     EXPECT_EQ(a.ep->receive(memory_of(&byte, 1), wanted), -FI_EINVAL);
     EXPECT_EQ(a.ep->peek(wanted, false, false), -FI_EINVAL);
     wanted.tagged = false;
@@ -158,7 +159,7 @@ TEST(endpoint_connection, a_peer_that_vanishes_resets_what_is_received_from_it) 
   // The peer does nothing more, so the core's read of its memory is under way for ever.
   ASSERT_TRUE(progress_until({&b}, [&] { return b.paths.direct_ops != 0; }));
   victim.reset();
-  const completion c = wait(b, {&b});
+  const cq_entry c = wait(b, {&b});
   EXPECT_EQ(c.error, FI_ECONNRESET) << fi_strerror(c.error);
   EXPECT_EQ(c.context, &got);
 }
@@ -172,7 +173,7 @@ TEST(endpoint_connection, a_message_that_is_all_here_outlives_its_sender) {
     ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(bytes.data(), 500), 1, nullptr); }),
               0);
     auto probe = [&] {
-      b.ep->peek({.tag = 1, .tagged = true, .asked = b.asked(nullptr)}, false, false);
+      b.ep->peek({.tag = 1, .tagged = true, .completion = b.completion(nullptr)}, false, false);
       return b.take().error == 0;
     };
     ASSERT_TRUE(progress_until({&a, &b}, probe));
@@ -234,7 +235,7 @@ TEST(endpoint_connection, nothing_leaves_before_it_is_enabled) {
   const auto to = a.meet(b);
   char byte = 0;
   EXPECT_EQ(a.send(to, memory_of(&byte, 1), 1, nullptr), -FI_EOPBADSTATE);
-  EXPECT_EQ(a.ep->read(memory_of(&byte, 1), {.target = to, .asked = {}}), -FI_EOPBADSTATE);
+  EXPECT_EQ(a.ep->read(memory_of(&byte, 1), {.target = to, .completion = {}}), -FI_EOPBADSTATE);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ struct node {
   fi_addr_t meet(const node& other) { return meet(other.ep->name()); }
 
   /// A request that reports to `queue`.
-  request asked(void* context, std::uint64_t flags = 0) {
+  completion_spec completion(void* context, std::uint64_t flags = 0) {
     return {.queue = &queue, .context = context, .flags = flags, .report = true};
   }
 
@@ -85,11 +85,12 @@ struct node {
     return ep->send(memory, {.to = to,
                              .tag = tag,
                              .wire_flags = wire::tagged,
-                             .asked = asked(context, FI_SEND | FI_TAGGED)});
+                             .completion = completion(context, FI_SEND | FI_TAGGED)});
   }
   int receive(const local_memory& memory, std::uint64_t tag, void* context) {
-    return ep->receive(memory,
-                       {.tag = tag, .tagged = true, .asked = asked(context, FI_RECV | FI_TAGGED)});
+    return ep->receive(
+        memory,
+        {.tag = tag, .tagged = true, .completion = completion(context, FI_RECV | FI_TAGGED)});
   }
 
   /// Makes `bytes` known to peers under a key of the provider's choice (`requested` 0) or under
@@ -110,9 +111,9 @@ struct node {
   }
 
   /// Takes the oldest completion.
-  completion take() {
+  cq_entry take() {
     if (queue.empty()) return {.error = FI_ENODATA};
-    const completion entry = queue.front();
+    const cq_entry entry = queue.front();
     queue.pop();
     return entry;
   }
@@ -138,7 +139,7 @@ struct live_node : node {
   }
 };
 
-/// Progresses the nodes in turn until `done`. False: it never came to be (the time is for a hang,
+/// Progresses the nodes in turn until `fin`. False: it never came to be (the time is for a hang,
 /// not for a slow machine).
 template <class Done>
 bool progress_until(std::initializer_list<node*> nodes, Done&& done) {
@@ -159,7 +160,7 @@ int post(std::initializer_list<node*> nodes, Call&& call) {
 }
 
 /// The next completion of `of`, while all progress. error FI_ETIMEDOUT: none came.
-inline completion wait(node& of, std::initializer_list<node*> nodes) {
+inline cq_entry wait(node& of, std::initializer_list<node*> nodes) {
   if (!progress_until(nodes, [&] { return !of.queue.empty(); })) return {.error = FI_ETIMEDOUT};
   return of.take();
 }
@@ -183,7 +184,7 @@ inline void pass(live_node& a, fi_addr_t to, live_node& b, std::size_t length, s
   ASSERT_EQ(b.receive(memory_of(got.data(), length), tag, number(2)), 0);
   ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), length), tag, &sent); }),
             0);
-  const completion received = wait(b, {&a, &b});
+  const cq_entry received = wait(b, {&a, &b});
   EXPECT_EQ(received.error, 0) << length << " bytes";
   EXPECT_EQ(received.length, length);
   EXPECT_EQ(received.tag, tag);

@@ -30,8 +30,10 @@ TEST(endpoint_rma, rma_reaches_regions_of_both_kinds_of_key) {
     for (const std::size_t length : {0U, 1U, 1000U, 50'000U}) {
       auto sent = counting(length, static_cast<unsigned>(length) + 3);
       std::fill(target.begin(), target.end(), std::byte{0});
-      const rma_access at{
-          .target = to, .address = r->address, .key = r->key, .asked = a.asked(number(1), FI_RMA)};
+      const rma_access at{.target = to,
+                          .address = r->address,
+                          .key = r->key,
+                          .completion = a.completion(number(1), FI_RMA)};
       ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(sent.data(), length), at); }), 0);
       EXPECT_EQ(wait(a, {&a, &b}).error, 0);
       std::vector<std::byte> back(length);
@@ -61,7 +63,7 @@ TEST(endpoint_rma, a_write_whose_initiator_vanishes_is_not_reported_at_the_targe
                       .key = r.key,
                       .data = 7,
                       .has_data = true,
-                      .asked = a->asked(number(1), FI_RMA)};
+                      .completion = a->completion(number(1), FI_RMA)};
   test::pass(*a, to, b, 10, 1);
   ASSERT_EQ(a->ep->write(memory_of(sent.data(), sent.size()), at), 0);
   for (int i = 0; i < 20; ++i) a->ep->progress();  // its offer has left
@@ -86,7 +88,7 @@ TEST(endpoint_rma, software_keys_refuse_what_was_not_granted) {
                                         {.target = to,
                                          .address = address,
                                          .key = key,
-                                         .asked = a.asked(nullptr, FI_RMA)});
+                                         .completion = a.completion(nullptr, FI_RMA)});
                    }),
               0);
     return wait(a, {&a, &b}).error;
@@ -116,7 +118,7 @@ TEST(endpoint_rma, injected_writes_need_no_other_call_to_go_on) {
                         .address = r.address + at,
                         .key = r.key,
                         .inject = true,
-                        .asked = {.queue = &a.queue, .flags = FI_RMA | FI_WRITE}});
+                        .completion = {.queue = &a.queue, .flags = FI_RMA | FI_WRITE}});
   };
   ASSERT_EQ(post({&a, &b}, [&] { return inject(0); }), 0);
   for (std::size_t i = 1; i < bytes.size(); ++i)
@@ -148,7 +150,7 @@ TEST(endpoint_rma, keeps_its_order_where_that_is_promised) {
   b.expose(region, target);
   std::vector<std::vector<std::byte>> sent;
   std::vector<std::vector<std::byte>> seen(writes, std::vector<std::byte>(length));
-  const rma_access at{.target = to, .address = region.address, .key = region.key, .asked = {}};
+  const rma_access at{.target = to, .address = region.address, .key = region.key, .completion = {}};
   for (unsigned i = 0; i < writes; ++i) {
     sent.push_back(counting(length, i));
     ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(in_pieces(sent[i]), at); }), 0);
@@ -161,7 +163,7 @@ TEST(endpoint_rma, keeps_its_order_where_that_is_promised) {
   std::byte place{};
   ASSERT_EQ(b.receive(memory_of(&place, 1), 9, number(2)), 0);
   rma_access last = at;
-  last.asked = a.asked(number(1));
+  last.completion = a.completion(number(1));
   std::vector<std::byte> back(length);
   ASSERT_EQ(post({&a, &b}, [&] { return a.ep->read(memory_of(back.data(), length), last); }), 0);
   ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(&place, 1), 9, number(3)); }), 0);

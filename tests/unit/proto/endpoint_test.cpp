@@ -44,7 +44,7 @@ TEST(endpoint, messages_keep_their_order_over_credits_and_protocols) {
   for (std::size_t i = 0; i < sent.size(); ++i) {
     std::vector<std::byte> got(10'000);
     ASSERT_EQ(b.receive(memory_of(got.data(), got.size()), 1, &got), 0);
-    const completion c = wait(b, {&a, &b});
+    const cq_entry c = wait(b, {&a, &b});
     ASSERT_EQ(c.error, 0);
     got.resize(c.length);
     ASSERT_EQ(got, sent[i]) << "message " << i;
@@ -93,10 +93,10 @@ TEST(endpoint, longer_than_the_receive_is_cut_off_and_said) {
     ASSERT_EQ(b.receive(memory_of(got.data(), 300), 1, &got), 0);
     ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), length), 1, &sent); }),
               0);
-    const completion c = wait(b, {&a, &b});
+    const cq_entry c = wait(b, {&a, &b});
     EXPECT_EQ(c.error, FI_ETRUNC);
     EXPECT_EQ(c.length, 300U);
-    EXPECT_EQ(c.excess, length - 300);
+    EXPECT_EQ(c.truncated_bytes, length - 300);
     EXPECT_TRUE(std::equal(got.begin(), got.begin() + 300, sent.begin()));
     EXPECT_EQ(got[300], std::byte{0}) << "nothing behind the receive's end is touched";
     EXPECT_EQ(wait(a, {&a, &b}).error, 0) << "the sender's message did arrive";
@@ -111,7 +111,7 @@ TEST(endpoint, a_claimed_message_is_the_claimant_s_alone) {
     auto sent = counting(length);
     ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), length), 1, &sent); }),
               0);
-    const incoming wanted{.tag = 1, .tagged = true, .asked = b.asked(number(7))};
+    const recv_params wanted{.tag = 1, .tagged = true, .completion = b.completion(number(7))};
     ASSERT_TRUE(progress_until({&a, &b}, [&] {
       b.ep->peek(wanted, true, false);
       return b.take().error == 0;
@@ -120,7 +120,7 @@ TEST(endpoint, a_claimed_message_is_the_claimant_s_alone) {
     EXPECT_EQ(b.take().error, FI_ENOMSG);
     std::vector<std::byte> got(length);
     EXPECT_EQ(b.ep->receive_claimed(memory_of(got.data(), length),
-                                    {.tagged = true, .asked = b.asked(number(8))}, false),
+                                    {.tagged = true, .completion = b.completion(number(8))}, false),
               -FI_EINVAL);
     ASSERT_EQ(b.ep->receive_claimed(memory_of(got.data(), length), wanted, false), 0);
     EXPECT_EQ(wait(b, {&a, &b}).error, 0);
@@ -137,10 +137,10 @@ TEST(endpoint, a_discarded_rendezvous_ends_at_its_sender) {
   ASSERT_EQ(
       post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), sent.size()), 1, &sent); }), 0);
   ASSERT_TRUE(progress_until({&a, &b}, [&] {
-    b.ep->peek({.tag = 1, .tagged = true, .asked = b.asked(nullptr)}, false, true);
+    b.ep->peek({.tag = 1, .tagged = true, .completion = b.completion(nullptr)}, false, true);
     return b.take().error == 0;
   }));
-  const completion c = wait(a, {&a, &b});
+  const cq_entry c = wait(a, {&a, &b});
   EXPECT_EQ(c.context, &sent);
   EXPECT_EQ(c.error, 0);
 }
@@ -155,7 +155,7 @@ TEST(endpoint, a_cancelled_receive_ends_and_takes_nothing) {
   ASSERT_EQ(b.receive(memory_of(&taken, 1), 1, number(2)), 0);
   EXPECT_EQ(b.ep->cancel(number(1)), 0);
   EXPECT_EQ(b.ep->cancel(number(1)), -FI_ENOENT);
-  const completion c = b.take();
+  const cq_entry c = b.take();
   EXPECT_EQ(c.error, FI_ECANCELED);
   EXPECT_EQ(c.context, number(1));
   char byte = 'x';
@@ -175,7 +175,7 @@ TEST(endpoint, a_claim_under_a_context_in_use_leaves_the_message) {
   for (int i = 0; i < 2; ++i)
     ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), 200), 1, nullptr); }),
               0);
-  const incoming wanted{.tag = 1, .tagged = true, .asked = b.asked(number(7))};
+  const recv_params wanted{.tag = 1, .tagged = true, .completion = b.completion(number(7))};
   ASSERT_TRUE(progress_until({&a, &b}, [&] {
     b.ep->peek(wanted, true, false);
     return b.take().error == 0;
@@ -201,11 +201,11 @@ TEST(endpoint, transmit_complete_waits_for_the_core) {
   std::vector<std::byte> place(8);
   for (const bool transmit : {false, true}) {
     ASSERT_EQ(b.receive(memory_of(place.data(), 8), 2, number(1)), 0);
-    const outgoing message{.to = to,
-                           .tag = 2,
-                           .wire_flags = wire::tagged,
-                           .transmit = transmit,
-                           .asked = a.asked(number(2))};
+    const send_params message{.to = to,
+                              .tag = 2,
+                              .wire_flags = wire::tagged,
+                              .transmit = transmit,
+                              .completion = a.completion(number(2))};
     ASSERT_EQ(post({&a, &b}, [&] { return a.ep->send(memory_of(bytes.data(), 8), message); }), 0);
     EXPECT_EQ(a.queue.empty(), transmit) << "a short message is complete when it is copied, or not";
     EXPECT_EQ(wait(a, {&a, &b}).context, number(2));

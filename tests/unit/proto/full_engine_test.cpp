@@ -78,10 +78,10 @@ TEST_F(full_engine, has_room_for_an_injected_message) {
   fill();
   std::vector<std::byte> got(100);
   ASSERT_EQ(b_.receive(memory_of(got.data(), got.size()), 2, number(2)), 0);
-  ASSERT_EQ(
-      a_.ep->send(on_device(100),
-                  {.to = to, .tag = 2, .wire_flags = wire::tagged, .inject = true, .asked = {}}),
-      0);
+  ASSERT_EQ(a_.ep->send(
+                on_device(100),
+                {.to = to, .tag = 2, .wire_flags = wire::tagged, .inject = true, .completion = {}}),
+            0);
   EXPECT_EQ(test::wait(b_, {&a_, &b_}).error, 0);
   EXPECT_EQ(got, sent);
 }
@@ -98,7 +98,7 @@ TEST_F(full_engine, keeps_a_region_until_its_copies_have_ended) {
                        [&] { return a_.send(to, memory_of(bytes.data(), 3000), 2, number(3)); }),
             0);
   nothing_ends();
-  b_.ep->let_go_of(region_);
+  b_.ep->quiesce_region(region_);
   const auto after = counting(3000, 11);
   put(after);
   empty();

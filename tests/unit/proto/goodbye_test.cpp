@@ -82,7 +82,7 @@ TEST(goodbye, waits_until_a_busy_target_has_what_was_written) {
     const rma_access at{.target = to,
                         .address = r.address + i * sent.size(),
                         .key = r.key,
-                        .asked = a->asked(number(i), FI_RMA | FI_WRITE)};
+                        .completion = a->completion(number(i), FI_RMA | FI_WRITE)};
     ASSERT_EQ(
         post({a.get()}, [&] { return a->ep->write(memory_of(sent.data(), sent.size()), at); }), 0);
   }

@@ -34,7 +34,7 @@ TEST(granted_slots, one_that_was_filled_is_wanted_again_while_more_is_to_come) {
   slots.give(*slot(1));
   EXPECT_EQ(slots.filled(0, 100), slot(0));
   EXPECT_TRUE(slots.wants_another());
-  slots.give_again();
+  slots.export_again();
   EXPECT_FALSE(slots.wants_another()) << "150 are to come, and 200 fit";
   EXPECT_EQ(slots.filled(1, 100), slot(1));
   EXPECT_FALSE(slots.wants_another());
@@ -108,7 +108,7 @@ TEST(granted_slots, carry_everything_whatever_the_chunks_are) {
         left -= n;
         filled.push_back(number);
       } else if (slots.wants_another()) {
-        slots.give_again();
+        slots.export_again();
         at_source.push_back(number);
       } else {
         slots.take_back(number);

@@ -200,10 +200,10 @@ class refusing_listener {
     if (fi_eq_read(events_.get(), &event, space, sizeof space, 0) <= 0 || event != FI_CONNREQ)
       return;
     ++refused;
-    const core::unique_info asked(reinterpret_cast<fi_eq_cm_entry*>(space)->info);
+    const core::unique_info completion(reinterpret_cast<fi_eq_cm_entry*>(space)->info);
     hello h = greeting(2);
     h.reason = static_cast<std::uint8_t>(wire::reject_reason::simultaneous);
-    fi_reject(listener_.get(), asked->handle, &h, sizeof h);
+    fi_reject(listener_.get(), completion->handle, &h, sizeof h);
   }
 
   int refused = 0;

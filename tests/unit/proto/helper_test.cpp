@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// A sender that copies along (joint.cpp) and is stopped in the middle of a piece: it writes to the
-// receiver's memory when it goes on, so the receiver is told of no end before.
+// A sender that copies along (cooperative_copy.cpp) and is stopped in the middle of a piece: it
+// writes to the receiver's memory when it goes on, so the receiver is told of no end before.
 #include <dlfcn.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -84,7 +84,7 @@ class stopped_helper : public testing::Test {
 
   /// Lets the sender be stopped in the middle of its first piece, while `meanwhile` happens and the
   /// receiver goes on. Returns what the receiver is told in the end.
-  completion stop_during(const std::function<void()>& meanwhile) {
+  cq_entry stop_during(const std::function<void()>& meanwhile) {
     bool was_stopped = false;
     bool told_early = false;
     before_write = [&] {

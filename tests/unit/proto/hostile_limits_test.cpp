@@ -87,10 +87,10 @@ TEST_P(reporting_writer, stops_until_its_reports_are_read) {
       credits += GetParam() == wire::kind::event ? head.control_credits : head.data_credits;
       if (++heard % 1024 == 0) client.listen(1024);
     }
-    return ++idle > 2000 || v.queue.size() > 4 * limit_of_victim / sizeof(completion);
+    return ++idle > 2000 || v.queue.size() > 4 * limit_of_victim / sizeof(cq_entry);
   };
   ASSERT_TRUE(both_progress_until(v, client, send_all));
-  const std::size_t most = limit_of_victim / sizeof(completion) + theirs.data_window;
+  const std::size_t most = limit_of_victim / sizeof(cq_entry) + theirs.data_window;
   EXPECT_LE(v.queue.size(), most) << "reports that nobody reads";
   EXPECT_FALSE(client.shut);
   // They go on when the application has read.

@@ -216,13 +216,14 @@ inline hello greeting(std::uint64_t instance) {
 /// A source asks where a message is to go that the victim receives into `memory`.
 inline void offer_staged(victim& v, raw_client& source, const hello& theirs,
                          const local_memory& memory, std::uint64_t operation) {
-  const request asked{.queue = &v.queue, .report = true};
-  EXPECT_EQ(v.ep->receive(memory, {.asked = asked}), 0);
+  const completion_spec completion{.queue = &v.queue, .report = true};
+  EXPECT_EQ(v.ep->receive(memory, {.completion = completion}), 0);
   struct {
     wire::eager_fields message;
     wire::rts_fields rts;
   } packet{};
-  packet.message.head = {wire::kind::rts, wire::staged | wire::want_done, 0, 0, theirs.connection};
+  packet.message.head = {wire::kind::rts, wire::needs_cts | wire::want_fin, 0, 0,
+                         theirs.connection};
   packet.message.operation = operation;
   packet.rts.operation = operation;
   packet.rts.length = memory.length();

@@ -46,12 +46,12 @@ std::size_t random_packet(std::mt19937_64& random, const hello& ours, const hell
                           std::byte* packet) {
   using wire::kind;
   constexpr std::array kinds = {
-      kind::eager,        kind::rts,          kind::write,         kind::write_rts,
-      kind::read,         kind::atomic,       kind::read_reply,    kind::read_rts,
-      kind::grant,        kind::chunk,        kind::slot_free,     kind::done,
-      kind::event,        kind::flush,        kind::ask_dmabuf,    kind::dmabuf,
-      kind::freed,        kind::help,         kind::credit,        kind::close_request,
-      kind::close_accept, kind::close_refuse, kind::credit_recall, kind::credit_release};
+      kind::eager,         kind::rts,          kind::write,         kind::write_rts,
+      kind::read,          kind::atomic,       kind::read_reply,    kind::read_rts,
+      kind::cts,           kind::chunk,        kind::slot_credit,   kind::fin,
+      kind::event,         kind::flush,        kind::ask_dmabuf,    kind::dmabuf,
+      kind::dmabuf_revoke, kind::copy_assist,  kind::credit,        kind::close_request,
+      kind::close_accept,  kind::close_refuse, kind::credit_recall, kind::credit_release};
   for (std::size_t i = 0; i < 128; i += 8) {
     // Small numbers are names, counts and lengths that exist.
     const std::uint64_t word = random() % 2 ? random() % 8 : random();
@@ -94,7 +94,7 @@ TEST(hostile_peer, random_packets_do_no_harm) {
       EXPECT_EQ(v.ep->receive(*memory, {.tag = 1,
                                         .ignore = 7,
                                         .tagged = true,
-                                        .asked = {.queue = &v.queue, .report = true}}),
+                                        .completion = {.queue = &v.queue, .report = true}}),
                 0);
     }
     while (!v.queue.empty()) v.queue.pop();
@@ -113,10 +113,11 @@ TEST(hostile_peer, random_packets_do_no_harm) {
   message.tag = 0x123456789;
   ASSERT_TRUE(honest.send(&message, wire::eager_size(wire::tagged)));
   const auto memory = local_memory::from(v.target.data(), 100, nullptr);
-  ASSERT_EQ(v.ep->receive(*memory, {.tag = message.tag,
-                                    .tagged = true,
-                                    .asked = {.queue = &v.queue, .context = &v, .report = true}}),
-            0);
+  ASSERT_EQ(
+      v.ep->receive(*memory, {.tag = message.tag,
+                              .tagged = true,
+                              .completion = {.queue = &v.queue, .context = &v, .report = true}}),
+      0);
   const auto give_up = std::chrono::steady_clock::now() + 20s;
   const auto done = [&] { return !v.queue.empty() && v.queue.front().context == &v; };
   while (!done() && std::chrono::steady_clock::now() < give_up) {
@@ -161,7 +162,7 @@ class two_peers : public testing::Test {
     const auto memory = local_memory::from(v.target.data(), 100, nullptr);
     EXPECT_EQ(v.ep->receive(*memory, {.ignore = UINT64_MAX,
                                       .tagged = true,
-                                      .asked = {.queue = &v.queue, .report = true}}),
+                                      .completion = {.queue = &v.queue, .report = true}}),
               0);
   }
 
@@ -238,13 +239,13 @@ class slow_source : public testing::Test {
   void tell(const void* bytes, std::size_t length) { EXPECT_TRUE(source.send(bytes, length)); }
 
   /// Offers a message, and is told where to put it.
-  wire::grant_fields offer(std::uint64_t operation) {
+  wire::cts_fields offer(std::uint64_t operation) {
     test::offer_staged(v, source, theirs,
                        local_memory::inside(memory, memory.address, message_length), operation);
-    return source.hear<wire::grant_fields>(v, wire::kind::grant);
+    return source.hear<wire::cts_fields>(v, wire::kind::cts);
   }
 
-  void say_filled(const wire::grant_fields& grant) {
+  void say_filled(const wire::cts_fields& grant) {
     wire::chunk_fields chunk{};
     chunk.head = {wire::kind::chunk, 0, 0, 0, theirs.connection};
     chunk.operation = grant.target_operation;
@@ -252,15 +253,15 @@ class slow_source : public testing::Test {
     tell(&chunk, sizeof chunk);
   }
 
-  void say_done(const wire::grant_fields& grant) {
-    wire::done_fields done{};
-    done.head = {wire::kind::done, 0, 0, 0, theirs.connection};
+  void say_done(const wire::cts_fields& grant) {
+    wire::fin_fields done{};
+    done.head = {wire::kind::fin, 0, 0, 0, theirs.connection};
     done.operation = grant.target_operation;
     done.status = FI_EIO;
     tell(&done, sizeof done);
   }
 
-  static bool share_a_slot(const wire::grant_fields& a, const wire::grant_fields& b) {
+  static bool share_a_slot(const wire::cts_fields& a, const wire::cts_fields& b) {
     return std::any_of(a.segments, a.segments + a.segment_count, [&](const wire::segment& of_a) {
       return std::any_of(b.segments, b.segments + b.segment_count,
                          [&](const wire::segment& of_b) { return of_a.address == of_b.address; });
@@ -276,7 +277,7 @@ class slow_source : public testing::Test {
 TEST_F(slow_source, keeps_its_slots_until_it_is_done_with_a_transfer_that_failed) {
   const auto first = offer(1);
   say_filled(first);
-  EXPECT_NE(source.hear<wire::done_fields>(v, wire::kind::done).status, 0);
+  EXPECT_NE(source.hear<wire::fin_fields>(v, wire::kind::fin).status, 0);
   EXPECT_EQ(v.queue.front().error, FI_EOPNOTSUPP) << "the application is told at once";
   EXPECT_FALSE(share_a_slot(first, offer(2))) << "late writes go to another message's slots";
   say_done(first);
@@ -296,10 +297,10 @@ class speaking_sink : public testing::TestWithParam<std::size_t> {
   /// Sends it a message that is too long for one packet. The number of the operation.
   std::uint64_t send() {
     const auto memory = local_memory::from(bytes.data(), bytes.size(), nullptr);
-    const request asked{.queue = &v.queue, .report = true};
+    const completion_spec completion{.queue = &v.queue, .report = true};
     int rc = -FI_EAGAIN;
     for (int i = 0; i < 1000 && rc == -FI_EAGAIN; ++i) {
-      rc = v.ep->send(*memory, {.to = to, .asked = asked});
+      rc = v.ep->send(*memory, {.to = to, .completion = completion});
       v.ep->progress();
     }
     EXPECT_EQ(rc, 0);
@@ -307,9 +308,9 @@ class speaking_sink : public testing::TestWithParam<std::size_t> {
   }
 
   void say_done(std::uint64_t operation, int status, std::size_t more) {
-    std::vector<std::byte> packet(sizeof(wire::done_fields) + more, std::byte{0xa5});
-    wire::done_fields done{};
-    done.head = {wire::kind::done, 0, 0, 0, theirs.connection};
+    std::vector<std::byte> packet(sizeof(wire::fin_fields) + more, std::byte{0xa5});
+    wire::fin_fields done{};
+    done.head = {wire::kind::fin, 0, 0, 0, theirs.connection};
     done.operation = operation;
     done.status = status;
     std::memcpy(packet.data(), &done, sizeof done);

@@ -24,9 +24,9 @@ constexpr std::size_t deep = 65'536;
 constexpr double few = 2.0;
 
 template <class Work>
-double comparisons_per_item(std::size_t items, Work&& work) {
+double comparisons_per_item(std::size_t items, Work&& posted_op) {
   counting_probe::comparisons = 0;
-  work();
+  posted_op();
   return static_cast<double>(counting_probe::comparisons) / static_cast<double>(items);
 }
 
@@ -57,12 +57,12 @@ class match_queue_cost : public ::testing::TestWithParam<keys> {
     queue_.remove(messages_[i]);
   }
   template <class Work>
-  static void forwards(Work&& work) {
-    for (uint64_t i = 0; i != deep; ++i) work(i);
+  static void forwards(Work&& posted_op) {
+    for (uint64_t i = 0; i != deep; ++i) posted_op(i);
   }
   template <class Work>
-  static void backwards(Work&& work) {
-    for (uint64_t i = deep; i-- != 0;) work(i);
+  static void backwards(Work&& posted_op) {
+    for (uint64_t i = deep; i-- != 0;) posted_op(i);
   }
   void add_all() {
     for (uint64_t i = 0; i != deep; ++i) {

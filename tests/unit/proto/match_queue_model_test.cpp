@@ -119,11 +119,11 @@ class random_run {
   void arrive() {
     const uint32_t source = below(traffic_.sources);
     const uint64_t tag = some_tag();
-    posted_hook* taker = queue_.match_arrival(source, tag);
-    ASSERT_EQ(taker, model_.match_arrival(source, tag));
-    if (taker) {
+    posted_hook* attacher = queue_.match_arrival(source, tag);
+    ASSERT_EQ(attacher, model_.match_arrival(source, tag));
+    if (attacher) {
       ++matches_;
-      return free_posted_.push_back(taker);
+      return free_posted_.push_back(attacher);
     }
     if (model_.arrived.size() == traffic_.depth) return;
     arrived_hook& m = fresh(arrived_pool_, free_arrived_);

@@ -25,7 +25,7 @@ class receive_buffers_of_a_stream : public testing::Test {
 
   /// One that is up, as far as its receives are concerned.
   connection& connect() {
-    connection& c = connections_.emplace_back(peer_, connection::state::connected);
+    connection& c = connections_.emplace_back(peer_, connection_state::connected);
     c.id = static_cast<std::uint32_t>(connections_.size());
     const core::unique_info info(fi_dupinfo(&core_->info()));
     fid_ep* ep = nullptr;
@@ -48,10 +48,10 @@ TEST_F(receive_buffers_of_a_stream, are_two_until_it_is_up_and_then_some) {
   receive_buffers buffers(*core_, 4096, 64);
   ASSERT_TRUE(buffers.open());
   connection& c = connect();
-  c.now = connection::state::accepting;
+  c.state = connection_state::accepting;
   EXPECT_TRUE(buffers.post_more(c));
   EXPECT_EQ(c.receives_posted, 2U);
-  c.now = connection::state::connected;
+  c.state = connection_state::connected;
   EXPECT_TRUE(buffers.post_more(c));
   EXPECT_EQ(c.receives_posted, 16U);
   c.ep.reset();

@@ -20,9 +20,9 @@ struct shared_receives : testing::Test {
   }
 
   int receive(std::vector<std::byte>& place, fi_addr_t from, void* as) {
-    request asked{.context = as, .report = true, .shared = true};
+    completion_spec completion{.context = as, .report = true, .shared = true};
     return context.receive(memory_of(place.data(), place.size()),
-                           {.from = from, .tag = 1, .tagged = true, .asked = asked});
+                           {.from = from, .tag = 1, .tagged = true, .completion = completion});
   }
   void send(live_node& from, node& to, std::vector<std::byte>& bytes) {
     const fi_addr_t address = from.meet(to);
@@ -32,7 +32,7 @@ struct shared_receives : testing::Test {
         0);
     EXPECT_EQ(next(from).context, &bytes);
   }
-  completion next(node& of) { return wait(of, {&first, &second, &x, &y}); }
+  cq_entry next(node& of) { return wait(of, {&first, &second, &x, &y}); }
 
   receive_context context{4096};
   live_node first;

@@ -112,7 +112,7 @@ void pass_one(std::mt19937& random, live_node& a, fi_addr_t to, live_node& b,
     for (int i = 0; i < 20; ++i) b.ep->progress();
     ASSERT_EQ(b.receive(sink.memory(), 7, number(1)), 0);
   }
-  const completion got = wait(b, {&a, &b});
+  const cq_entry got = wait(b, {&a, &b});
   EXPECT_EQ(got.error, 0);
   EXPECT_EQ(got.length, length);
   EXPECT_EQ(wait(a, {&a, &b}).error, 0);
@@ -156,7 +156,7 @@ TEST(segmentation, of_one_sided_operations_keeps_every_byte) {
                               .address = region.address + offset,
                               .key = region.key,
                               .delivery = true,
-                              .asked = a.asked(number(1))};
+                              .completion = a.completion(number(1))};
       std::fill(window.begin(), window.end(), untouched);
       ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(source.memory(), access); }), 0);
       ASSERT_EQ(wait(a, {&a, &b}).error, 0);

@@ -105,9 +105,9 @@ class patient_source : public with_device {
                        operation);
   }
 
-  wire::grant_fields hear_grant() { return peer.hear<wire::grant_fields>(v, wire::kind::grant); }
+  wire::cts_fields hear_grant() { return peer.hear<wire::cts_fields>(v, wire::kind::cts); }
 
-  void fill(const wire::grant_fields& grant, std::uint32_t slot, std::size_t at) {
+  void fill(const wire::cts_fields& grant, std::uint32_t slot, std::size_t at) {
     wire::chunk_fields filled{};
     filled.head = {wire::kind::chunk, 0, 0, 0, theirs.connection};
     filled.operation = grant.target_operation;
@@ -130,18 +130,18 @@ TEST_F(patient_source, gets_a_slot_again_for_what_is_to_come) {
   const auto grant = hear_grant();
   ASSERT_EQ(grant.segment_count, depth);
   fill(grant, 0, 0);
-  const auto again = peer.hear<wire::chunk_fields>(v, wire::kind::slot_free);
+  const auto again = peer.hear<wire::chunk_fields>(v, wire::kind::slot_credit);
   EXPECT_EQ(again.operation, 1U);
   EXPECT_EQ(again.slot, 0U);
   for (std::uint32_t i = 1; i < depth; ++i) fill(grant, i, i * chunk);
-  EXPECT_EQ(heard_of(wire::kind::slot_free), 0U) << "one slot is enough for the rest";
+  EXPECT_EQ(heard_of(wire::kind::slot_credit), 0U) << "one slot is enough for the rest";
   fill(grant, 0, depth * chunk);
-  EXPECT_EQ(peer.hear<wire::done_fields>(v, wire::kind::done).status, 0);
+  EXPECT_EQ(peer.hear<wire::fin_fields>(v, wire::kind::fin).status, 0);
 }
 
 // The data of the next message is on its way while that of the one before it is still copied.
 TEST_F(patient_source, waits_for_a_slot_of_a_message_and_not_for_its_end) {
-  std::vector<wire::grant_fields> grants;
+  std::vector<wire::cts_fields> grants;
   for (std::uint64_t i = 0; i < all_slots / depth; ++i) {
     offer(1 + i, depth * chunk);
     grants.push_back(hear_grant());
@@ -149,7 +149,7 @@ TEST_F(patient_source, waits_for_a_slot_of_a_message_and_not_for_its_end) {
   }
   offer(100, 2 * depth * chunk);
   offer(101, depth * chunk);
-  EXPECT_EQ(heard_of(wire::kind::grant), 0U) << "all are given";
+  EXPECT_EQ(heard_of(wire::kind::cts), 0U) << "all are given";
   fill(grants[0], 0, 0);
   auto next = hear_grant();
   EXPECT_EQ(next.source_operation, 100U);
@@ -161,14 +161,14 @@ TEST_F(patient_source, waits_for_a_slot_of_a_message_and_not_for_its_end) {
   EXPECT_EQ(hear_grant().source_operation, 100U);
   EXPECT_EQ(hear_grant().source_operation, 100U);
   EXPECT_EQ(hear_grant().source_operation, 101U);
-  EXPECT_EQ(peer.hear<wire::done_fields>(v, wire::kind::done).operation, 1U);
+  EXPECT_EQ(peer.hear<wire::fin_fields>(v, wire::kind::fin).operation, 1U);
 }
 
 TEST_F(patient_source, that_says_a_slot_is_filled_which_was_taken_back_is_cut_off) {
   offer(1, 2 * chunk);
   const auto grant = hear_grant();
   fill(grant, 0, 0);
-  EXPECT_EQ(heard_of(wire::kind::slot_free), 0U);
+  EXPECT_EQ(heard_of(wire::kind::slot_credit), 0U);
   EXPECT_FALSE(peer.shut);
   fill(grant, 0, chunk);
   EXPECT_TRUE(is_cut_off());
@@ -186,10 +186,10 @@ TEST_F(patient_source, that_is_stopped_leaves_some_for_other_peers) {
   ASSERT_EQ(other.connect(v, &ours, sizeof ours, of_victim), FI_CONNECTED);
   other.listen(64);
   offer(100, depth * chunk);
-  EXPECT_EQ(heard_of(wire::kind::grant), 0U) << "one of two has no more than half";
+  EXPECT_EQ(heard_of(wire::kind::cts), 0U) << "one of two has no more than half";
   test::offer_staged(v, other, of_victim,
                      local_memory::inside(memory, memory.address, depth * chunk), 7);
-  const auto granted = other.hear<wire::grant_fields>(v, wire::kind::grant);
+  const auto granted = other.hear<wire::cts_fields>(v, wire::kind::cts);
   EXPECT_EQ(granted.source_operation, 7U);
   EXPECT_GE(granted.segment_count, staging_pool::floor);
 }
@@ -204,10 +204,10 @@ class generous_sink : public with_device {
     known.reset(mr);
     const auto to = *v.addresses.add(name);
     const auto all = local_memory::inside(memory, memory.address, length);
-    const request asked{.queue = &v.queue, .report = true};
+    const completion_spec completion{.queue = &v.queue, .report = true};
     int rc = -FI_EAGAIN;
     for (int i = 0; i < 1000 && rc == -FI_EAGAIN; ++i) {
-      rc = v.ep->send(all, {.to = to, .asked = asked});
+      rc = v.ep->send(all, {.to = to, .completion = completion});
       v.ep->progress();
     }
     EXPECT_EQ(rc, 0);
@@ -215,8 +215,8 @@ class generous_sink : public with_device {
   }
 
   void grant(std::uint32_t first, std::uint32_t count, std::size_t wanted = length) {
-    wire::grant_fields g{};
-    g.head = {wire::kind::grant, 0, 0, 0, theirs.connection};
+    wire::cts_fields g{};
+    g.head = {wire::kind::cts, 0, 0, 0, theirs.connection};
     g.source_operation = operation;
     g.target_operation = 77;
     g.length = wanted;
@@ -224,12 +224,12 @@ class generous_sink : public with_device {
     for (std::uint32_t i = 0; i < count; ++i)
       g.segments[i] = {reinterpret_cast<std::uint64_t>(slots.data()) + (first + i) * chunk,
                        fi_mr_key(known.get()), chunk};
-    tell(&g, offsetof(wire::grant_fields, segments) + count * sizeof(wire::segment));
+    tell(&g, offsetof(wire::cts_fields, segments) + count * sizeof(wire::segment));
   }
 
-  void give_again(std::uint32_t slot) {
+  void export_again(std::uint32_t slot) {
     wire::chunk_fields freed{};
-    freed.head = {wire::kind::slot_free, 0, 0, 0, theirs.connection};
+    freed.head = {wire::kind::slot_credit, 0, 0, 0, theirs.connection};
     freed.operation = operation;
     freed.slot = slot;
     tell(&freed, sizeof freed);
@@ -266,9 +266,9 @@ TEST_F(generous_sink, may_give_more_slots_later) {
   EXPECT_EQ(heard_of(wire::kind::chunk), 0U);
   grant(1, 2);
   EXPECT_EQ(hear_filled(chunk, 2), (numbers{1, 2}));
-  give_again(0);
+  export_again(0);
   EXPECT_EQ(hear_filled(3 * chunk), numbers{0});
-  give_again(2);
+  export_again(2);
   EXPECT_EQ(hear_filled(4 * chunk), numbers{2});
 }
 

@@ -79,7 +79,7 @@ void fill(live_node& from, fi_addr_t to, const reg::region& r) {
   for (int refused = 0; refused < 2000;) {
     const int ret = from.ep->write(
         memory_of(bytes.data(), bytes.size()),
-        {.target = to, .address = r.address, .key = r.key, .inject = true, .asked = {}});
+        {.target = to, .address = r.address, .key = r.key, .inject = true, .completion = {}});
     ASSERT_TRUE(ret == 0 || ret == -FI_EAGAIN) << ret;
     refused = ret == 0 ? 0 : refused + 1;
   }
@@ -103,7 +103,7 @@ TEST(staging, of_writes_to_a_stopped_peer_leaves_some_for_others) {
   well.expose(there, written);
   auto bytes = counting(100);
   const rma_access at{
-      .target = to, .address = there.address, .key = there.key, .inject = true, .asked = {}};
+      .target = to, .address = there.address, .key = there.key, .inject = true, .completion = {}};
   ASSERT_EQ(post({&a, &well}, [&] { return a.ep->write(memory_of(bytes.data(), 100), at); }), 0);
   EXPECT_TRUE(progress_until({&a, &well}, [&] { return written == bytes; }));
 }

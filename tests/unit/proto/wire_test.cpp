@@ -26,10 +26,10 @@ TEST(wire, every_field_is_where_version_10_has_it) {
   EXPECT_EQ(offsetof(atomic_fields, count), 32U);
   EXPECT_EQ(offsetof(atomic_fields, group), 38U);
   EXPECT_EQ(sizeof(atomic_fields), 40U);
-  EXPECT_EQ(offsetof(done_fields, status), 16U);
-  EXPECT_EQ(sizeof(done_fields), 24U);
-  EXPECT_EQ(offsetof(grant_fields, segments), 40U);
-  EXPECT_EQ(sizeof(grant_fields), 40 + max_slots * 24);
+  EXPECT_EQ(offsetof(fin_fields, status), 16U);
+  EXPECT_EQ(sizeof(fin_fields), 24U);
+  EXPECT_EQ(offsetof(cts_fields, segments), 40U);
+  EXPECT_EQ(sizeof(cts_fields), 40 + max_slots * 24);
   EXPECT_EQ(offsetof(chunk_fields, length), 24U);
   EXPECT_EQ(sizeof(chunk_fields), 32U);
   EXPECT_EQ(offsetof(credit_fields, count), 8U);
@@ -40,9 +40,9 @@ TEST(wire, every_field_is_where_version_10_has_it) {
   EXPECT_EQ(offsetof(dmabuf_fields, address), 40U);
   EXPECT_EQ(offsetof(dmabuf_fields, status), 48U);
   EXPECT_EQ(sizeof(allocation_fields), 16U);
-  EXPECT_EQ(offsetof(help_fields, piece), 32U);
-  EXPECT_EQ(offsetof(help_fields, number), 40U);
-  EXPECT_EQ(sizeof(help_fields), 48U);
+  EXPECT_EQ(offsetof(copy_assist_fields, piece), 32U);
+  EXPECT_EQ(offsetof(copy_assist_fields, number), 40U);
+  EXPECT_EQ(sizeof(copy_assist_fields), 48U);
   EXPECT_EQ(offsetof(hello, version), 4U);
   EXPECT_EQ(offsetof(hello, reason), 6U);
   EXPECT_EQ(offsetof(hello, instance), 16U);
@@ -58,16 +58,16 @@ TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
   EXPECT_EQ(eager_size(tagged), 16U);
   EXPECT_EQ(eager_size(cq_data), 24U);
   EXPECT_EQ(eager_size(tagged | cq_data), 24U);
-  EXPECT_EQ(eager_size(want_done), 32U);
-  EXPECT_EQ(eager_size(want_done | cq_data), 32U);
+  EXPECT_EQ(eager_size(want_fin), 32U);
+  EXPECT_EQ(eager_size(want_fin | cq_data), 32U);
 }
 
 TEST(wire, what_answers_is_control_and_what_asks_is_data) {
   for (const kind k : {kind::eager, kind::rts, kind::write, kind::write_rts, kind::read})
     EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
-  for (const kind k : {kind::read_reply, kind::read_rts, kind::grant, kind::chunk, kind::slot_free,
-                       kind::done, kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf,
-                       kind::freed, kind::help, kind::credit})
+  for (const kind k : {kind::read_reply, kind::read_rts, kind::cts, kind::chunk, kind::slot_credit,
+                       kind::fin, kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf,
+                       kind::dmabuf_revoke, kind::copy_assist, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
 }
 
@@ -75,7 +75,7 @@ TEST(wire, what_is_only_a_header_takes_no_credit) {
   for (const kind k : {kind::credit, kind::close_request, kind::close_accept, kind::close_refuse,
                        kind::credit_recall, kind::credit_release})
     EXPECT_FALSE(takes_credit(k)) << static_cast<int>(k);
-  for (const kind k : {kind::eager, kind::atomic, kind::read_reply, kind::help})
+  for (const kind k : {kind::eager, kind::atomic, kind::read_reply, kind::copy_assist})
     EXPECT_TRUE(takes_credit(k)) << static_cast<int>(k);
 }
 
@@ -83,8 +83,8 @@ TEST(wire, what_is_only_a_header_takes_no_credit) {
 TEST(wire, every_packet_without_payload_fits_the_least_message) {
   EXPECT_LE(sizeof(eager_fields) + sizeof(rts_fields), least_message);
   EXPECT_LE(sizeof(rma_fields) + sizeof(rts_fields), least_message);
-  EXPECT_LE(sizeof(done_fields) + sizeof(rts_fields), least_message);
-  EXPECT_LE(sizeof(grant_fields), least_message);
+  EXPECT_LE(sizeof(fin_fields) + sizeof(rts_fields), least_message);
+  EXPECT_LE(sizeof(cts_fields), least_message);
 }
 
 }  // namespace

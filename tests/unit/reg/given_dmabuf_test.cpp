@@ -36,13 +36,13 @@ scoped_fd new_file() {
   return scoped_fd(::memfd_create("a dma-buf", MFD_CLOEXEC));
 }
 
-class given_dmabufs : public testing::Test {
+class exported_dmabufs : public testing::Test {
  protected:
-  given_dmabufs() : descriptors_before_(open_descriptors()) {
+  exported_dmabufs() : descriptors_before_(open_descriptors()) {
     test::fake_nic::knows_dmabufs = true;
     open(ample);
   }
-  ~given_dmabufs() override {
+  ~exported_dmabufs() override {
     registrar_.reset();
     EXPECT_EQ(nic_.live(), 0U);
     EXPECT_EQ(open_descriptors(), descriptors_before_);
@@ -70,7 +70,7 @@ class given_dmabufs : public testing::Test {
   std::optional<dmabuf_registrar> registrar_;
 };
 
-TEST_F(given_dmabufs, are_registered_for_the_addresses_that_the_caller_names) {
+TEST_F(exported_dmabufs, are_registered_for_the_addresses_that_the_caller_names) {
   const auto file = new_file();
   const auto r = obtain(part(file, 3 * page, 100), FI_REMOTE_READ | FI_SEND);
   ASSERT_TRUE(r);
@@ -79,7 +79,7 @@ TEST_F(given_dmabufs, are_registered_for_the_addresses_that_the_caller_names) {
   EXPECT_EQ(at_nic(*r).access & (FI_REMOTE_READ | FI_REMOTE_WRITE), FI_REMOTE_READ);
 }
 
-TEST_F(given_dmabufs, share_a_registration_by_file_part_and_access) {
+TEST_F(exported_dmabufs, share_a_registration_by_file_part_and_access) {
   const auto file = new_file();
   const auto other = new_file();
   const scoped_fd same(::dup(file.get()));
@@ -94,7 +94,7 @@ TEST_F(given_dmabufs, share_a_registration_by_file_part_and_access) {
   EXPECT_EQ(nic_.asked(), 6U);
 }
 
-TEST_F(given_dmabufs, are_told_from_what_had_their_descriptor_before) {
+TEST_F(exported_dmabufs, are_told_from_what_had_their_descriptor_before) {
   auto file = new_file();
   const int number = file.get();
   const auto before = obtain(part(file));
@@ -104,7 +104,7 @@ TEST_F(given_dmabufs, are_told_from_what_had_their_descriptor_before) {
   EXPECT_NE(obtain(part(file))->get(), before->get());
 }
 
-TEST_F(given_dmabufs, end_with_their_last_user_unless_they_are_to_be_kept) {
+TEST_F(exported_dmabufs, end_with_their_last_user_unless_they_are_to_be_kept) {
   const auto file = new_file();
   auto one = *obtain(part(file), 0, keeping::while_used);
   auto two = *obtain(part(file), 0, keeping::while_used);
@@ -122,7 +122,7 @@ TEST_F(given_dmabufs, end_with_their_last_user_unless_they_are_to_be_kept) {
   EXPECT_EQ(nic_.live(), 0U);
 }
 
-TEST_F(given_dmabufs, are_kept_within_the_limits_the_last_used_ones) {
+TEST_F(exported_dmabufs, are_kept_within_the_limits_the_last_used_ones) {
   std::vector<scoped_fd> files;
   for (int i = 0; i < 5; ++i) files.push_back(new_file());
   for (const std::size_t limit : {0U, 1U, 2U}) {
@@ -137,7 +137,7 @@ TEST_F(given_dmabufs, are_kept_within_the_limits_the_last_used_ones) {
   }
 }
 
-TEST_F(given_dmabufs, share_the_limits_with_device_memory) {
+TEST_F(exported_dmabufs, share_the_limits_with_device_memory) {
   test::fake_driver driver;
   auto on = *device::device::open(driver.thunk(), device::selector{});
   const auto address = *on->allocate(page);
@@ -160,7 +160,7 @@ TEST_F(given_dmabufs, share_the_limits_with_device_memory) {
   registrar_.reset();
 }
 
-TEST_F(given_dmabufs, make_room_when_the_nic_has_none_at_the_kth_registration) {
+TEST_F(exported_dmabufs, make_room_when_the_nic_has_none_at_the_kth_registration) {
   constexpr unsigned count = 6;
   std::vector<scoped_fd> files;
   for (unsigned i = 0; i < count; ++i) files.push_back(new_file());
@@ -178,7 +178,7 @@ TEST_F(given_dmabufs, make_room_when_the_nic_has_none_at_the_kth_registration) {
   }
 }
 
-TEST_F(given_dmabufs, need_no_descriptor_of_the_provider_s) {
+TEST_F(exported_dmabufs, need_no_descriptor_of_the_provider_s) {
   const few_descriptors limited;
   const long descriptors = open_descriptors();
   for (int i = 0; i < 200; ++i) {
@@ -190,7 +190,7 @@ TEST_F(given_dmabufs, need_no_descriptor_of_the_provider_s) {
   EXPECT_EQ(open_descriptors(), descriptors);
 }
 
-TEST_F(given_dmabufs, fail_with_the_nic_s_error_each_time_they_are_refused) {
+TEST_F(exported_dmabufs, fail_with_the_nic_s_error_each_time_they_are_refused) {
   const auto file = new_file();
   for (const int code : {-FI_EOPNOTSUPP, -FI_ENOSYS, -FI_EINVAL, -EPERM}) {
     nic_.refuse = [&] { return code; };
@@ -201,12 +201,12 @@ TEST_F(given_dmabufs, fail_with_the_nic_s_error_each_time_they_are_refused) {
   EXPECT_EQ(registrar_->refusals(), 4U);
 }
 
-TEST_F(given_dmabufs, that_are_no_open_file_are_refused) {
+TEST_F(exported_dmabufs, that_are_no_open_file_are_refused) {
   EXPECT_EQ(obtain({-1, 0, page, base_address}).code(), -EBADF);
   EXPECT_EQ(nic_.asked(), 0U);
 }
 
-TEST_F(given_dmabufs, are_refused_by_an_old_libfabric_and_where_the_nic_may_have_none) {
+TEST_F(exported_dmabufs, are_refused_by_an_old_libfabric_and_where_the_nic_may_have_none) {
   const auto file = new_file();
   test::fake_nic::knows_dmabufs = false;
   EXPECT_EQ(obtain(part(file)).code(), -FI_EOPNOTSUPP);
@@ -217,7 +217,7 @@ TEST_F(given_dmabufs, are_refused_by_an_old_libfabric_and_where_the_nic_may_have
 }
 
 /// Files that come and go in a file system that gives their inodes away again.
-class reused_inodes : public given_dmabufs {
+class reused_inodes : public exported_dmabufs {
  protected:
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   static constexpr int rounds = 2'000;

@@ -13,18 +13,18 @@
 namespace gaudi::ipc {
 
 /// Names one connection, and what of it, so that a descriptor comes to where it is meant for.
-struct invitation {
+struct fd_handshake_id {
   std::uint64_t to_instance;      ///< of the endpoint that takes the segment
   std::uint64_t from_instance;    ///< of the endpoint that made it
   std::uint32_t to_connection;    ///< as the taker calls it
   std::uint32_t from_connection;  ///< as the maker calls it
-  std::uint64_t matter = 0;       ///< 0: the segment; else the allocation whose dma-buf this is
+  std::uint64_t payload_id = 0;   ///< 0: the segment; else the allocation whose dma-buf this is
 
-  friend bool operator==(const invitation&, const invitation&) = default;
+  friend bool operator==(const fd_handshake_id&, const fd_handshake_id&) = default;
 };
 
 /// An open conversation with the process at the other end: the kernel has told who that is.
-struct conversation {
+struct control_socket {
   base::scoped_fd socket;
   pid_t pid = 0;  ///< as this process's PID namespace has it; 0: not in it
 };
@@ -32,44 +32,44 @@ struct conversation {
 /// Where an endpoint takes segments, and dma-bufs, from endpoints on its host: an abstract socket
 /// (unix(7)), which is in no file system and only in its own network namespace. Only processes of
 /// this user are listened to. Not thread safe. Nothing here blocks.
-class meeting_point {
+class fd_listener {
  public:
   /// `instance` is the endpoint's random number. Errors are socket's and bind's, negative.
-  static base::result<meeting_point> open(std::uint64_t instance);
+  static base::result<fd_listener> open(std::uint64_t instance);
 
   /// What came for `expected`, which its maker says it has sent; nothing: it cannot be had.
-  struct arrival {
-    conversation with;
+  struct received_fd {
+    control_socket with;
     base::scoped_fd memory;
   };
-  std::optional<arrival> take(const invitation& expected);
+  std::optional<received_fd> take(const fd_handshake_id& expected);
 
   /// Accepts the connections that wait, of which the kernel queues only so many, and closes those
   /// of other users at once. Without any it is one system call. To be called from time to time: who
   /// fills the queue keeps this host's peers from sharing memory until then.
-  void let_in();
+  void accept_pending();
 
  private:
-  explicit meeting_point(base::scoped_fd listener) : listener_(std::move(listener)) {}
+  explicit fd_listener(base::scoped_fd listener) : listener_(std::move(listener)) {}
   /// Who came in; nothing is known of what they bring before they have said it.
-  struct visitor {
-    arrival brings;
-    std::optional<invitation> said;
+  struct pending_client {
+    received_fd received;
+    std::optional<fd_handshake_id> said;
   };
   void listen();
 
   base::scoped_fd listener_;
   bool warned_ = false;  // of other users
-  std::deque<visitor> waiting_;
+  std::deque<pending_client> waiting_;
 };
 
 /// Sends a descriptor to the endpoint that `says` names. -FI_ECONNREFUSED: no such
 /// endpoint in this network namespace. -FI_EACCES: another user's.
-base::result<conversation> invite(const invitation& says, int memory);
+base::result<control_socket> send_fd(const fd_handshake_id& says, int memory);
 
 /// One byte each way ends a conversation: whether the taker has the segment. 0 or negative errno.
-int answer(const conversation& with, bool yes) noexcept;
+int answer(const control_socket& with, bool yes) noexcept;
 /// The taker's answer; nothing: it has not come yet. No, too, where the taker is gone.
-std::optional<bool> answer_of(const conversation& with) noexcept;
+std::optional<bool> answer_of(const control_socket& with) noexcept;
 
 }  // namespace gaudi::ipc

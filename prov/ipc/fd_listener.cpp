@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "ipc/meeting_point.hpp"
+#include "ipc/fd_listener.hpp"
 
 #include <rdma/fi_errno.h>
 #include <sys/socket.h>
@@ -100,7 +100,7 @@ base::scoped_fd descriptor_in(msghdr& m) noexcept {
   return only;
 }
 
-int send_descriptor(const base::scoped_fd& socket, invitation says, int memory) noexcept {
+int send_descriptor(const base::scoped_fd& socket, fd_handshake_id says, int memory) noexcept {
   descriptor_space space{};
   iovec text{&says, sizeof says};
   msghdr m{};
@@ -125,10 +125,10 @@ ssize_t packet_or_end(Receive receive) noexcept {
   return got == 0 ? receive() : got;
 }
 
-enum class hearing { nothing_yet, an_invitation, nonsense };
+enum class hearing { nothing_yet, a_handshake_id, nonsense };
 
 // A visitor is in from its connect(2) on, which may be before it has sent anything.
-hearing receive_descriptor(const base::scoped_fd& socket, invitation& said,
+hearing receive_descriptor(const base::scoped_fd& socket, fd_handshake_id& said,
                            base::scoped_fd& memory) noexcept {
   descriptor_space space{};
   iovec text{&said, sizeof said};
@@ -147,23 +147,23 @@ hearing receive_descriptor(const base::scoped_fd& socket, invitation& said,
     return length;
   });
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return hearing::nothing_yet;
-  return got == static_cast<ssize_t>(sizeof said) && memory ? hearing::an_invitation
+  return got == static_cast<ssize_t>(sizeof said) && memory ? hearing::a_handshake_id
                                                             : hearing::nonsense;
 }
 
 }  // namespace
 
-base::result<meeting_point> meeting_point::open(std::uint64_t instance) {
+base::result<fd_listener> fd_listener::open(std::uint64_t instance) {
   base::scoped_fd listener = new_socket();
   if (!listener) return base::error{-errno};
   const socket_name name = name_of(instance);
   if (::bind(listener.get(), generic(name.address), name.length) != 0 ||
       ::listen(listener.get(), SOMAXCONN) != 0)
     return base::error{-errno};
-  return meeting_point(std::move(listener));
+  return fd_listener(std::move(listener));
 }
 
-void meeting_point::let_in() {
+void fd_listener::accept_pending() {
   for (int i = 0; i < max_accepts; ++i) {
     base::scoped_fd socket(
         ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -177,32 +177,32 @@ void meeting_point::let_in() {
       continue;
     }
     if (waiting_.size() == most_waiting) waiting_.pop_front();
-    waiting_.push_back({.brings = {.with = {std::move(socket), *pid}, .memory = {}}, .said = {}});
+    waiting_.push_back({.received = {.with = {std::move(socket), *pid}, .memory = {}}, .said = {}});
   }
 }
 
-void meeting_point::listen() {
-  std::erase_if(waiting_, [](visitor& v) {
+void fd_listener::listen() {
+  std::erase_if(waiting_, [](pending_client& v) {
     if (v.said) return false;
-    invitation said{};
-    const hearing heard = receive_descriptor(v.brings.with.socket, said, v.brings.memory);
-    if (heard == hearing::an_invitation) v.said = said;
+    fd_handshake_id said{};
+    const hearing heard = receive_descriptor(v.received.with.socket, said, v.received.memory);
+    if (heard == hearing::a_handshake_id) v.said = said;
     return heard == hearing::nonsense;
   });
 }
 
-std::optional<meeting_point::arrival> meeting_point::take(const invitation& expected) {
-  let_in();
+std::optional<fd_listener::received_fd> fd_listener::take(const fd_handshake_id& expected) {
+  accept_pending();
   listen();
   const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                  [&](const visitor& v) { return v.said == expected; });
+                                  [&](const pending_client& v) { return v.said == expected; });
   if (found == waiting_.end()) return std::nullopt;
-  arrival brings = std::move(found->brings);
+  received_fd received = std::move(found->received);
   waiting_.erase(found);
-  return brings;
+  return received;
 }
 
-base::result<conversation> invite(const invitation& says, int memory) {
+base::result<control_socket> send_fd(const fd_handshake_id& says, int memory) {
   base::scoped_fd socket = new_socket();
   if (!socket) return base::error{-errno};
   const socket_name name = name_of(says.to_instance);
@@ -210,15 +210,15 @@ base::result<conversation> invite(const invitation& says, int memory) {
   const auto pid = pid_of(socket);
   if (!pid) return pid.failure();
   if (const int ret = send_descriptor(socket, says, memory)) return base::error{ret};
-  return conversation{std::move(socket), *pid};
+  return control_socket{std::move(socket), *pid};
 }
 
-int answer(const conversation& with, bool yes) noexcept {
+int answer(const control_socket& with, bool yes) noexcept {
   const char byte = yes ? 1 : 0;
   return ::send(with.socket.get(), &byte, sizeof byte, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-std::optional<bool> answer_of(const conversation& with) noexcept {
+std::optional<bool> answer_of(const control_socket& with) noexcept {
   char byte = 0;
   const ssize_t got =
       packet_or_end([&] { return ::recv(with.socket.get(), &byte, sizeof byte, 0); });

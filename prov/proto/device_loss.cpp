@@ -14,7 +14,7 @@ void endpoint::end_lost() {
   if (how_.flush) how_.flush->forget_lost();
   receives_->fail_lost();
   // By name: the end of one can be that of its connection, and so of others.
-  std::vector<base::slot_table<transfer>::id> ended;
+  std::vector<base::id_table<transfer>::id> ended;
   transfers_.for_each([&](transfer& t) {
     if (!t.ending && t.status == 0 && t.memory.loss() != 0) ended.push_back(t.id);
   });
@@ -27,14 +27,14 @@ void endpoint::end_lost() {
 // transfer stays for what the core, or the peer, will say.
 void endpoint::end_by_loss(transfer& t) {
   const bool peer_has_a_say =
-      t.is == transfer::role::reader || (t.is == transfer::role::source && t.peer_operation == 0);
+      t.role == transfer_role::reader || (t.role == transfer_role::source && t.peer_operation == 0);
   t.status = t.memory.loss();
   if (peer_has_a_say || t.memory.only_on_device()) {
-    completion entry = t.result;
+    cq_entry entry = t.result;
     entry.error = t.status;
-    std::exchange(t.asked, {}).end(entry);
+    std::exchange(t.completion, {}).end(entry);
   }
-  if (!peer_has_a_say) finish(t, t.status);
+  if (!peer_has_a_say) complete(t, t.status);
 }
 
 }  // namespace gaudi::proto

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "ipc/joint_copy.hpp"
+#include "ipc/cooperative_copy.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,23 +12,25 @@ namespace gaudi::ipc {
 namespace {
 
 struct joint_copy_ : testing::Test {
-  joint_copies::begun begin(std::uint64_t length, std::uint32_t piece) {
+  cooperative_copies::begun begin(std::uint64_t length, std::uint32_t piece) {
     auto begun = copies.begin(length, piece);
     EXPECT_TRUE(begun);
     return *begun;
   }
   /// As the helper has it, who was told the words and the plan.
-  joint_copy told(const joint_copies::begun& b) { return {words[b.words], b.copy.plan()}; }
+  cooperative_copy told(const cooperative_copies::begun& b) {
+    return {words[b.words], b.copy.plan()};
+  }
 
-  joint_copies::words words;
-  joint_copies copies{words};
+  cooperative_copies::words words;
+  cooperative_copies copies{words};
 };
 
 TEST_F(joint_copy_, is_made_of_pieces_in_order_the_last_of_which_is_shorter) {
   auto mine = begin(2500, 1000);
   auto peers = told(mine);
   const auto first = mine.copy.take();
-  const auto second = peers.take_to_help();
+  const auto second = peers.take_assist();
   const auto third = mine.copy.take();
   ASSERT_TRUE(first && second && third);
   EXPECT_EQ(first->offset, 0U);
@@ -39,21 +41,21 @@ TEST_F(joint_copy_, is_made_of_pieces_in_order_the_last_of_which_is_shorter) {
   EXPECT_EQ(mine.copy.helped(), 0U);
   peers.gave(*second, 0);
   EXPECT_EQ(mine.copy.helped(), 1000U);
-  EXPECT_FALSE(peers.take_to_help());
+  EXPECT_FALSE(peers.take_assist());
   EXPECT_TRUE(mine.copy.stop());
 }
 
 TEST_F(joint_copy_, ends_for_both_when_it_is_stopped_but_not_under_a_helper_at_work) {
   auto mine = begin(3000, 1000);
   auto peers = told(mine);
-  const auto piece = peers.take_to_help();
+  const auto piece = peers.take_assist();
   ASSERT_TRUE(piece);
   EXPECT_FALSE(mine.copy.stop()) << "the helper still writes";
   peers.gave(*piece, 5);
   EXPECT_TRUE(mine.copy.stop());
   EXPECT_EQ(mine.copy.error(), 5);
   EXPECT_FALSE(mine.copy.take());
-  EXPECT_FALSE(peers.take_to_help());
+  EXPECT_FALSE(peers.take_assist());
   EXPECT_TRUE(mine.copy.stop());
 }
 
@@ -64,12 +66,12 @@ TEST_F(joint_copy_, gives_a_late_helper_nothing_of_the_next_copy) {
   copies.end(earlier.words);
   auto later = begin(1000, 100);
   ASSERT_EQ(later.words, earlier.words);
-  EXPECT_FALSE(late.take_to_help());
+  EXPECT_FALSE(late.take_assist());
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(later.copy.take()) << i;
 }
 
 TEST_F(joint_copy_, there_are_as_many_at_once_as_there_are_words) {
-  for (std::size_t i = 0; i < joint_copies::most; ++i) begin(1, 1);
+  for (std::size_t i = 0; i < cooperative_copies::most; ++i) begin(1, 1);
   EXPECT_FALSE(copies.begin(1, 1));
   copies.end(3);
   EXPECT_EQ(begin(1, 1).words, 3U);
@@ -81,7 +83,7 @@ TEST_F(joint_copy_, every_piece_of_many_copies_is_taken_once) {
   constexpr std::size_t pieces = 8;
   std::vector<std::atomic<int>> taken(pieces);
   std::atomic<int> round{0};
-  std::optional<joint_copies::begun> now;
+  std::optional<cooperative_copies::begun> now;
   std::uint64_t helped = 0;
   std::thread helper([&] {
     for (int seen = 0; seen < rounds;) {
@@ -91,7 +93,7 @@ TEST_F(joint_copy_, every_piece_of_many_copies_is_taken_once) {
       }
       seen = round.load();
       auto copy = told(*now);
-      while (const auto piece = copy.take_to_help()) {
+      while (const auto piece = copy.take_assist()) {
         ++taken[piece->offset];
         copy.gave(*piece, 0);
       }

@@ -31,70 +31,70 @@ bool machine_has_one_cpu() noexcept {
 }  // namespace
 
 // A peer that sleeps is not woken for it.
-void endpoint::ask_for_help(connection& c, const wire::rts_fields& rts, transfer& t) {
+void endpoint::request_assist(connection& c, const wire::rts_fields& rts, transfer& t) {
   std::byte* const to = t.memory.single_host();
-  if (t.length < least_length || t.by_engine || !to || rts.segment_count != 1 ||
+  if (t.length < least_length || t.via_copy_engine || !to || rts.segment_count != 1 ||
       rts.segments[0].length < t.length ||
       !reaches(t, t.memory[0].address, rts.segments[0].address))
     return;
-  if (c.link->peer_reaches() != ipc::reaching::yes || c.link->peer_sleeps() ||
+  if (c.shm->peer_cma_state() != ipc::cma_state::yes || c.shm->peer_sleeps() ||
       machine_has_one_cpu())
     return;
-  t.joint = c.link->joint_copies_to_us().begin(t.length, piece_length);
-  if (!t.joint) return;
-  t.joint_link = c.link;
-  wire::help_fields fields{};
+  t.cooperative = c.shm->cooperative_copies_to_us().begin(t.length, piece_length);
+  if (!t.cooperative) return;
+  t.shm_of_copy = c.shm;
+  wire::copy_assist_fields fields{};
   fields.source_operation = t.peer_operation;
   fields.address = t.memory[0].address;
   fields.length = t.length;
   fields.piece = piece_length;
-  fields.words = t.joint->words;
-  fields.number = t.joint->copy.plan().number;
-  send_control(c, wire::kind::help, 0, fields, sizeof fields);
+  fields.words = t.cooperative->words;
+  fields.number = t.cooperative->copy.plan().number;
+  send_control(c, wire::kind::copy_assist, 0, fields, sizeof fields);
 }
 
 // One piece at a time, for the sake of those who wait for this thread.
-void endpoint::copy_jointly(transfer& t) {
+void endpoint::copy_cooperatively(transfer& t) {
   if (t.in_flight != 0) return;
-  if (t.ending) return settle(t);
-  ipc::joint_copy& copy = t.joint->copy;
+  if (t.ending) return try_retire(t);
+  ipc::cooperative_copy& copy = t.cooperative->copy;
   if (copy.error()) return copy_alone(t);
-  direct_piece* const work = piece_pool_.create(t, std::size_t{0});
-  if (const auto piece = work ? copy.take() : std::nullopt) {
+  rma_op* const posted_op = piece_pool_.create(t, std::size_t{0});
+  if (const auto piece = posted_op ? copy.take() : std::nullopt) {
     const auto place = t.memory.at(piece->offset);
-    work->length = piece->length;
-    if (const int ret = copy_by_link(t, *work, place.segment->host() + place.within, piece->length,
-                                     t.remote.front().address + piece->offset)) {
-      piece_pool_.destroy(work);
+    posted_op->length = piece->length;
+    if (const int ret = shm_copy(t, *posted_op, place.segment->host() + place.within, piece->length,
+                                 t.remote.front().address + piece->offset)) {
+      piece_pool_.destroy(posted_op);
       copy.fail(-ret);
       return copy_alone(t);
     }
     ++t.in_flight;
     return count_piece(t, place, true, piece->length);
   }
-  if (work) piece_pool_.destroy(work);
-  if (t.finished + copy.helped() >= t.length) return finish(t, 0);
+  if (posted_op) piece_pool_.destroy(posted_op);
+  if (t.finished + copy.helped() >= t.length) return complete(t, 0);
   stall(t);
 }
 
 // All of it: a piece that failed is missing somewhere.
 void endpoint::copy_alone(transfer& t) {
   if (!helper_is_through(t)) return stall(t);
-  end_joint_copy(t);
+  end_cooperative_copy(t);
   t.finished = 0;
-  move(t);
+  progress_transfer(t);
 }
 
 // A helper that is at a piece writes to the application's memory: it is through in a moment, or,
 // where its process was stopped just then, when that goes on or ends. Nobody is told before.
 bool endpoint::helper_is_through(transfer& t) noexcept {
-  return t.joint->copy.stop() || t.joint_link->peer_has_ended();
+  return t.cooperative->copy.stop() || t.shm_of_copy->peer_has_ended();
 }
 
-void endpoint::end_joint_copy(transfer& t) noexcept {
-  t.joint_link->joint_copies_to_us().end(t.joint->words);
-  t.joint.reset();
-  t.joint_link.reset();
+void endpoint::end_cooperative_copy(transfer& t) noexcept {
+  t.shm_of_copy->cooperative_copies_to_us().end(t.cooperative->words);
+  t.cooperative.reset();
+  t.shm_of_copy.reset();
 }
 
 // Its connection goes, and the helper is not through.
@@ -119,35 +119,36 @@ void endpoint::await_helpers() {
   }
 }
 
-void endpoint::start_helping(connection& c, const wire::help_fields& asked) {
-  if (!c.link || asked.words >= ipc::joint_copies::most || asked.piece == 0)
+void endpoint::start_assist(connection& c, const wire::copy_assist_fields& request) {
+  if (!c.shm || request.words >= ipc::cooperative_copies::most || request.piece == 0)
     return malformed(c, "request for help");
-  const transfer* const t = transfers_.find(asked.source_operation);
-  if (!t || t->on != &c || t->ending || t->is != transfer::role::source || !c.link->reach() ||
-      !t->memory.single_host() || asked.length > t->memory.length())
+  const transfer* const t = transfers_.find(request.source_operation);
+  if (!t || t->on != &c || t->ending || t->role != transfer_role::source || !c.shm->cma() ||
+      !t->memory.single_host() || request.length > t->memory.length())
     return;
-  helping_.push_back({t->id,
-                      ipc::joint_copy(c.link->joint_words_of_peer()[asked.words],
-                                      {asked.number, asked.piece, asked.length}),
-                      asked.address});
+  pending_assists_.push_back(
+      {t->id,
+       ipc::cooperative_copy(c.shm->copy_state_of_peer()[request.words],
+                             {request.number, request.piece, request.length}),
+       request.address});
 }
 
 // The oldest one, one piece of it.
 void endpoint::help_peers() {
-  if (!help_peer(helping_.front())) helping_.erase(helping_.begin());
+  if (!help_peer(pending_assists_.front())) pending_assists_.erase(pending_assists_.begin());
 }
 
 // Whether there may be more of it to copy.
-bool endpoint::help_peer(helping& h) {
+bool endpoint::help_peer(pending_assist& h) {
   const transfer* const t = transfers_.find(h.source);
-  const ipc::neighbour* const sink = t && !t->ending ? t->on->link->reach() : nullptr;
+  const ipc::peer_process* const sink = t && !t->ending ? t->on->shm->cma() : nullptr;
   if (!sink) return false;
-  const auto piece = h.copy.take_to_help();
+  const auto piece = h.copy.take_assist();
   if (!piece) return false;
   const int ret =
       sink->write(h.to + piece->offset, t->memory.single_host() + piece->offset, piece->length);
   h.copy.gave(*piece, -ret);
-  if (ipc::neighbour::is_denial(ret)) lose_reach(*t->on, ret);
+  if (ipc::peer_process::is_denial(ret)) disable_cma(*t->on, ret);
   if (ret) return false;
   ++paths_.one_copy_ops;
   paths_.one_copy_bytes += piece->length;

@@ -105,8 +105,10 @@ TEST(endpoint_link, reads_and_writes_memory_by_the_core_s_keys_and_refuses_other
   for (const std::size_t length : {1U, 1000U, 50'000U}) {
     auto sent = counting(length, 7);
     const auto write = [&](std::uint64_t key) {
-      const rma_access at{
-          .target = to, .address = r.address, .key = key, .asked = a.asked(number(1), FI_RMA)};
+      const rma_access at{.target = to,
+                          .address = r.address,
+                          .key = key,
+                          .completion = a.completion(number(1), FI_RMA)};
       EXPECT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(sent.data(), length), at); }), 0);
       return wait(a, {&a, &b}).error;
     };
@@ -137,7 +139,7 @@ TEST(endpoint_link, keeps_long_writes_and_what_follows_in_order) {
     ASSERT_EQ(b.receive(memory_of(&arrived, 1), round, number(9)), 0);
     const auto write = [&](std::vector<std::byte>& bytes) {
       return a.ep->write(memory_of(bytes.data(), bytes.size()),
-                         {.target = to, .address = r.address, .key = r.key, .asked = {}});
+                         {.target = to, .address = r.address, .key = r.key, .completion = {}});
     };
     ASSERT_EQ(post({&a, &b}, [&] { return write(first); }), 0);
     ASSERT_EQ(post({&a, &b}, [&] { return write(second); }), 0);
@@ -166,8 +168,10 @@ TEST(endpoint_link, keeps_writes_behind_long_reads) {
     target = before;
     std::vector<std::byte> got(target.size());
     auto later = counting(1000, round + 100);
-    const rma_access at{
-        .target = to, .address = r.address, .key = r.key, .asked = a.asked(number(3), FI_RMA)};
+    const rma_access at{.target = to,
+                        .address = r.address,
+                        .key = r.key,
+                        .completion = a.completion(number(3), FI_RMA)};
     ASSERT_EQ(post({&a, &b}, [&] { return a.ep->read(memory_of(got.data(), got.size()), at); }), 0);
     ASSERT_EQ(post({&a, &b}, [&] { return a.ep->write(memory_of(later.data(), 1000), at); }), 0);
     EXPECT_EQ(wait(a, {&a, &b}).error, 0);

@@ -17,7 +17,7 @@ struct core_context {
 
 /// Something given to the core provider that comes back as one completion. It stays allocated until
 /// then, whatever becomes of its connection.
-struct work : core_context, boost::intrusive::list_base_hook<> {
+struct posted_op : core_context, boost::intrusive::list_base_hook<> {
   enum class kind : unsigned char {
     receive,  // a receive buffer in the shared pool
     message,  // a message from a transmit buffer
@@ -25,20 +25,21 @@ struct work : core_context, boost::intrusive::list_base_hook<> {
     piece,    // one on the application's own memory
   };
 
-  explicit work(kind k) noexcept : what(k) {}
-  work(const work&) = delete;
-  work& operator=(const work&) = delete;
+  explicit posted_op(kind k) noexcept : what(k) {}
+  posted_op(const posted_op&) = delete;
+  posted_op& operator=(const posted_op&) = delete;
 
   const kind what;
   // The connection it was posted on, which lists it; null when that connection failed meanwhile.
   connection* on = nullptr;
 
   [[nodiscard]] void* context() noexcept { return static_cast<core_context*>(this); }
-  static work& from_context(void* context) noexcept {
-    return *static_cast<work*>(static_cast<core_context*>(context));
+  static posted_op& from_context(void* context) noexcept {
+    return *static_cast<posted_op*>(static_cast<core_context*>(context));
   }
 };
 
-using work_list = boost::intrusive::list<work, boost::intrusive::constant_time_size<false>>;
+using posted_op_list =
+    boost::intrusive::list<posted_op, boost::intrusive::constant_time_size<false>>;
 
 }  // namespace gaudi::proto

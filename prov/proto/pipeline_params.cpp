@@ -22,15 +22,15 @@ constexpr std::size_t least_for_table = std::size_t{256} * 1024;
 // tcp the CPU carries the wire, 2 bytes per ns or more. In shared memory there are two short
 // messages and the copy, and the CPU has little to do meanwhile.
 // (tests/perf/compare.py staged and local-staged, with chunks from FI_GAUDI_COPY_TABLE.)
-constexpr copy::chunk_way over_core{
+constexpr copy::pipeline_cost_model over_core{
     .message_ns = 8'000, .exposed = 0.2, .busy_from = 1.5, .wait_ns = 150'000, .stages = 2};
-constexpr copy::chunk_way over_link{
+constexpr copy::pipeline_cost_model over_link{
     .message_ns = 3'000, .exposed = 0.12, .busy_from = never, .wait_ns = 10'000, .stages = 1};
 
 copy::direction direction_of(const transfer& t) noexcept {
-  if (t.by_engine) return copy::direction::device_to_device;
-  return t.moves == transfer::motion::push ? copy::direction::device_to_host
-                                           : copy::direction::host_to_device;
+  if (t.via_copy_engine) return copy::direction::device_to_device;
+  return t.strategy == transfer_strategy::push ? copy::direction::device_to_host
+                                               : copy::direction::host_to_device;
 }
 
 device::device* first_device(const local_memory& memory) noexcept {
@@ -57,22 +57,23 @@ copy::copy_row endpoint::row_for(const transfer& t) {
 }
 
 // Once for each transfer, when the first chunk is due.
-const transfer::pacing& endpoint::pace_of(transfer& t) {
-  if (t.pace.chunk != 0) return t.pace;
+const transfer::pipeline_params& endpoint::pipeline_params_of(transfer& t) {
+  if (t.pipeline.chunk != 0) return t.pipeline;
   const copy::copy_row row = row_for(t);
-  t.pace.depth = how_.staging_depth;
-  if (t.by_engine) {
-    t.pace.chunk = std::min<std::size_t>(copy::part_length(row, t.length), longest_within_device);
-    return t.pace;
+  t.pipeline.depth = how_.staging_depth;
+  if (t.via_copy_engine) {
+    t.pipeline.chunk =
+        std::min<std::size_t>(copy::part_length(row, t.length), longest_within_device);
+    return t.pipeline;
   }
-  const copy::chunk_way& way = t.shared ? over_link : over_core;
+  const copy::pipeline_cost_model& way = t.shared ? over_link : over_core;
   std::size_t chunk = copy::best_chunk(row, t.length, way);
   if (chunk == 0) chunk = usual_chunk(t);
   if (row.chunk == 0) chunk = std::max((chunk + page - 1) & ~(page - 1), least_chunk);
-  t.pace.chunk = std::min(chunk, how_.staging_chunk);
-  if (const unsigned depth = copy::best_depth(row, t.pace.chunk, way))
-    t.pace.depth = std::min<std::size_t>(depth, how_.staging_depth);
-  return t.pace;
+  t.pipeline.chunk = std::min(chunk, how_.staging_chunk);
+  if (const unsigned depth = copy::best_depth(row, t.pipeline.chunk, way))
+    t.pipeline.depth = std::min<std::size_t>(depth, how_.staging_depth);
+  return t.pipeline;
 }
 
 }  // namespace gaudi::proto

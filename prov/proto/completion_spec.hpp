@@ -11,10 +11,10 @@
 namespace gaudi::proto {
 
 /// What the application asked to be told about an operation.
-struct request {
+struct completion_spec {
   completion_queue* queue = nullptr;  // null: no CQ is bound for this direction
-  base::counter* tally = nullptr;     // null: nor is a counter
-  base::counter* tally_of_memory = nullptr;
+  base::counter* counter = nullptr;   // null: nor is a counter
+  base::counter* mr_counter = nullptr;
   void* context = nullptr;
   std::uint64_t flags = 0;  // for the completion entry: FI_SEND | FI_TAGGED ...
   bool report = false;      // success is reported; an error always is
@@ -24,9 +24,9 @@ struct request {
 
   /// Reports the end of the operation. `entry` has everything but context and flags, to which its
   /// own are added.
-  void end(const completion& entry) const noexcept {
-    if (tally) tally->count(entry.error);
-    if (tally_of_memory) tally_of_memory->count(entry.error);
+  void end(const cq_entry& entry) const noexcept {
+    if (counter) counter->count(entry.error);
+    if (mr_counter) mr_counter->count(entry.error);
     if (many) [[unlikely]]
       return end_in_shared_buffer(entry);
     if (!queue || (entry.error ? of_peer : !report)) return;
@@ -34,7 +34,7 @@ struct request {
   }
 
  private:
-  void end_in_shared_buffer(completion entry) const noexcept {
+  void end_in_shared_buffer(cq_entry entry) const noexcept {
     const bool releases = many->message_ended(entry);
     if (queue && (entry.error ? !of_peer : report || releases)) queue->push(entry, context, flags);
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "ipc/neighbour.hpp"
+#include "ipc/peer_process.hpp"
 
 #include <poll.h>
 #include <rdma/fi_errno.h>
@@ -41,40 +41,41 @@ int copy_all(copy_call call, pid_t pid, void* here, std::uint64_t there,
 
 }  // namespace
 
-base::result<neighbour> neighbour::find(pid_t pid, std::uint64_t address, std::uint64_t value) {
+base::result<peer_process> peer_process::find(pid_t pid, std::uint64_t address,
+                                              std::uint64_t value) {
   if (pid <= 0) return base::error{-ESRCH};
   base::scoped_fd watch = watch_of(pid);
   if (!watch) return base::error{-errno};
-  neighbour found(pid, std::move(watch));
+  peer_process found(pid, std::move(watch));
   std::uint64_t seen = 0;
   if (const int ret = found.read(&seen, address, sizeof seen)) return base::error{ret};
   if (seen != value) return base::error{-FI_EINVAL};
   return found;
 }
 
-bool neighbour::has_ended() const noexcept {
+bool peer_process::has_ended() const noexcept {
   const base::cancellation_deferred until_it_is_known;
   pollfd ask{.fd = watch_.get(), .events = POLLIN, .revents = 0};
   return ::poll(&ask, 1, 0) > 0;
 }
 
-bool neighbour::is_this_process() const noexcept {
+bool peer_process::is_this_process() const noexcept {
   return pid_ == ::getpid();
 }
 
-bool neighbour::is_denial(int code) noexcept {
+bool peer_process::is_denial(int code) noexcept {
   return code == -EPERM || code == -EACCES || code == -ENOSYS;
 }
 
 // Asked afterwards: as long as it has not ended, its number was its own.
-int neighbour::read(void* to, std::uint64_t from, std::size_t length) const noexcept {
+int peer_process::read(void* to, std::uint64_t from, std::size_t length) const noexcept {
   const int ret = copy_all(::process_vm_readv, pid_, to, from, length);
   // A process that is ending has lost its memory before it has ended.
   return has_ended() || ret == -ESRCH ? -FI_ECONNRESET : ret;
 }
 
 // Asked before: numbers go round, and do not come back between two system calls.
-int neighbour::write(std::uint64_t to, const void* from, std::size_t length) const noexcept {
+int peer_process::write(std::uint64_t to, const void* from, std::size_t length) const noexcept {
   if (has_ended()) return -FI_ECONNRESET;
   const int ret = copy_all(::process_vm_writev, pid_, const_cast<void*>(from), to, length);
   return ret == -ESRCH ? -FI_ECONNRESET : ret;

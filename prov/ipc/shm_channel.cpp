@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "ipc/link.hpp"
+#include "ipc/shm_channel.hpp"
 
 #include <rdma/fi_errno.h>
 #include <sys/random.h>
@@ -15,7 +15,7 @@ namespace {
 // Small enough to stay in the processors' caches while it goes round.
 constexpr std::size_t least_capacity = std::size_t{128} * 1024;
 
-segment_shape shape_for(const link::terms& t) noexcept {
+segment_shape shape_for(const shm_channel::config& t) noexcept {
   constexpr std::size_t page = 4096;
   return {.capacity = std::max(least_capacity, std::bit_ceil(4 * t.largest_packet)),
           .slots = t.slots,
@@ -33,71 +33,73 @@ std::uint64_t random_number() noexcept {
 
 }  // namespace
 
-link::link(segment memory, conversation with, end which, const terms& ours)
-    : proof_(random_number()),
+shm_channel::shm_channel(segment memory, control_socket with, end which, const config& ours)
+    : cookie_(random_number()),
       memory_(std::move(memory)),
       with_(std::move(with)),
       end_(which),
-      other_(which == end::maker ? end::taker : end::maker),
+      other_(which == end::creator ? end::attacher : end::creator),
       out_(memory_.writer(end_)),
       in_(memory_.reader(other_)),
-      joint_copies_(memory_.joint_words_of(end_)) {
-  end_facts& facts = memory_.facts_of(end_);
-  facts.proof_address = reinterpret_cast<std::uint64_t>(&proof_);
-  facts.proof_value = proof_;
+      cooperative_copies_(memory_.copy_state_of(end_)) {
+  peer_info& facts = memory_.peer_info_of(end_);
+  facts.probe_address = reinterpret_cast<std::uint64_t>(&cookie_);
+  facts.probe_cookie = cookie_;
   facts.sleeps = ours.sleeps;
 }
 
-void link::leave() noexcept {
-  memory_.facts_of(end_).reaches.store(reaching::gone, std::memory_order_release);
+void shm_channel::leave() noexcept {
+  memory_.peer_info_of(end_).cma.store(cma_state::gone, std::memory_order_release);
 }
 
-base::result<std::unique_ptr<link>> link::make(const invitation& says, const terms& ours) {
+base::result<std::unique_ptr<shm_channel>> shm_channel::make(const fd_handshake_id& says,
+                                                             const config& ours) {
   base::scoped_fd memory;
   auto made = segment::make(shape_for(ours), memory);
   if (!made) return made.failure();
-  std::unique_ptr<link> l(new link(std::move(*made), {}, end::maker, ours));
+  std::unique_ptr<shm_channel> l(new shm_channel(std::move(*made), {}, end::creator, ours));
   // Only now: the peer reads the facts as soon as it has it.
-  auto with = invite(says, memory.get());
+  auto with = send_fd(says, memory.get());
   if (!with) return with.failure();
   l->with_ = std::move(*with);
   return l;
 }
 
-base::result<std::unique_ptr<link>> link::take(meeting_point::arrival&& brought,
-                                               const terms& ours) {
+base::result<std::unique_ptr<shm_channel>> shm_channel::take(fd_listener::received_fd&& brought,
+                                                             const config& ours) {
   auto taken = segment::take(brought.memory.get());
   if (!taken) return taken.failure();
-  std::unique_ptr<link> l(new link(std::move(*taken), std::move(brought.with), end::taker, ours));
+  std::unique_ptr<shm_channel> l(
+      new shm_channel(std::move(*taken), std::move(brought.with), end::attacher, ours));
   l->learn_of_peer();
   if (const int ret = answer(l->with_, true)) return base::error{ret};
   l->with_.socket.reset();
   return l;
 }
 
-std::optional<bool> link::agreed() {
+std::optional<bool> shm_channel::agreed() {
   const auto said = answer_of(with_);
   if (said == true) learn_of_peer();
   if (said) with_.socket.reset();
   return said;
 }
 
-void link::learn_of_peer() {
-  const end_facts& peer = memory_.facts_of(other_);
+void shm_channel::learn_of_peer() {
+  const peer_info& peer = memory_.peer_info_of(other_);
   peer_sleeps_ = peer.sleeps != 0;
-  auto found = neighbour::find(with_.pid, peer.proof_address, peer.proof_value);
+  auto found = peer_process::find(with_.pid, peer.probe_address, peer.probe_cookie);
   if (found) {
     peer_ = std::move(*found);
   } else {
     why_not_ = found.code();
   }
-  memory_.facts_of(end_).reaches.store(reach() ? reaching::yes : reaching::no,
+  memory_.peer_info_of(end_).cma.store(cma() ? cma_state::yes : cma_state::no,
                                        std::memory_order_release);
 }
 
-void link::lose_reach(int why) noexcept {
+void shm_channel::disable_cma(int why) noexcept {
   why_not_ = why;
-  memory_.facts_of(end_).reaches.store(reaching::no, std::memory_order_release);
+  memory_.peer_info_of(end_).cma.store(cma_state::no, std::memory_order_release);
 }
 
 }  // namespace gaudi::ipc

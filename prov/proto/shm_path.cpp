@@ -15,9 +15,9 @@
 namespace gaudi::proto {
 
 // The shortest way: header and payload are written where the peer reads them.
-int endpoint::send_by_link(connection& c, const local_memory& memory, const outgoing& message) {
+int endpoint::shm_send(connection& c, const local_memory& memory, const send_params& message) {
   const std::size_t start = wire::eager_size(message.wire_flags);
-  std::byte* const packet = c.link->out().reserve(start + memory.length());
+  std::byte* const packet = c.shm->out().reserve(start + memory.length());
   if (!packet) return -FI_EAGAIN;
   auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
   fill_header(c, fields.head, wire::kind::eager, message.wire_flags);
@@ -26,12 +26,12 @@ int endpoint::send_by_link(connection& c, const local_memory& memory, const outg
   if (memory.length() != 0) memory.read(0, packet + start, memory.length());
   commit(c);
   c.data.sent();
-  message.asked.end({});
+  message.completion.end({});
   return 0;
 }
 
-int endpoint::post_by_link(connection& c, buffer& b) {
-  std::byte* const packet = c.link->out().reserve(b.length);
+int endpoint::shm_post(connection& c, buffer& b) {
+  std::byte* const packet = c.shm->out().reserve(b.length);
   if (!packet) return -FI_EAGAIN;
   auto& head = *reinterpret_cast<wire::header*>(b.bytes);
   fill_header(c, head, head.what, head.flags);
@@ -41,8 +41,8 @@ int endpoint::post_by_link(connection& c, buffer& b) {
   return 0;
 }
 
-bool endpoint::control_by_link(connection& c, const std::byte* bytes, std::size_t length) {
-  std::byte* const packet = c.link->out().reserve(length);
+bool endpoint::shm_control(connection& c, const std::byte* bytes, std::size_t length) {
+  std::byte* const packet = c.shm->out().reserve(length);
   if (!packet) return false;
   std::memcpy(packet, bytes, length);
   auto& head = *reinterpret_cast<wire::header*>(packet);
@@ -52,8 +52,8 @@ bool endpoint::control_by_link(connection& c, const std::byte* bytes, std::size_
   return true;
 }
 
-int endpoint::uncounted_by_link(connection& c, const wire::header& packet, std::size_t length) {
-  std::byte* const bytes = c.link->out().reserve(length);
+int endpoint::shm_uncounted(connection& c, const wire::header& packet, std::size_t length) {
+  std::byte* const bytes = c.shm->out().reserve(length);
   if (!bytes) return -FI_EAGAIN;
   std::memcpy(bytes, &packet, length);
   fill_header(c, *reinterpret_cast<wire::header*>(bytes), packet.what, packet.flags);
@@ -62,14 +62,14 @@ int endpoint::uncounted_by_link(connection& c, const wire::header& packet, std::
 }
 
 // The first bell is for a peer that asked for our word on the link, and sleeps until it comes.
-void endpoint::add_link(connection& c) {
-  if (!base::make_room(linked_)) return connections_->fail_soon(c, FI_ENOMEM);
-  linked_.push_back(&c);
-  if (c.link->peer_sleeps()) ring_doorbell(c);
+void endpoint::add_shm_channel(connection& c) {
+  if (!base::make_room(shm_connections_)) return connections_->fail_soon(c, FI_ENOMEM);
+  shm_connections_.push_back(&c);
+  if (c.shm->peer_sleeps()) ring_doorbell(c);
 }
 
 void endpoint::commit(connection& c) {
-  if (c.link->out().commit(c.link->peer_sleeps())) ring_doorbell(c);
+  if (c.shm->out().commit(c.shm->peer_sleeps())) ring_doorbell(c);
 }
 
 // A peer that sleeps waits for the core: any packet there wakes it.
@@ -90,21 +90,21 @@ void endpoint::ring_doorbells() {
 }
 
 // Whether there was anything.
-bool endpoint::poll_links() {
+bool endpoint::poll_shm() {
   constexpr int at_once = 16;  // from one peer, before the others have their turn
   bool any = false;
-  for (std::size_t i = 0; i < linked_.size();) {
-    connection& c = *linked_[i];
+  for (std::size_t i = 0; i < shm_connections_.size();) {
+    connection& c = *shm_connections_[i];
     for (int n = 0; n < at_once && take_packet(c); ++n) any = true;
     // Not where it failed meanwhile.
-    if (i < linked_.size() && linked_[i] == &c) ++i;
+    if (i < shm_connections_.size() && shm_connections_[i] == &c) ++i;
   }
   return any;
 }
 
 // False: there is none, or the connection has failed.
 bool endpoint::take_packet(connection& c) {
-  ipc::ring_reader& ring = c.link->in();
+  ipc::ring_reader& ring = c.shm->in();
   const auto packet = ring.front();
   if (packet.empty()) {
     if (ring.damaged()) malformed(c, "ring of packets");
@@ -126,19 +126,19 @@ bool endpoint::take_packet(connection& c) {
     receive_buffers_->give_back(*b);
     return false;
   }
-  arrived_on(c, *b, length);
-  return c.now != connection::state::failed;
+  packet_arrived(c, *b, length);
+  return c.state != connection_state::failed;
 }
 
-bool endpoint::links_may_sleep() const noexcept {
-  return std::all_of(linked_.begin(), linked_.end(),
-                     [](connection* c) { return c->link->in().sleep(); });
+bool endpoint::shm_may_sleep() const noexcept {
+  return std::all_of(shm_connections_.begin(), shm_connections_.end(),
+                     [](connection* c) { return c->shm->in().sleep(); });
 }
 
 // A packet in shared memory would take device memory through the copy engine; the NIC, which both
 // ends have, reads it itself.
 bool endpoint::nic_is_shorter(const connection& c, const local_memory& memory) const noexcept {
-  return c.link && memory.on_device() && memory.length() != 0 && !wants_grant(memory) &&
+  return c.shm && memory.on_device() && memory.length() != 0 && !wants_cts(memory) &&
          memory.core_reaches(FI_REMOTE_READ);
 }
 
@@ -146,7 +146,7 @@ bool endpoint::nic_is_shorter(const connection& c, const local_memory& memory) c
 // be a Gaudi1's memory goes the way that is right for that.
 bool endpoint::reaches(const transfer& t, std::uint64_t local,
                        std::uint64_t remote) const noexcept {
-  return t.on->link && t.on->link->reach() && !device::may_be_device_address(local) &&
+  return t.on->shm && t.on->shm->cma() && !device::may_be_device_address(local) &&
          !device::may_be_device_address(remote);
 }
 
@@ -171,8 +171,8 @@ bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& 
 
 // What is under way goes by the core then, whose keys both ends have; what begins later, through
 // slots.
-void endpoint::lose_reach(connection& c, int why) noexcept {
-  c.link->lose_reach(why);
+void endpoint::disable_cma(connection& c, int why) noexcept {
+  c.shm->disable_cma(why);
   GAUDI_INFO(EP_DATA,
              "the kernel keeps the memory of %s from us by now: %s (has the process given up "
              "privileges, or forbidden system calls?); long messages are copied twice\n",
@@ -185,20 +185,20 @@ void endpoint::lose_reach(connection& c, int why) noexcept {
 // the end of the connection later.
 int endpoint::copy_once(const transfer& t, void* bytes, std::size_t length,
                         std::uint64_t remote) noexcept {
-  ipc::link& on = *t.on->link;
+  ipc::shm_channel& on = *t.on->shm;
   if (on.peer_is_gone()) return -FI_ECONNRESET;
-  const int ret = t.moves == transfer::motion::pull ? on.reach()->read(bytes, remote, length)
-                                                    : on.reach()->write(remote, bytes, length);
+  const int ret = t.strategy == transfer_strategy::pull ? on.cma()->read(bytes, remote, length)
+                                                        : on.cma()->write(remote, bytes, length);
   // What was read may be something else's already.
   return on.peer_is_gone() ? -FI_ECONNRESET : ret;
 }
 
-int endpoint::copy_by_link(transfer& t, work& w, void* bytes, std::size_t length,
-                           std::uint64_t remote) {
+int endpoint::shm_copy(transfer& t, posted_op& w, void* bytes, std::size_t length,
+                       std::uint64_t remote) {
   if (!base::make_room(local_copies_)) return -FI_ENOMEM;
   const int ret = copy_once(t, bytes, length, remote);
-  if (ipc::neighbour::is_denial(ret)) [[unlikely]] {
-    lose_reach(*t.on, ret);
+  if (ipc::peer_process::is_denial(ret)) [[unlikely]] {
+    disable_cma(*t.on, ret);
     return -FI_EAGAIN;
   }
   list_posted(*t.on, w);

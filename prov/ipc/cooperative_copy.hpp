@@ -11,7 +11,7 @@ namespace gaudi::ipc {
 
 /// The words of a copy that two processes make together, in memory that both map. What stands in
 /// them is the other process's word: it says how far that is, never where to copy to.
-struct joint_words {
+struct copy_state {
   alignas(64) std::atomic<std::uint64_t> next{0};     ///< number of the copy, and piece to be taken
   alignas(64) std::atomic<std::uint32_t> working{0};  ///< the helper has, or looks for, a piece
   std::atomic<std::int32_t> error{0};                 ///< of the helper's: 0 or a positive FI_E*
@@ -20,7 +20,7 @@ struct joint_words {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// What both ends know of one copy.
-struct joint_plan {
+struct copy_descriptor {
   std::uint32_t number;  ///< tells it from earlier ones on the same words
   std::uint32_t piece;   ///< bytes, not 0; the last piece may be shorter
   std::uint64_t length;  ///< bytes of all
@@ -29,17 +29,18 @@ struct joint_plan {
 /// One copy that the end where the data is wanted (its owner) and the other end (its helper) make
 /// together: each takes the next piece that nobody has, until none is left. The owner needs no help
 /// to get done, unless the helper has taken a piece. One thread at each end.
-class joint_copy {
+class cooperative_copy {
  public:
   /// The words outlive it. As the helper has it, or as the owner before start().
-  joint_copy(joint_words& words, const joint_plan& plan) noexcept : words_(&words), plan_(plan) {}
+  cooperative_copy(copy_state& words, const copy_descriptor& plan) noexcept
+      : words_(&words), plan_(plan) {}
 
   struct piece {
     std::uint64_t offset;
     std::size_t length;
   };
 
-  [[nodiscard]] const joint_plan& plan() const noexcept { return plan_; }
+  [[nodiscard]] const copy_descriptor& plan() const noexcept { return plan_; }
 
   /// Owner: lets pieces be taken.
   void start() noexcept;
@@ -58,26 +59,26 @@ class joint_copy {
   [[nodiscard]] bool stop() noexcept;
 
   /// Helper: as take(); each piece is to be answered with gave().
-  [[nodiscard]] std::optional<piece> take_to_help() noexcept;
+  [[nodiscard]] std::optional<piece> take_assist() noexcept;
   /// Helper: the piece is copied (0), or could not be (a positive FI_E*).
   void gave(const piece& p, int error) noexcept;
 
  private:
-  joint_words* words_;
-  joint_plan plan_;
+  copy_state* words_;
+  copy_descriptor plan_;
 };
 
 /// The words of all copies that one end owns, on one link. Not thread safe.
-class joint_copies {
+class cooperative_copies {
  public:
   static constexpr std::size_t most = 8;
-  using words = std::array<joint_words, most>;
+  using words = std::array<copy_state, most>;
 
   /// The words outlive it.
-  explicit joint_copies(words& all) noexcept : words_(all) {}
+  explicit cooperative_copies(words& all) noexcept : words_(all) {}
 
   struct begun {
-    joint_copy copy;
+    cooperative_copy copy;
     std::uint32_t words;  ///< which ones, as the helper is to be told, and for end()
   };
   /// A started copy; nothing: `most` are under way.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "ipc/link.hpp"
+#include "ipc/shm_channel.hpp"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@
 namespace gaudi::ipc {
 namespace {
 
-constexpr link::terms plain{.largest_packet = 4096, .sleeps = false};
+constexpr shm_channel::config plain{.largest_packet = 4096, .sleeps = false};
 
 /// Numbers that no other test that runs at the same time uses.
 std::uint64_t new_instance() {
@@ -36,14 +36,14 @@ std::uint64_t new_instance() {
   return (static_cast<std::uint64_t>(::getpid()) << 20) + ++next;
 }
 
-invitation to(std::uint64_t instance, std::uint32_t connection = 1) {
+fd_handshake_id to(std::uint64_t instance, std::uint32_t connection = 1) {
   return {.to_instance = instance,
           .from_instance = 42,
           .to_connection = connection,
           .from_connection = 2};
 }
 
-std::string next_packet(link& l) {
+std::string next_packet(shm_channel& l) {
   for (int i = 0; i < 1'000'000; ++i) {
     const auto packet = l.in().front();
     if (packet.empty()) continue;
@@ -54,7 +54,7 @@ std::string next_packet(link& l) {
   return "nothing came";
 }
 
-void put(link& l, const std::string& text) {
+void put(shm_channel& l, const std::string& text) {
   std::byte* const room = l.out().reserve(text.size());
   ASSERT_TRUE(room);
   std::memcpy(room, text.data(), text.size());
@@ -70,20 +70,21 @@ int open_descriptors() {
 }
 
 struct both_ends {
-  std::unique_ptr<link> maker;
-  std::unique_ptr<link> taker;
+  std::unique_ptr<shm_channel> creator;
+  std::unique_ptr<shm_channel> attacher;
 };
 
-both_ends linked(const link::terms& makers = plain, const link::terms& takers = plain) {
+both_ends linked(const shm_channel::config& makers = plain,
+                 const shm_channel::config& takers = plain) {
   const auto instance = new_instance();
-  auto point = meeting_point::open(instance);
+  auto point = fd_listener::open(instance);
   EXPECT_TRUE(point);
-  auto made = link::make(to(instance), makers);
+  auto made = shm_channel::make(to(instance), makers);
   EXPECT_TRUE(made) << made.code();
   EXPECT_FALSE((*made)->agreed().has_value());
   auto came = point->take(to(instance));
   EXPECT_TRUE(came.has_value());
-  auto taken = link::take(std::move(*came), takers);
+  auto taken = shm_channel::take(std::move(*came), takers);
   EXPECT_TRUE(taken) << taken.code();
   EXPECT_EQ((*made)->agreed(), true);
   return {std::move(*made), std::move(*taken)};
@@ -103,7 +104,7 @@ class slow_visitor {
                         static_cast<socklen_t>(length)),
               0);
   }
-  void say(invitation what) const {
+  void say(fd_handshake_id what) const {
     const base::scoped_fd memory(::memfd_create("brought", MFD_CLOEXEC));
     bring(&what, sizeof what, std::vector<int>(1, memory.get()));
   }
@@ -139,12 +140,12 @@ class slow_visitor {
 };
 
 // The kernel tells of an end before a packet that came just before it, once in some 10,000 rounds.
-TEST(link, a_yes_is_heard_of_a_taker_that_goes_on_at_once) {
+TEST(shm_channel, a_yes_is_heard_of_a_taker_that_goes_on_at_once) {
   constexpr std::chrono::seconds long_enough{2};
   constexpr int none = -1;
   constexpr int last = -2;
   std::atomic<int> takers_end = none;
-  std::thread taker([&] {
+  std::thread attacher([&] {
     for (int socket = none; socket != last; socket = takers_end) {
       if (socket == none) continue;
       EXPECT_EQ(answer({.socket = base::scoped_fd(socket)}, true), 0);
@@ -156,7 +157,7 @@ TEST(link, a_yes_is_heard_of_a_taker_that_goes_on_at_once) {
   while (std::chrono::steady_clock::now() < end) {
     std::array<int, 2> ends{};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends.data()), 0);
-    const conversation with{.socket = base::scoped_fd(ends[0])};
+    const control_socket with{.socket = base::scoped_fd(ends[0])};
     takers_end = ends[1];
     std::optional<bool> said;
     while (!said) said = answer_of(with);
@@ -164,42 +165,42 @@ TEST(link, a_yes_is_heard_of_a_taker_that_goes_on_at_once) {
     while (takers_end != none) std::this_thread::yield();
   }
   takers_end = last;
-  taker.join();
+  attacher.join();
   EXPECT_EQ(lost, 0);
 }
 
-TEST(link, carries_packets_both_ways) {
+TEST(shm_channel, carries_packets_both_ways) {
   const auto l = linked();
-  put(*l.maker, "from the maker");
-  put(*l.taker, "from the taker");
-  EXPECT_EQ(next_packet(*l.taker), "from the maker");
-  EXPECT_EQ(next_packet(*l.maker), "from the taker");
+  put(*l.creator, "from the maker");
+  put(*l.attacher, "from the taker");
+  EXPECT_EQ(next_packet(*l.attacher), "from the maker");
+  EXPECT_EQ(next_packet(*l.creator), "from the taker");
 }
 
-TEST(link, has_room_for_the_largest_packet_of_an_end) {
+TEST(shm_channel, has_room_for_the_largest_packet_of_an_end) {
   const auto l = linked({.largest_packet = 1 << 20, .sleeps = false});
   const std::string packet(1 << 20, 'x');
-  put(*l.maker, packet);
-  EXPECT_EQ(next_packet(*l.taker), packet);
+  put(*l.creator, packet);
+  EXPECT_EQ(next_packet(*l.attacher), packet);
 }
 
-TEST(link, tells_each_end_whether_the_other_sleeps) {
+TEST(shm_channel, tells_each_end_whether_the_other_sleeps) {
   const auto l = linked({.largest_packet = 4096, .sleeps = true}, plain);
-  EXPECT_TRUE(l.taker->peer_sleeps());
-  EXPECT_FALSE(l.maker->peer_sleeps());
+  EXPECT_TRUE(l.attacher->peer_sleeps());
+  EXPECT_FALSE(l.creator->peer_sleeps());
 }
 
-TEST(link, reaches_the_memory_of_a_process_that_the_kernel_allows) {
+TEST(shm_channel, reaches_the_memory_of_a_process_that_the_kernel_allows) {
   const auto l = linked();
-  ASSERT_TRUE(l.maker->reach()) << l.maker->why_not_reached();
-  ASSERT_TRUE(l.taker->reach());
+  ASSERT_TRUE(l.creator->cma()) << l.creator->cma_errno();
+  ASSERT_TRUE(l.attacher->cma());
   const int value = 5;
   int copy = 0;
-  EXPECT_EQ(l.maker->reach()->read(&copy, reinterpret_cast<std::uint64_t>(&value), sizeof copy), 0);
+  EXPECT_EQ(l.creator->cma()->read(&copy, reinterpret_cast<std::uint64_t>(&value), sizeof copy), 0);
   EXPECT_EQ(copy, 5);
 }
 
-TEST(link, leaves_no_descriptor_but_one_for_each_reached_process) {
+TEST(shm_channel, leaves_no_descriptor_but_one_for_each_reached_process) {
   const int before = open_descriptors();
   {
     const auto l = linked();
@@ -208,32 +209,32 @@ TEST(link, leaves_no_descriptor_but_one_for_each_reached_process) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(link, to_nobody_is_refused) {
-  EXPECT_EQ(link::make(to(new_instance()), plain).code(), -FI_ECONNREFUSED);
+TEST(shm_channel, to_nobody_is_refused) {
+  EXPECT_EQ(shm_channel::make(to(new_instance()), plain).code(), -FI_ECONNREFUSED);
 }
 
-TEST(link, is_no_more_when_the_taker_is_gone_before_it_took_it) {
+TEST(shm_channel, is_no_more_when_the_taker_is_gone_before_it_took_it) {
   const auto instance = new_instance();
   auto made = [&] {
-    auto point = meeting_point::open(instance);
+    auto point = fd_listener::open(instance);
     EXPECT_TRUE(point);
-    return link::make(to(instance), plain);
+    return shm_channel::make(to(instance), plain);
   }();
   ASSERT_TRUE(made);
   EXPECT_EQ((*made)->agreed(), false);
 }
 
-TEST(meeting_point, gives_each_connection_what_came_for_it) {
+TEST(fd_listener, gives_each_connection_what_came_for_it) {
   const auto instance = new_instance();
-  auto point = meeting_point::open(instance);
+  auto point = fd_listener::open(instance);
   ASSERT_TRUE(point);
-  auto first = link::make(to(instance, 1), plain);
-  auto second = link::make(to(instance, 2), plain);
+  auto first = shm_channel::make(to(instance, 1), plain);
+  auto second = shm_channel::make(to(instance, 2), plain);
   ASSERT_TRUE(first && second);
   EXPECT_FALSE(point->take(to(instance, 3)).has_value());
   auto came = point->take(to(instance, 2));
   ASSERT_TRUE(came.has_value());
-  auto taken = link::take(std::move(*came), plain);
+  auto taken = shm_channel::take(std::move(*came), plain);
   ASSERT_TRUE(taken);
   put(**second, "the second");
   EXPECT_EQ(next_packet(**taken), "the second");
@@ -243,65 +244,65 @@ TEST(meeting_point, gives_each_connection_what_came_for_it) {
 
 // Segment and dma-bufs of one connection do not stand for each other, and keep when the sender has
 // hung up.
-TEST(meeting_point, gives_each_matter_of_a_connection_its_own) {
+TEST(fd_listener, gives_each_matter_of_a_connection_its_own) {
   const auto instance = new_instance();
-  auto point = meeting_point::open(instance);
+  auto point = fd_listener::open(instance);
   ASSERT_TRUE(point);
-  const auto about = [&](std::uint64_t matter) {
+  const auto about = [&](std::uint64_t payload_id) {
     auto says = to(instance);
-    says.matter = matter;
+    says.payload_id = payload_id;
     return says;
   };
   std::vector<base::scoped_fd> files;
-  for (const std::uint64_t matter : {7, 8}) {
+  for (const std::uint64_t payload_id : {7, 8}) {
     files.emplace_back(::memfd_create("a dma-buf", MFD_CLOEXEC));
-    ASSERT_TRUE(invite(about(matter), files.back().get()));
+    ASSERT_TRUE(send_fd(about(payload_id), files.back().get()));
   }
   EXPECT_FALSE(point->take(about(0)).has_value());
-  for (const std::uint64_t matter : {8, 7}) {
-    const auto came = point->take(about(matter));
+  for (const std::uint64_t payload_id : {8, 7}) {
+    const auto came = point->take(about(payload_id));
     ASSERT_TRUE(came.has_value());
     struct stat sent {};
     struct stat got {};
-    ::fstat(files[matter - 7].get(), &sent);
+    ::fstat(files[payload_id - 7].get(), &sent);
     ::fstat(came->memory.get(), &got);
     EXPECT_EQ(sent.st_ino, got.st_ino);
   }
 }
 
 // connect(2) and sendmsg(2) are two calls: another's invitation may be looked for between them.
-TEST(meeting_point, waits_for_what_a_visitor_has_not_said_yet) {
+TEST(fd_listener, waits_for_what_a_visitor_has_not_said_yet) {
   const auto instance = new_instance();
-  auto point = meeting_point::open(instance);
+  auto point = fd_listener::open(instance);
   ASSERT_TRUE(point);
-  const slow_visitor visitor(instance);
+  const slow_visitor pending_client(instance);
   EXPECT_FALSE(point->take(to(instance, 1)).has_value());
   EXPECT_FALSE(point->take(to(instance, 1)).has_value());
-  visitor.say(to(instance, 1));
+  pending_client.say(to(instance, 1));
   EXPECT_TRUE(point->take(to(instance, 1)).has_value());
 }
 
-TEST(meeting_point, forgets_who_says_something_else) {
+TEST(fd_listener, forgets_who_says_something_else) {
   const auto instance = new_instance();
-  auto point = meeting_point::open(instance);
+  auto point = fd_listener::open(instance);
   ASSERT_TRUE(point);
-  const slow_visitor visitor(instance);
-  visitor.say_nonsense();
+  const slow_visitor pending_client(instance);
+  pending_client.say_nonsense();
   EXPECT_FALSE(point->take(to(instance, 1)).has_value());
-  EXPECT_TRUE(visitor.is_hung_up_on());
+  EXPECT_TRUE(pending_client.is_hung_up_on());
 }
 
-TEST(meeting_point, keeps_no_descriptor_that_it_did_not_ask_for) {
+TEST(fd_listener, keeps_no_descriptor_that_it_did_not_ask_for) {
   const auto instance = new_instance();
-  auto here = meeting_point::open(instance);
+  auto here = fd_listener::open(instance);
   ASSERT_TRUE(here);
-  const invitation expected = to(instance);
+  const fd_handshake_id expected = to(instance);
   for (const std::size_t length : {sizeof expected, std::size_t{5}, std::size_t{0}}) {
     for (const std::size_t count : {1U, 2U, 3U, 8U}) {
       if (length == sizeof expected && count == 1) continue;
-      const slow_visitor visitor(instance);
+      const slow_visitor pending_client(instance);
       const int before = open_descriptors();
-      visitor.bring(&expected, length, std::vector<int>(count, STDIN_FILENO));
+      pending_client.bring(&expected, length, std::vector<int>(count, STDIN_FILENO));
       EXPECT_FALSE(here->take(expected)) << length << " bytes, " << count << " descriptors";
       // One that brings nothing but an empty packet may have more to say.
       EXPECT_LE(open_descriptors(), before + (length == 0 ? 1 : 0))
@@ -311,23 +312,23 @@ TEST(meeting_point, keeps_no_descriptor_that_it_did_not_ask_for) {
 }
 
 // They are seen by the kernel's word, before anything is read from them.
-TEST(meeting_point, turns_other_users_away_without_being_asked_for_anything) {
+TEST(fd_listener, turns_other_users_away_without_being_asked_for_anything) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   const auto instance = new_instance();
-  auto here = meeting_point::open(instance);
+  auto here = fd_listener::open(instance);
   ASSERT_TRUE(here);
   std::array<int, 2> ready{};
   ASSERT_EQ(::pipe(ready.data()), 0);
   const pid_t other = ::fork();
   if (other == 0) {
     if (::setuid(4242) != 0) ::_exit(2);
-    const slow_visitor visitor(instance);
+    const slow_visitor pending_client(instance);
     if (::write(ready[1], "r", 1) != 1) ::_exit(3);
-    ::_exit(visitor.waits_until_hung_up_on() ? 0 : 1);
+    ::_exit(pending_client.waits_until_hung_up_on() ? 0 : 1);
   }
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  here->let_in();
+  here->accept_pending();
   int status = -1;
   ::waitpid(other, &status, 0);
   EXPECT_EQ(status, 0);
@@ -335,34 +336,34 @@ TEST(meeting_point, turns_other_users_away_without_being_asked_for_anything) {
   ::close(ready[1]);
 }
 
-TEST(meeting_point, has_a_name_that_only_one_has) {
+TEST(fd_listener, has_a_name_that_only_one_has) {
   const auto instance = new_instance();
-  auto point = meeting_point::open(instance);
+  auto point = fd_listener::open(instance);
   ASSERT_TRUE(point);
-  EXPECT_EQ(meeting_point::open(instance).code(), -FI_EADDRINUSE);
+  EXPECT_EQ(fd_listener::open(instance).code(), -FI_EADDRINUSE);
 }
 
-TEST(link, joins_two_processes) {
+TEST(shm_channel, joins_two_processes) {
   const auto instance = new_instance();
-  auto point = meeting_point::open(instance);
+  auto point = fd_listener::open(instance);
   ASSERT_TRUE(point);
   const pid_t other = ::fork();
   if (other == 0) {
-    auto made = link::make(to(instance), plain);
+    auto made = shm_channel::make(to(instance), plain);
     bool well = static_cast<bool>(made);
     while (well && !(*made)->agreed().has_value()) ::usleep(100);
     if (well) put(**made, "from another process");
     for (int i = 0; well && i < 50'000 && (*made)->in().front().empty(); ++i) ::usleep(100);
-    well = well && next_packet(**made) == "seen" && (*made)->reach() != nullptr;
+    well = well && next_packet(**made) == "seen" && (*made)->cma() != nullptr;
     ::_exit(well ? 0 : 1);
   }
-  std::optional<meeting_point::arrival> came;
+  std::optional<fd_listener::received_fd> came;
   for (int i = 0; i < 50'000 && !came; ++i) {
     came = point->take(to(instance));
     ::usleep(100);
   }
   ASSERT_TRUE(came.has_value());
-  auto taken = link::take(std::move(*came), plain);
+  auto taken = shm_channel::take(std::move(*came), plain);
   ASSERT_TRUE(taken);
   for (int i = 0; i < 50'000 && (*taken)->in().front().empty(); ++i) ::usleep(100);
   EXPECT_EQ(next_packet(**taken), "from another process");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "ipc/neighbour.hpp"
+#include "ipc/peer_process.hpp"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
@@ -46,15 +46,15 @@ class child {
 
 class a_neighbour : public testing::Test {
  protected:
-  a_neighbour() : proof_(0x5eed), data_(3 * page) { std::iota(data_.begin(), data_.end(), 0); }
+  a_neighbour() : cookie_(0x5eed), data_(3 * page) { std::iota(data_.begin(), data_.end(), 0); }
 
-  std::uint64_t proof_;
+  std::uint64_t cookie_;
   std::vector<unsigned char> data_;
 };
 
 TEST_F(a_neighbour, is_read_and_written_in_its_own_memory) {
   const child other;
-  auto found = neighbour::find(other.pid(), address_of(&proof_), proof_);
+  auto found = peer_process::find(other.pid(), address_of(&cookie_), cookie_);
   ASSERT_TRUE(found) << found.code();
   const auto before = data_;
   std::vector<unsigned char> mine(5000, 9);
@@ -69,14 +69,14 @@ TEST_F(a_neighbour, is_read_and_written_in_its_own_memory) {
 
 TEST_F(a_neighbour, is_only_who_has_the_proof) {
   const child other;
-  EXPECT_EQ(neighbour::find(other.pid(), address_of(&proof_), proof_ + 1).code(), -FI_EINVAL);
-  EXPECT_EQ(neighbour::find(other.pid(), 0, proof_).code(), -FI_EFAULT);
-  EXPECT_EQ(neighbour::find(0, address_of(&proof_), proof_).code(), -ESRCH);
+  EXPECT_EQ(peer_process::find(other.pid(), address_of(&cookie_), cookie_ + 1).code(), -FI_EINVAL);
+  EXPECT_EQ(peer_process::find(other.pid(), 0, cookie_).code(), -FI_EFAULT);
+  EXPECT_EQ(peer_process::find(0, address_of(&cookie_), cookie_).code(), -ESRCH);
 }
 
 TEST_F(a_neighbour, that_has_ended_is_not_taken_for_the_next_with_its_number) {
   child other;
-  auto found = neighbour::find(other.pid(), address_of(&proof_), proof_);
+  auto found = peer_process::find(other.pid(), address_of(&cookie_), cookie_);
   ASSERT_TRUE(found);
   other.end();
   std::array<unsigned char, 8> bytes{};
@@ -90,7 +90,7 @@ TEST_F(a_neighbour, has_no_memory_beyond_its_own) {
   ASSERT_NE(hole, MAP_FAILED);
   ASSERT_EQ(::munmap(static_cast<char*>(hole) + page, page), 0);
   const child other;
-  auto found = neighbour::find(other.pid(), address_of(&proof_), proof_);
+  auto found = peer_process::find(other.pid(), address_of(&cookie_), cookie_);
   ASSERT_TRUE(found);
   std::vector<unsigned char> bytes(2 * page);
   EXPECT_EQ(found->read(bytes.data(), address_of(hole), page), 0);

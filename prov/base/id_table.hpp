@@ -11,7 +11,7 @@ namespace gaudi::base {
 /// 20 bits of slot number and 12 bits that change at every reuse, so that a stale or invented name
 /// finds nothing. Up to 2^20 - 1 objects at once. Owns nothing. Not thread safe.
 template <class T>
-class slot_table {
+class id_table {
  public:
   using id = std::uint32_t;
   /// No object has this name.

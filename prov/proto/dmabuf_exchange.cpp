@@ -28,28 +28,28 @@ bool endpoint::name_for_peer(const connection& c, const local_memory& memory,
   using base::rendezvous_choice;
   const bool pulled =
       how_.rendezvous == rendezvous_choice::automatic || how_.rendezvous == rendezvous_choice::read;
-  if (!how_.passes_dmabufs || !c.link || !c.peer_takes_dmabufs || !pulled ||
+  if (!how_.passes_dmabufs || !c.shm || !c.peer_takes_dmabufs || !pulled ||
       !name_allocations(memory, rts))
     return false;
   return memory.length() >= least_to_pass ||
          std::any_of(rts.segments, rts.segments + rts.segment_count,
-                     [&](const wire::segment& s) { return given_.has(s.key, c.id); });
+                     [&](const wire::segment& s) { return exported_.has(s.key, c.id); });
 }
 
 // At the sink. Whether our NIC may be tried.
 bool endpoint::may_import(const connection& c, const local_memory& memory) const noexcept {
-  return how_.imports && c.link && !c.takes_nothing && memory.core_reaches(0) &&
+  return how_.imports && c.shm && !c.import_disabled && memory.core_reaches(0) &&
          how_.rendezvous != base::rendezvous_choice::staged;
 }
 
 void endpoint::start_import(connection& c, const wire::rts_fields& rts, transfer& t) {
   if (!may_import(c, t.memory)) return ask_to_write(c, t);
-  t.by_nic = true;
+  t.via_nic = true;
   t.remote.assign(rts.segments, rts.segments + rts.segment_count);
-  go_on_importing(c, t);
+  continue_import(c, t);
 }
 
-void endpoint::go_on_importing(connection& c, transfer& t) {
+void endpoint::continue_import(connection& c, transfer& t) {
   while (t.imported.size() < t.remote.size()) {
     const wire::segment& s = t.remote[t.imported.size()];
     auto known = how_.imports->find({c.remote_instance, s.key});
@@ -58,8 +58,8 @@ void endpoint::go_on_importing(connection& c, transfer& t) {
     t.imported.push_back(std::move(known));
   }
   for (std::size_t i = 0; i < t.remote.size(); ++i) t.remote[i].key = t.imported[i]->mr.key();
-  t.moves = transfer::motion::pull;
-  move(t);
+  t.strategy = transfer_strategy::pull;
+  progress_transfer(t);
 }
 
 void endpoint::ask_for_dmabuf(connection& c, const transfer& t) {
@@ -71,13 +71,13 @@ void endpoint::ask_for_dmabuf(connection& c, const transfer& t) {
 }
 
 // Only what the source's own operation sends is given away.
-void endpoint::give_dmabuf(connection& c, const wire::dmabuf_ask_fields& asked) {
+void endpoint::export_to_peer(connection& c, const wire::dmabuf_ask_fields& request) {
   wire::dmabuf_fields fields{};
-  fields.sink_operation = asked.sink_operation;
-  const transfer* const t = transfers_.find(asked.source_operation);
-  const bool named = c.link && t && t->on == &c && !t->ending && t->is == transfer::role::source &&
-                     t->moves == transfer::motion::none;
-  fields.status = named ? -send_dmabuf(c, *t, asked.segment, fields) : FI_ENOENT;
+  fields.sink_operation = request.sink_operation;
+  const transfer* const t = transfers_.find(request.source_operation);
+  const bool named = c.shm && t && t->on == &c && !t->ending && t->role == transfer_role::source &&
+                     t->strategy == transfer_strategy::none;
+  fields.status = named ? -send_dmabuf(c, *t, request.segment, fields) : FI_ENOENT;
   send_control(c, wire::kind::dmabuf, 0, fields, sizeof fields);
 }
 
@@ -96,26 +96,27 @@ int endpoint::send_dmabuf(connection& c, const transfer& t, std::uint32_t segmen
     fields.offset = exported->range.offset;
     fields.length = exported->range.length;
     fields.address = exported->range.base_addr;
-    given_.add(*s.on, where->generation, c.id);
+    exported_.add(*s.on, where->generation, c.id);
     return connections_->send_dmabuf(c, where->generation, exported->range.fd);
   }
   return -FI_EINVAL;
 }
 
-void endpoint::take_dmabuf(connection& c, const wire::dmabuf_fields& sent) {
+void endpoint::import_from_peer(connection& c, const wire::dmabuf_fields& sent) {
   // Taken by whoever asked, also where nobody wants it any more.
   const base::scoped_fd fd =
-      sent.status == 0 ? connections_->take_dmabuf(c, sent.allocation) : base::scoped_fd();
+      sent.status == 0 ? connections_->import_from_peer(c, sent.allocation) : base::scoped_fd();
   transfer* const t = transfers_.find(sent.sink_operation);
-  if (!t || t->on != &c || t->ending || !t->by_nic || t->moves != transfer::motion::none) return;
-  if (!fd) return do_without_import(c, *t, sent.status ? -sent.status : -FI_ENODATA);
+  if (!t || t->on != &c || t->ending || !t->via_nic || t->strategy != transfer_strategy::none)
+    return;
+  if (!fd) return fall_back_to_staging(c, *t, sent.status ? -sent.status : -FI_ENODATA);
   const wire::segment& wanted = t->remote[t->imported.size()];
   auto got = import(c, sent, fd.get());
-  if (!got) return do_without_import(c, *t, got.code());
+  if (!got) return fall_back_to_staging(c, *t, got.code());
   if (sent.allocation != wanted.key || !(*got)->holds(wanted.address, wanted.length))
     return malformed(c, "dma-buf (allocation)");
   t->imported.push_back(*std::move(got));
-  go_on_importing(c, *t);
+  continue_import(c, *t);
 }
 
 base::result<reg::import_cache::user> endpoint::import(const connection& c,
@@ -126,20 +127,20 @@ base::result<reg::import_cache::user> endpoint::import(const connection& c,
       {.fd = fd, .offset = sent.offset, .length = sent.length, .base_addr = sent.address});
 }
 
-void endpoint::do_without_import(connection& c, transfer& t, int why) {
-  if (!std::exchange(c.takes_nothing, true))
+void endpoint::fall_back_to_staging(connection& c, transfer& t, int why) {
+  if (!std::exchange(c.import_disabled, true))
     GAUDI_INFO(MR,
                "this NIC does not read the device memory of %s by its dma-buf: %s; it goes through "
                "host memory\n",
                c.remote->name.to_string().c_str(), fi_strerror(-why));
-  t.by_nic = false;
+  t.via_nic = false;
   t.remote.clear();
   t.imported.clear();
   ask_to_write(c, t);
 }
 
-int endpoint::read_by_nic(transfer& t, work& w, void* bytes, void* descriptor, std::size_t length,
-                          const wire::segment& from) {
+int endpoint::read_by_nic(transfer& t, posted_op& w, void* bytes, void* descriptor,
+                          std::size_t length, const wire::segment& from) {
   const base::cancellation_deferred until_it_is_read;
   const auto done = how_.loop->read(bytes, descriptor, length, from.address, from.key);
   list_posted(*t.on, w);
@@ -148,12 +149,12 @@ int endpoint::read_by_nic(transfer& t, work& w, void* bytes, void* descriptor, s
 }
 
 void endpoint::tell_of_freed() {
-  for (const given_dmabufs::gift& g : given_.take_freed()) {
+  for (const exported_dmabufs::export_record& g : exported_.take_freed()) {
     connection* const c = connections_->find(g.connection);
     if (!c) continue;
     wire::allocation_fields fields{};
     fields.allocation = g.allocation;
-    send_control(*c, wire::kind::freed, 0, fields, sizeof fields);
+    send_control(*c, wire::kind::dmabuf_revoke, 0, fields, sizeof fields);
   }
 }
 

@@ -22,26 +22,26 @@ constexpr std::size_t local_copy_limit = std::size_t{512} * 1024;
 
 // For a message that tells of data which the core may still be carrying.
 std::uint8_t behind(const transfer& t) noexcept {
-  return t.on->link && t.by_core ? wire::by_core : 0;
+  return t.on->shm && t.via_core ? wire::via_core : 0;
 }
 
 }  // namespace
 
 // Hands out as much as there is room for.
-void endpoint::move(transfer& t) {
+void endpoint::progress_transfer(transfer& t) {
   // Slots are filled, and buffers drained, as the peer's messages say.
-  if (t.moves != transfer::motion::pull && t.moves != transfer::motion::push) return;
-  if (t.joint) return copy_jointly(t);
+  if (t.strategy != transfer_strategy::pull && t.strategy != transfer_strategy::push) return;
+  if (t.cooperative) return copy_cooperatively(t);
   const auto id = t.id;
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
     if (!t.slots) limit = std::min({limit, t.remote_at(t.issued).length, core_length_});
-    if (t.by_engine) limit = std::min(limit, pace_of(t).chunk);
+    if (t.via_copy_engine) limit = std::min(limit, pipeline_params_of(t).chunk);
     const bool staged = t.slots || (!place.segment->is_host() && !core_takes(t, place, limit));
-    const issue_result did = t.by_engine ? issue_by_engine(t, place, limit)
-                             : staged    ? issue_staged(t, limit)
-                                         : issue_direct(t, place, limit);
+    const issue_result did = t.via_copy_engine ? issue_by_engine(t, place, limit)
+                             : staged          ? issue_staged(t, limit)
+                                               : issue_direct(t, place, limit);
     if (did == issue_result::issued) {
       // A chunk that needed no device and could not leave has ended the transfer.
       if (transfers_.find(id) != &t) return;
@@ -65,37 +65,37 @@ void endpoint::stall(transfer& t) noexcept {
 // Nothing may overtake it (data_connection), so that the core sees operations in their order.
 void endpoint::note_remainder(transfer& t) noexcept {
   const bool rest = how_.rma_order && !t.slots && t.issued < t.length && !t.ending;
-  if (rest == t.has_rest || !t.on) return;
-  t.has_rest = rest;
-  rest ? ++t.on->with_rest : --t.on->with_rest;
+  if (rest == t.partially_issued || !t.on) return;
+  t.partially_issued = rest;
+  rest ? ++t.on->ordered_rma_pending : --t.on->ordered_rma_pending;
 }
 
 // Device memory that the core may have. It takes a short message for host memory and reads it with
 // the CPU when it sends, so short ones are staged.
 bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
                           std::size_t length) const noexcept {
-  const bool inlined = t.moves == transfer::motion::push && length <= inline_limit_;
+  const bool inlined = t.strategy == transfer_strategy::push && length <= inline_limit_;
   return t.zero_copy && !inlined && place.segment->core_descriptor();
 }
 
 endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
                                               std::size_t limit) {
-  const bool local = !t.by_nic && reaches(t, place.address(), t.remote_at(t.issued).address);
-  if (local || t.by_nic) {
+  const bool local = !t.via_nic && reaches(t, place.address(), t.remote_at(t.issued).address);
+  if (local || t.via_nic) {
     // Each is copied at once: no more of them than is good for those who wait.
     if (t.in_flight != 0) return issue_result::waiting;
     limit = std::min(limit, local_copy_limit);
   }
-  direct_piece* piece = piece_pool_.create(t, limit);
+  rma_op* piece = piece_pool_.create(t, limit);
   if (!piece) return issue_result::no_room;
   void* descriptor = place.segment->core_descriptor();
   auto* bytes = reinterpret_cast<std::byte*>(place.address());
   if (!descriptor && core_.needs_local_mr() && !local) {
-    const std::uint64_t access = t.moves == transfer::motion::pull ? FI_READ : FI_WRITE;
+    const std::uint64_t access = t.strategy == transfer_strategy::pull ? FI_READ : FI_WRITE;
     auto mr = core_.register_memory(bytes, limit, access);
     if (!mr) {
       piece_pool_.destroy(piece);
-      finish(t, -mr.code());
+      complete(t, -mr.code());
       return issue_result::waiting;
     }
     piece->local = std::move(*mr);
@@ -105,7 +105,7 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   if (ret) {
     piece_pool_.destroy(piece);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
-    finish(t, -ret);
+    complete(t, -ret);
     return issue_result::waiting;
   }
   ++t.in_flight;
@@ -118,7 +118,7 @@ void endpoint::count_piece(transfer& t, const local_memory::place& place, bool l
                            std::size_t length) {
   ++(local ? paths_.one_copy_ops : paths_.direct_ops);
   (local ? paths_.one_copy_bytes : paths_.direct_bytes) += length;
-  if (t.by_nic) {
+  if (t.via_nic) {
     ++paths_.passed_ops;
     paths_.passed_bytes += length;
   }
@@ -126,7 +126,7 @@ void endpoint::count_piece(transfer& t, const local_memory::place& place, bool l
   ++paths_.zero_copy_ops;
   paths_.zero_copy_bytes += length;
   if (place.segment->on) place.segment->on->counted().zero_copy_bytes.add(length);
-  if (t.moves == transfer::motion::pull) t.nic_wrote = true;
+  if (t.strategy == transfer_strategy::pull) t.nic_wrote = true;
 }
 
 buffer* endpoint::acquire_chunk(const connection& c) noexcept {
@@ -136,14 +136,14 @@ buffer* endpoint::acquire_chunk(const connection& c) noexcept {
 // One that was in use comes back. Where none is, there was no memory for the first.
 endpoint::issue_result endpoint::no_chunk_for(transfer& t) {
   if (chunks_->in_use() != 0) return issue_result::no_chunk;
-  finish(t, FI_ENOMEM);
+  complete(t, FI_ENOMEM);
   return issue_result::waiting;
 }
 
 // A chunk stands for the copy, with none of the bytes.
 endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
                                                  std::size_t length) {
-  if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
+  if (t.in_flight >= pipeline_params_of(t).depth) return issue_result::waiting;
   buffer* const b = acquire_chunk(*t.on);
   if (!b) return no_chunk_for(t);
   b->owner = &t;
@@ -155,7 +155,7 @@ endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory
   if (ret) {
     release_staging(*b);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
-    finish(t, -ret);
+    complete(t, -ret);
     return issue_result::waiting;
   }
   ++t.in_flight;
@@ -166,14 +166,14 @@ endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory
 }
 
 endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
-  if (t.in_flight >= pace_of(t).depth) return issue_result::waiting;
+  if (t.in_flight >= pipeline_params_of(t).depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
   buffer* b = t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address)
                        : acquire_chunk(*t.on);
   if (!b) return t.shared ? issue_result::no_room : no_chunk_for(t);
   b->owner = &t;
   b->offset = t.issued;
-  b->length = std::min(limit, t.pace.chunk);
+  b->length = std::min(limit, t.pipeline.chunk);
   b->copies = 0;
   b->failed = 0;
   if (t.slots) {
@@ -181,7 +181,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
     b->length = std::min<std::size_t>(b->length, t.remote[b->slot].length);
   }
   int ret;
-  if (t.moves == transfer::motion::push) {
+  if (t.strategy == transfer_strategy::push) {
     ret = copies_.start(*b, 0, t.memory, b->offset, b->length, copy::direction::device_to_host);
   } else {
     ret = post_rma(t, *b, b->bytes, b->length, b->descriptor(), b->offset, 0);
@@ -189,7 +189,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (ret) {
     release_staging(*b);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
-    finish(t, -ret);
+    complete(t, -ret);
     return issue_result::waiting;
   }
   if (t.slots) t.free_slots.pop_back();
@@ -199,20 +199,20 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   paths_.staged_bytes += b->length;
   if (t.shared) ++paths_.shared_ops;
   // Without a device segment in it there was nothing to wait for.
-  if (t.moves == transfer::motion::push && b->copies == 0) copied(*b);
+  if (t.strategy == transfer_strategy::push && b->copies == 0) copied(*b);
   return issue_result::issued;
 }
 
-int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, void* descriptor,
+int endpoint::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
                        std::size_t offset, std::uint32_t slot) {
   const wire::segment target = t.slots ? t.remote[slot] : t.remote_at(offset);
-  if (t.by_nic) return read_by_nic(t, w, bytes, descriptor, length, target);
+  if (t.via_nic) return read_by_nic(t, w, bytes, descriptor, length, target);
   if (reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
-    return copy_by_link(t, w, bytes, length, target.address);
+    return shm_copy(t, w, bytes, length, target.address);
   if (!core_has_room()) [[unlikely]]
     return -FI_EAGAIN;
-  t.by_core = true;
-  t.on->core_wrote = t.on->core_wrote || t.moves == transfer::motion::push;
+  t.via_core = true;
+  t.on->core_wrote = t.on->core_wrote || t.strategy == transfer_strategy::push;
   iovec local{bytes, length};
   fi_rma_iov remote{target.address, length, target.key};
   fi_msg_rma message{};
@@ -223,7 +223,7 @@ int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, vo
   message.rma_iov_count = 1;
   message.context = w.context();
   const base::cancellation_deferred while_the_core_posts;
-  const ssize_t ret = t.moves == transfer::motion::pull
+  const ssize_t ret = t.strategy == transfer_strategy::pull
                           ? fi_readmsg(t.on->ep.get(), &message, FI_COMPLETION)
                           : fi_writemsg(t.on->ep.get(), &message,
                                         FI_COMPLETION | (t.delivery ? FI_DELIVERY_COMPLETE : 0));
@@ -231,7 +231,7 @@ int endpoint::post_rma(transfer& t, work& w, void* bytes, std::size_t length, vo
   return static_cast<int>(ret);
 }
 
-void endpoint::piece_completed(direct_piece& piece, int error) {
+void endpoint::piece_completed(rma_op& piece, int error) {
   transfer* t = piece.owner;
   const std::size_t length = piece.length;
   piece_pool_.destroy(&piece);
@@ -240,7 +240,7 @@ void endpoint::piece_completed(direct_piece& piece, int error) {
 
 void endpoint::chunk_completed(buffer& b, int error) {
   transfer* t = b.owner;
-  if (t && !error && t->moves == transfer::motion::pull && !t->ending) {
+  if (t && !error && t->strategy == transfer_strategy::pull && !t->ending) {
     const int ret =
         copies_.start(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
     if (ret == 0 && b.copies != 0) return;
@@ -264,24 +264,24 @@ void endpoint::all_copied(buffer& b) {
     return;
   }
   const int error = -b.failed;
-  switch (t->moves) {
-    case transfer::motion::drain:
-      if (b.what == work::kind::receive) {
+  switch (t->strategy) {
+    case transfer_strategy::copy_out:
+      if (b.what == posted_op::kind::receive) {
         receive_buffers_->give_back(b);
       } else {
         send_buffers_->release(b);
       }
       return piece_finished(*t, t->length, error);
-    case transfer::motion::fill:
+    case transfer_strategy::recv_staged:
       return slot_emptied(*t, b, error);
-    case transfer::motion::pull: {
+    case transfer_strategy::pull: {
       const std::size_t length = b.length;
       release_staging(b);
       return piece_finished(*t, length, error);
     }
-    case transfer::motion::push:
+    case transfer_strategy::push:
       return chunk_loaded(*t, b, error);
-    case transfer::motion::none:
+    case transfer_strategy::none:
       return;
   }
 }
@@ -291,12 +291,12 @@ void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
   if (!ret && !t.ending && t.shared) {
     // It is where the peer takes it from.
     send_chunk(t, b);
-  } else if (!ret && !t.ending && !base::make_room(unwritten_)) {
+  } else if (!ret && !t.ending && !base::make_room(write_backlog_)) {
     ret = -FI_ENOMEM;
   } else if (!ret && !t.ending) {
     ret = post_rma(t, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
     if (ret == -FI_EAGAIN) {
-      unwritten_.push_back(&b);
+      write_backlog_.push_back(&b);
       return;
     }
     if (ret == 0) {
@@ -321,8 +321,8 @@ void endpoint::send_chunk(const transfer& t, const buffer& b) {
 
 // A received payload goes from its buffer to device memory. Whether the buffer is free again
 // already.
-bool endpoint::drain(transfer& t, buffer* holder, const std::byte* payload) {
-  t.moves = transfer::motion::drain;
+bool endpoint::copy_out(transfer& t, buffer* holder, const std::byte* payload) {
+  t.strategy = transfer_strategy::copy_out;
   ++t.in_flight;
   buffer* b = holder;
   std::size_t at = 0;
@@ -363,16 +363,16 @@ bool endpoint::drain(transfer& t, buffer* holder, const std::byte* payload) {
 void endpoint::piece_finished(transfer& t, std::size_t length, int error) {
   --t.in_flight;
   t.finished += length;
-  if (error) return finish(t, error);
-  if (t.ending) return settle(t);
-  if (t.finished < t.length) return move(t);
+  if (error) return complete(t, error);
+  if (t.ending) return try_retire(t);
+  if (t.finished < t.length) return progress_transfer(t);
   if (wants_remote_flush(t)) return ask_to_flush(t);
-  if (t.moves == transfer::motion::push && t.peer_operation != 0) {
+  if (t.strategy == transfer_strategy::push && t.peer_operation != 0) {
     // Slots are emptied by the peer, which then says so; final memory is complete now.
-    if (!t.slots) send_done(*t.on, t.peer_operation, 0, behind(t));
+    if (!t.slots) send_fin(*t.on, t.peer_operation, 0, behind(t));
     return;
   }
-  finish(t, 0);
+  complete(t, 0);
 }
 
 }  // namespace gaudi::proto

@@ -23,14 +23,14 @@ bool parse(const buffer& b, std::size_t length, Fields& out) noexcept {
 }
 
 // Whether a grant gives more slots to a transfer that has some.
-bool adds_to(const transfer& t, const wire::grant_fields& g) noexcept {
+bool adds_to(const transfer& t, const wire::cts_fields& g) noexcept {
   const bool shared = g.head.flags & wire::shared;
   return t.slots && !(g.head.flags & wire::direct) && shared == t.shared && g.length == t.length &&
          g.target_operation == t.peer_operation;
 }
 
 // Where to write to. False: it has no room.
-bool take_places(transfer& t, const wire::grant_fields& g) {
+bool take_places(transfer& t, const wire::cts_fields& g) {
   std::size_t room = 0;
   for (std::uint32_t i = 0; i < g.segment_count; ++i) {
     if (t.slots && g.segments[i].length == 0) return false;
@@ -58,7 +58,7 @@ void endpoint::overrun(connection& c) {
 
 // A buffer of a stream was posted for one connection, and the number in the packet has to agree.
 // Over RDMA the number alone tells the connection; nobody but its peer knows it.
-void endpoint::arrived(buffer& b, std::size_t length, int error) {
+void endpoint::receive_completed(buffer& b, std::size_t length, int error) {
   const auto& head = *reinterpret_cast<const wire::header*>(b.bytes);
   const bool is_whole = error == 0 && length >= sizeof head;
   const bool by_stream = b.connection != 0;
@@ -73,12 +73,12 @@ void endpoint::arrived(buffer& b, std::size_t length, int error) {
     malformed(*c, "packet (of another connection)");
     return receive_buffers_->give_back(b);
   }
-  if (c->usable() || connections_->came_alive(*c)) return arrived_on(*c, b, length);
+  if (c->usable() || connections_->confirm_connected(*c)) return packet_arrived(*c, b, length);
   if (!receive_buffers_->give_back(b, *c)) post_receives(*c);
 }
 
 // The packet has a whole header.
-void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
+void endpoint::packet_arrived(connection& c, buffer& b, std::size_t length) {
   if (!c.postponed.empty()) [[unlikely]]
     return postpone(c, b, length);
   const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
@@ -91,7 +91,7 @@ void endpoint::arrived_on(connection& c, buffer& b, std::size_t length) {
     return done_with(c, b, true);
   }
   done_with(c, b, dispatch_or_end(c, b, length));
-  if (c.now == connection::state::failed) return;
+  if (c.state == connection_state::failed) return;
   if (control && counted && head.what != wire::kind::event)
     c.control.consumed(wire::control_window);
   if (c.returns_due()) return_credits(c);
@@ -130,17 +130,17 @@ void endpoint::postpone(connection& c, buffer& b, std::size_t length) noexcept {
 void endpoint::retry_postponed() {
   any_postponed_ = false;
   connections_->for_each([this](connection& c) {
-    work_list waited;
+    posted_op_list waited;
     waited.swap(c.postponed);
     bool counted = std::exchange(c.postponed_is_counted, false);
     while (!waited.empty()) {
       auto& b = static_cast<buffer&>(waited.front());
       waited.pop_front();
       const bool is_counted = std::exchange(counted, false);
-      if (c.now == connection::state::failed) {
+      if (c.state == connection_state::failed) {
         receive_buffers_->give_back(b);
       } else if (!is_counted) {
-        arrived_on(c, b, b.length);
+        packet_arrived(c, b, b.length);
       } else {
         done_with(c, b, dispatch_or_end(c, b, b.length));
       }
@@ -161,48 +161,48 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
   using wire::kind;
   switch (reinterpret_cast<const wire::header*>(b.bytes)->what) {
     case kind::eager:
-      return arrived_message(c, b, length, false);
+      return handle_message(c, b, length, false);
     case kind::rts:
-      return arrived_message(c, b, length, true);
+      return handle_message(c, b, length, true);
     case kind::write:
-      return arrived_write(c, b, length, false);
+      return handle_write(c, b, length, false);
     case kind::write_rts:
-      return arrived_write(c, b, length, true);
+      return handle_write(c, b, length, true);
     case kind::read:
-      arrived_read(c, b, length);
+      handle_read(c, b, length);
       return true;
     case kind::atomic:
-      arrived_atomic(c, b, length);
+      handle_atomic(c, b, length);
       return true;
     case kind::read_reply:
-      return arrived_read_reply(c, b, length, false);
+      return handle_read_reply(c, b, length, false);
     case kind::read_rts:
-      return arrived_read_reply(c, b, length, true);
-    case kind::grant:
-      arrived_grant(c, b, length);
+      return handle_read_reply(c, b, length, true);
+    case kind::cts:
+      handle_cts(c, b, length);
       return true;
     case kind::chunk:
-      arrived_chunk(c, b, length);
+      handle_chunk(c, b, length);
       return true;
-    case kind::slot_free:
-      arrived_slot_free(c, b, length);
+    case kind::slot_credit:
+      handle_slot_credit(c, b, length);
       return true;
-    case kind::done:
-      arrived_done(c, b, length);
+    case kind::fin:
+      handle_fin(c, b, length);
       return true;
     case kind::event:
-      arrived_event(c, b, length);
+      handle_event(c, b, length);
       return true;
     case kind::flush:
-      arrived_flush(c, b, length);
+      handle_flush(c, b, length);
       return true;
     case kind::ask_dmabuf:
     case kind::dmabuf:
-    case kind::freed:
-      arrived_for_passing(c, b, length);
+    case kind::dmabuf_revoke:
+      handle_dmabuf_packet(c, b, length);
       return true;
-    case kind::help:
-      arrived_help(c, b, length);
+    case kind::copy_assist:
+      handle_copy_assist(c, b, length);
       return true;
     case kind::credit:
       return true;
@@ -210,21 +210,21 @@ bool endpoint::dispatch(connection& c, buffer& b, std::size_t length) {
       release_credits(c);
       return true;
     case kind::credit_release:
-      arrived_release(c, b, length);
+      handle_credit_release(c, b, length);
       return true;
     case kind::close_request:
     case kind::close_accept:
     case kind::close_refuse:
-      arrived_for_closing(c, b);
+      handle_closing(c, b);
       return true;
   }
   malformed(c, "packet (unknown kind)");
   return true;
 }
 
-// Of a message that is arriving: arrived_on looks at the end of it whether credits are due.
+// Of a message that is arriving: packet_arrived looks at the end of it whether credits are due.
 void endpoint::consume(connection& c) noexcept {
-  if (c.now == connection::state::failed) return;
+  if (c.state == connection_state::failed) return;
   connections_->credits().consumed(c);
   if (connections_->credits().any_wanted()) [[unlikely]]
     recall_credits();
@@ -235,7 +235,7 @@ void endpoint::consumed_data(connection& c) {
   if (c.returns_due()) return_credits(c);
 }
 
-bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, bool rendezvous) {
+bool endpoint::handle_message(connection& c, buffer& b, std::size_t length, bool rendezvous) {
   const auto flags = reinterpret_cast<const wire::header*>(b.bytes)->flags;
   const std::size_t start = rendezvous ? sizeof(wire::eager_fields) : wire::eager_size(flags);
   if (length < start) {
@@ -264,23 +264,23 @@ bool endpoint::arrived_message(connection& c, buffer& b, std::size_t length, boo
 
   match_queue& queue = receives_->queue_for(flags & wire::tagged);
   posted_hook* matched = queue.find_posted_for(c.remote->number, m.tag);
-  if (!matched) return keep_unexpected(c, b, m, b.bytes + start);
+  if (!matched) return queue_unexpected(c, b, m, b.bytes + start);
   auto& receive = static_cast<posted_receive&>(*matched);
   bool free;
   if (receive.many) [[unlikely]] {
     free = deliver_into_many(c, m, b.bytes + start, b, receive);
   } else {
     queue.remove(receive);
-    if (receive.asked.shared) [[unlikely]]
-      receive.asked = reported_here(receive.asked);
-    free = deliver(&c, m, b.bytes + start, &b, receive.asked, receive.memory);
+    if (receive.completion.shared) [[unlikely]]
+      receive.completion = reported_here(receive.completion);
+    free = deliver(&c, m, b.bytes + start, &b, receive.completion, receive.memory);
     receives_->receive_pool_.destroy(&receive);
   }
   consume(c);
   return free;
 }
 
-bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool rendezvous) {
+bool endpoint::handle_write(connection& c, buffer& b, std::size_t length, bool rendezvous) {
   wire::rma_fields fields;
   wire::rts_fields rts{};
   const auto flags = reinterpret_cast<const wire::header*>(b.bytes)->flags;
@@ -293,51 +293,51 @@ bool endpoint::arrived_write(connection& c, buffer& b, std::size_t length, bool 
   }
   const auto target = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_WRITE);
   if (!target) {
-    send_done(c, fields.operation, FI_EACCES);
+    send_fin(c, fields.operation, FI_EACCES);
     consume(c);
     return true;
   }
   message_info m;
   m.from = c.remote;
-  m.flags = flags | wire::want_done;
+  m.flags = flags | wire::want_fin;
   m.data = fields.data;
   m.operation = fields.operation;
   m.length = fields.length;
   m.rendezvous = rendezvous;
   m.rts = &rts;
   // Only remote CQ data tells the target's application of the write.
-  request asked;
-  asked.queue = receive_queue_;
-  asked.tally = peers_wrote_;
-  asked.tally_of_memory = (**target).peers_wrote;
-  asked.flags = FI_RMA | FI_REMOTE_WRITE;
-  asked.report = flags & wire::cq_data;
-  asked.of_peer = true;
-  const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, asked,
+  completion_spec completion;
+  completion.queue = receive_queue_;
+  completion.counter = peers_wrote_;
+  completion.mr_counter = (**target).peers_wrote;
+  completion.flags = FI_RMA | FI_REMOTE_WRITE;
+  completion.report = flags & wire::cq_data;
+  completion.of_peer = true;
+  const bool free = deliver(&c, m, b.bytes + sizeof fields, &b, completion,
                             local_memory::inside(**target, fields.address, fields.length));
-  const bool must_wait = asked.report && reports_are_behind();
+  const bool must_wait = completion.report && reports_are_behind();
   must_wait ? withhold_credit(c, c.withheld) : consume(c);
   return free;
 }
 
-void endpoint::arrived_read(connection& c, buffer& b, std::size_t length) {
+void endpoint::handle_read(connection& c, buffer& b, std::size_t length) {
   wire::rma_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "RMA read");
   const auto source = keys_.find(fields.key, fields.address, fields.length, FI_REMOTE_READ);
   if (source && serve_read(c, fields, **source)) return;
-  if (!source) send_done(c, fields.operation, FI_EACCES);
+  if (!source) send_fin(c, fields.operation, FI_EACCES);
   consume(c);
 }
 
-bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous) {
-  wire::done_fields fields;
+bool endpoint::handle_read_reply(connection& c, buffer& b, std::size_t length, bool rendezvous) {
+  wire::fin_fields fields;
   if (!parse(b, length, fields)) {
     malformed(c, "RMA read reply");
     return true;
   }
   transfer* t = transfers_.find(fields.operation);
-  if (!t || t->on != &c || t->ending || t->is != transfer::role::reader) return true;
-  t->is = transfer::role::sink;
+  if (!t || t->on != &c || t->ending || t->role != transfer_role::reader) return true;
+  t->role = transfer_role::sink;
   const std::byte* payload = b.bytes + sizeof fields;
   const std::size_t left = length - sizeof fields;
   if (!rendezvous) {
@@ -346,11 +346,11 @@ bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, 
       return true;
     }
     if (t->status != 0) {
-      finish(*t, t->status);
+      complete(*t, t->status);
       return true;
     }
     count_eager(c, left);
-    return drain(*t, &b, payload);
+    return copy_out(*t, &b, payload);
   }
   wire::rts_fields rts;
   if (!parse_rts(payload, left, rts, fields.head.flags) || rts.length != t->length) {
@@ -361,44 +361,44 @@ bool endpoint::arrived_read_reply(connection& c, buffer& b, std::size_t length, 
   return true;
 }
 
-void endpoint::arrived_grant(connection& c, buffer& b, std::size_t length) {
-  constexpr std::size_t fixed = offsetof(wire::grant_fields, segments);
-  wire::grant_fields g{};
+void endpoint::handle_cts(connection& c, buffer& b, std::size_t length) {
+  constexpr std::size_t fixed = offsetof(wire::cts_fields, segments);
+  wire::cts_fields g{};
   if (length < fixed) return malformed(c, "grant");
   std::memcpy(&g, b.bytes, std::min(length, sizeof g));
   transfer* t = transfers_.find(g.source_operation);
-  if (!t || t->on != &c || t->ending || t->is != transfer::role::source) return;
-  const bool has_some = t->moves == transfer::motion::push;
-  if (t->moves != transfer::motion::none && !has_some) return;
+  if (!t || t->on != &c || t->ending || t->role != transfer_role::source) return;
+  const bool has_some = t->strategy == transfer_strategy::push;
+  if (t->strategy != transfer_strategy::none && !has_some) return;
   if (g.segment_count == 0 || g.segment_count > wire::max_slots - t->remote.size() ||
       length < fixed + g.segment_count * sizeof(wire::segment) || g.length > t->memory.length() ||
       (has_some && !adds_to(*t, g)))
     return malformed(c, "grant");
   t->peer_operation = g.target_operation;
   // Its device may have been lost while the grant was on its way.
-  if (t->status != 0) return finish(*t, t->status);
+  if (t->status != 0) return complete(*t, t->status);
   t->slots = !(g.head.flags & wire::direct);
   t->shared = g.head.flags & wire::shared;
   if (t->shared && (!t->slots || !c.are_slots_of_peer(g))) return malformed(c, "grant");
   if (!take_places(*t, g)) return malformed(c, "grant");
   t->length = g.length;
-  t->moves = transfer::motion::push;
-  move(*t);
+  t->strategy = transfer_strategy::push;
+  progress_transfer(*t);
 }
 
-void endpoint::arrived_chunk(connection& c, buffer& b, std::size_t length) {
+void endpoint::handle_chunk(connection& c, buffer& b, std::size_t length) {
   wire::chunk_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "chunk");
   transfer* t = transfers_.find(fields.operation);
-  if (!t || t->on != &c || t->moves != transfer::motion::fill || t->ending) return;
-  if (fields.length > t->own_slots.slot_length() || fields.offset > t->length ||
+  if (!t || t->on != &c || t->strategy != transfer_strategy::recv_staged || t->ending) return;
+  if (fields.length > t->granted.slot_length() || fields.offset > t->length ||
       fields.length > t->length - fields.offset)
     return malformed(c, "chunk");
-  buffer* const slot = t->own_slots.filled(fields.slot, fields.length);
+  buffer* const slot = t->granted.filled(fields.slot, fields.length);
   slot ? fill_from_slot(*t, *slot, fields) : malformed(c, "chunk");
 }
 
-void endpoint::arrived_slot_free(connection& c, buffer& b, std::size_t length) {
+void endpoint::handle_slot_credit(connection& c, buffer& b, std::size_t length) {
   wire::chunk_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "credit for a slot");
   transfer* t = transfers_.find(fields.operation);
@@ -407,19 +407,19 @@ void endpoint::arrived_slot_free(connection& c, buffer& b, std::size_t length) {
       std::count(t->free_slots.begin(), t->free_slots.end(), fields.slot))
     return malformed(c, "credit for a slot");
   t->free_slots.push_back(fields.slot);
-  move(*t);
+  progress_transfer(*t);
 }
 
-void endpoint::arrived_done(connection& c, buffer& b, std::size_t length) {
-  wire::done_fields fields;
+void endpoint::handle_fin(connection& c, buffer& b, std::size_t length) {
+  wire::fin_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "end of an operation");
   transfer* t = transfers_.find(fields.operation);
   if (!t || t->on != &c || fields.status < 0) return;
   t->peer_ended = true;
-  finish(*t, fields.status);
+  complete(*t, fields.status);
 }
 
-void endpoint::arrived_event(connection& c, buffer& b, std::size_t length) {
+void endpoint::handle_event(connection& c, buffer& b, std::size_t length) {
   wire::event_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "event");
   const int error = flush_at(fields.address);
@@ -435,43 +435,43 @@ void endpoint::arrived_event(connection& c, buffer& b, std::size_t length) {
                        : c.control.consumed(wire::control_window);
 }
 
-void endpoint::arrived_flush(connection& c, buffer& b, std::size_t length) {
+void endpoint::handle_flush(connection& c, buffer& b, std::size_t length) {
   wire::event_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "request to flush");
   answer_flush(c, fields);
 }
 
-void endpoint::arrived_help(connection& c, buffer& b, std::size_t length) {
-  wire::help_fields fields;
+void endpoint::handle_copy_assist(connection& c, buffer& b, std::size_t length) {
+  wire::copy_assist_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "request for help");
-  start_helping(c, fields);
+  start_assist(c, fields);
 }
 
-void endpoint::arrived_release(connection& c, buffer& b, std::size_t length) {
+void endpoint::handle_credit_release(connection& c, buffer& b, std::size_t length) {
   wire::credit_fields fields;
   if (!parse(b, length, fields) || fields.count > c.data.may_be_released())
     return malformed(c, "release of credits");
   connections_->credits().released(c, fields.count);
 }
 
-void endpoint::arrived_for_closing(connection& c, const buffer& b) {
+void endpoint::handle_closing(connection& c, const buffer& b) {
   any_waiting_ = true;
-  const auto before = c.now;
+  const auto before = c.state;
   closer_.arrived(c, reinterpret_cast<const wire::header*>(b.bytes)->what);
-  if (before == connection::state::closing && c.now == connection::state::connected) go_on_with(c);
+  if (before == connection_state::closing && c.state == connection_state::connected) go_on_with(c);
 }
 
-void endpoint::arrived_for_passing(connection& c, buffer& b, std::size_t length) {
-  wire::dmabuf_ask_fields asked;
+void endpoint::handle_dmabuf_packet(connection& c, buffer& b, std::size_t length) {
+  wire::dmabuf_ask_fields request;
   wire::dmabuf_fields sent;
   wire::allocation_fields freed;
   switch (reinterpret_cast<const wire::header*>(b.bytes)->what) {
     case wire::kind::ask_dmabuf:
-      return parse(b, length, asked) ? give_dmabuf(c, asked)
-                                     : malformed(c, "request for a dma-buf");
+      return parse(b, length, request) ? export_to_peer(c, request)
+                                       : malformed(c, "request for a dma-buf");
     case wire::kind::dmabuf:
       if (!parse(b, length, sent) || sent.status < 0) return malformed(c, "dma-buf");
-      return take_dmabuf(c, sent);
+      return import_from_peer(c, sent);
     default:
       return parse(b, length, freed) ? forget_freed(c, freed) : malformed(c, "end of a dma-buf");
   }

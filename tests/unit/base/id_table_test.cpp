@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "base/slot_table.hpp"
+#include "base/id_table.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 namespace gaudi::base {
 namespace {
 
-TEST(slot_table, finds_what_was_inserted_and_nothing_else) {
-  slot_table<int> table;
+TEST(id_table, finds_what_was_inserted_and_nothing_else) {
+  id_table<int> table;
   int a = 0;
   int b = 0;
   const auto name_a = table.insert(&a);
@@ -19,15 +19,15 @@ TEST(slot_table, finds_what_was_inserted_and_nothing_else) {
   EXPECT_NE(name_a, name_b);
   EXPECT_EQ(table.find(name_a), &a);
   EXPECT_EQ(table.find(name_b), &b);
-  EXPECT_EQ(table.find(slot_table<int>::invalid), nullptr);
+  EXPECT_EQ(table.find(id_table<int>::invalid), nullptr);
   EXPECT_EQ(table.find(name_a + 1000), nullptr);
   // A peer can send any 64 bits.
   EXPECT_EQ(table.find(name_a | (std::uint64_t{1} << 32)), nullptr);
   EXPECT_EQ(table.find(UINT64_MAX), nullptr);
 }
 
-TEST(slot_table, a_stale_name_does_not_find_the_next_object_in_its_slot) {
-  slot_table<int> table;
+TEST(id_table, a_stale_name_does_not_find_the_next_object_in_its_slot) {
+  id_table<int> table;
   int first = 0;
   int second = 0;
   const auto stale = table.insert(&first);
@@ -39,19 +39,19 @@ TEST(slot_table, a_stale_name_does_not_find_the_next_object_in_its_slot) {
   EXPECT_EQ(table.find(fresh), &second);
 }
 
-TEST(slot_table, no_name_is_ever_the_invalid_one) {
-  slot_table<int> table;
+TEST(id_table, no_name_is_ever_the_invalid_one) {
+  id_table<int> table;
   int object = 0;
   for (int round = 0; round < 10000; ++round) {
     const auto name = table.insert(&object);
-    ASSERT_NE(name, slot_table<int>::invalid) << "round " << round;
+    ASSERT_NE(name, id_table<int>::invalid) << "round " << round;
     table.erase(name);
   }
 }
 
-TEST(slot_table, agrees_with_a_map_over_random_operations) {
+TEST(id_table, agrees_with_a_map_over_random_operations) {
   std::mt19937 random(7);
-  slot_table<int> table;
+  id_table<int> table;
   std::vector<int> objects(64);
   std::map<std::uint32_t, int*> model;
   std::vector<std::uint32_t> dead;
@@ -74,8 +74,8 @@ TEST(slot_table, agrees_with_a_map_over_random_operations) {
   }
 }
 
-TEST(slot_table, visits_every_object_even_when_each_is_erased) {
-  slot_table<int> table;
+TEST(id_table, visits_every_object_even_when_each_is_erased) {
+  id_table<int> table;
   std::vector<int> objects(10);
   std::map<int*, std::uint32_t> names;
   for (int& object : objects) names[&object] = table.insert(&object);

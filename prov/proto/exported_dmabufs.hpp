@@ -17,19 +17,19 @@ namespace gaudi::proto {
 /// The allocations whose dma-bufs peers got from us: they want to know when one is freed, as their
 /// NIC keeps it mapped until then, and with it the device open: so one of a device that is lost
 /// counts as freed. The caller holds the domain lock; frees and losses come from any thread.
-class given_dmabufs final : private device::free_watcher {
+class exported_dmabufs final : private device::free_watcher {
  public:
-  struct gift {
+  struct export_record {
     std::uint64_t allocation;  ///< device::location::generation
     std::uint32_t connection;  ///< that it went by
     bool freed = false;
     const device::device* owner = nullptr;
   };
 
-  given_dmabufs() = default;
-  ~given_dmabufs() override;
-  given_dmabufs(const given_dmabufs&) = delete;
-  given_dmabufs& operator=(const given_dmabufs&) = delete;
+  exported_dmabufs() = default;
+  ~exported_dmabufs() override;
+  exported_dmabufs(const exported_dmabufs&) = delete;
+  exported_dmabufs& operator=(const exported_dmabufs&) = delete;
 
   /// Notes that an allocation of `on`, which is not being freed, went by a connection. Throws
   /// std::bad_alloc.
@@ -41,16 +41,16 @@ class given_dmabufs final : private device::free_watcher {
     return any_freed_.load(std::memory_order_relaxed);
   }
   /// Those that have been freed since; they are not known here any more.
-  std::vector<gift> take_freed();
+  std::vector<export_record> take_freed();
 
  private:
   /// A device of which something was given away.
   struct watched_device final : device::loss_watcher {
-    watched_device(given_dmabufs& gifts, device::device& on)
-        : all(gifts), owner(on.shared_from_this()) {}
+    watched_device(exported_dmabufs& records, device::device& on)
+        : all(records), owner(on.shared_from_this()) {}
     void device_lost() noexcept override { all.end_all_of(*owner); }
 
-    given_dmabufs& all;
+    exported_dmabufs& all;
     const std::shared_ptr<device::device> owner;
   };
 
@@ -60,7 +60,7 @@ class given_dmabufs final : private device::free_watcher {
 
   std::list<watched_device> watched_;
   mutable base::mutex mutex_;
-  std::vector<gift> gifts_ GAUDI_GUARDED_BY(mutex_);
+  std::vector<export_record> records_ GAUDI_GUARDED_BY(mutex_);
   std::atomic<bool> any_freed_{false};
 };
 

@@ -14,13 +14,13 @@ namespace gaudi::ipc {
 /// Another process on this host whose memory the kernel lets us read and write, in one copy and
 /// without its help (process_vm_readv(2)). It is the process that was there when this was made, and
 /// no later one with its number.
-class neighbour {
+class peer_process {
  public:
   /// `value` is what must stand at `address` in its memory: the proof that `pid` means the same
   /// process to both. 0 for a pid, as the kernel gives one of another PID namespace, fails.
   /// -EPERM: the kernel forbids it (Yama's ptrace_scope, a container's seccomp filter).
   /// -ESRCH: no such process here. -FI_EINVAL: another process.
-  static base::result<neighbour> find(pid_t pid, std::uint64_t address, std::uint64_t value);
+  static base::result<peer_process> find(pid_t pid, std::uint64_t address, std::uint64_t value);
 
   [[nodiscard]] bool is_this_process() const noexcept;
 
@@ -38,7 +38,7 @@ class neighbour {
   int write(std::uint64_t to, const void* from, std::size_t length) const noexcept;
 
  private:
-  neighbour(pid_t pid, base::scoped_fd watch) noexcept : pid_(pid), watch_(std::move(watch)) {}
+  peer_process(pid_t pid, base::scoped_fd watch) noexcept : pid_(pid), watch_(std::move(watch)) {}
 
   pid_t pid_;
   base::scoped_fd watch_;  // readable once it has ended (pidfd_open(2))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/given_dmabufs.hpp"
+#include "proto/exported_dmabufs.hpp"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
@@ -27,7 +27,7 @@ struct given_dmabufs_ : testing::Test {
 
   test::fake_driver driver;
   std::shared_ptr<device::device> on;
-  given_dmabufs given;
+  exported_dmabufs given;
 };
 
 TEST_F(given_dmabufs_, tells_of_freed_memory_those_who_have_it) {
