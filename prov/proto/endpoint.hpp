@@ -400,7 +400,7 @@ class endpoint final : private connection_observer,
   void memory_is_short() noexcept;
   void go_on_with_waiting();
   bool poll_shm_first();
-  void handle_completions(std::size_t most);
+  std::size_t handle_completions(std::size_t most);
   void handle_core_error();
   base::result<void> open_core(opening how);
   void free_transfers();

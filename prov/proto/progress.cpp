@@ -134,24 +134,27 @@ int endpoint::try_wait() noexcept try {
   return -FI_EAGAIN;
 }
 
-// `most`: completions, one look more or less.
-void endpoint::handle_completions(std::size_t most) {
+// `most`: completions, one look more or less. How many there were: 0 says that the queue is empty,
+// and fewer than `most` does not, as an error comes alone.
+std::size_t endpoint::handle_completions(std::size_t most) {
   std::array<fi_cq_msg_entry, 16> entries;
-  for (std::size_t taken = 0; taken < most;) {
+  std::size_t taken = 0;
+  while (taken < most) {
     const ssize_t count = fi_cq_read(core_queue_.get(), entries.data(), entries.size());
     if (count == -FI_EAVAIL) {
       handle_core_error();
       ++taken;
       continue;
     }
-    if (count <= 0) return;
+    if (count <= 0) break;
     taken += static_cast<std::size_t>(count);
     for (ssize_t i = 0; i < count; ++i) {
       if (entries[i].op_context)
         completed_or_end(posted_op::from_context(entries[i].op_context), entries[i].len, 0);
     }
-    if (count < static_cast<ssize_t>(entries.size())) return;
+    if (count < static_cast<ssize_t>(entries.size())) break;
   }
+  return taken;
 }
 
 void endpoint::handle_core_error() {
@@ -288,7 +291,12 @@ void endpoint::go_on_with(connection& c) {
 // however much other peers send meanwhile.
 void endpoint::connections_ending() {
   if (any_postponed_) retry_postponed();
-  handle_completions(receive_buffers_->out() + at_core_);
+  // All that there is now: another connection's errors may stand before this one's last words.
+  for (std::size_t left = receive_buffers_->out() + at_core_; left != 0;) {
+    const std::size_t taken = handle_completions(left);
+    if (taken == 0) break;
+    left -= std::min(left, taken);
+  }
   for (unsigned looks = 0; looks < looks_at_the_end && poll_shm(); ++looks) {
   }
 }

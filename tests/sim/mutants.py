@@ -25,6 +25,7 @@ MUTANTS = [
      "!closed &&\n      (is_older(c, request.remote_hello) || !is_from_its_host(*request.info, request.remote_hello))",
      "is_older(c, request.remote_hello) || !is_from_its_host(*request.info, request.remote_hello)"),
     ("last-words-before-the-end", "07cd59d", "connection_events.cpp", "observer_.connections_ending();", ""),
+    ("last-words-behind-an-error", "handle_completions", "progress.cpp", "left -= std::min(left, taken);", "break;"),
     ("end-in-the-middle", "07cd59d", "connection_events.cpp",
      "if (connection* c = of(entry.fid)) fail_soon(*c, FI_ECONNRESET);",
      "if (connection* c = of(entry.fid)) fail(*c, FI_ECONNRESET);"),
