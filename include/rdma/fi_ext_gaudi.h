@@ -106,13 +106,13 @@ struct fi_gaudi_path_stats {
 	uint64_t zero_copy_bytes;
 	uint64_t refused_registrations;	/* of device memory by the NIC: that memory is staged */
 	uint64_t flushes;		/* before completions: what the NIC wrote to device memory is visible there */
-	uint64_t one_copy_ops;		/* host memory of two processes on this host, copied from one to the other */
-	uint64_t one_copy_bytes;
-	uint64_t shared_ops;		/* of the eager and staged ones: through memory shared with a peer on this host */
+	uint64_t cma_ops;		/* host memory of two processes on this host, copied from one to the other */
+	uint64_t cma_bytes;
+	uint64_t shm_ops;		/* of the eager and staged ones: through memory shared with a peer on this host */
 	uint64_t engine_ops;		/* between endpoints of one process: within a device, by its engine */
 	uint64_t engine_bytes;
-	uint64_t passed_ops;		/* of the direct ones: from device memory whose dma-buf a process on this host passed */
-	uint64_t passed_bytes;
+	uint64_t dmabuf_ipc_ops;		/* of the direct ones: from device memory whose dma-buf a process on this host passed */
+	uint64_t dmabuf_ipc_bytes;
 };
 
 /*
@@ -141,7 +141,7 @@ struct fi_gaudi_device_stats {
 	uint64_t copies;		/* that the copy engine was given; a long one counts once for each of its parts */
 	uint64_t host_to_device_bytes;	/* that the engine was given to copy */
 	uint64_t device_to_host_bytes;
-	uint64_t within_device_bytes;
+	uint64_t device_to_device_bytes;
 	uint64_t zero_copy_bytes;	/* that a NIC read from or wrote to this device's memory; for FI_EP_MSG endpoints in their
 					   own sends, reads and writes, while no other open device has the address: what they
 					   receive or peers do to their memory is the core's alone */

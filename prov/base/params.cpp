@@ -169,7 +169,7 @@ result<params> params::parse(const lookup& text_of) {
   p.ipc = in.choice(param::ipc, ipc_names);
   p.mr_cache_max_count = in.number(param::mr_cache_max_count);
   p.mr_cache_max_size = in.number(param::mr_cache_max_size);
-  p.mr_cache_foreign = in.choice(param::mr_cache_foreign, switch_names);
+  p.mr_cache_imported = in.choice(param::mr_cache_imported, switch_names);
   p.mr_window = in.number(param::mr_window);
   p.tcp_hmem = in.choice(param::tcp_hmem, switch_names);
   p.counters = in.choice(param::counters, switch_names);

@@ -77,7 +77,7 @@ enum class param : std::size_t {
   ipc,
   mr_cache_max_count,
   mr_cache_max_size,
-  mr_cache_foreign,
+  mr_cache_imported,
   mr_window,
   tcp_hmem,
   counters,
@@ -134,7 +134,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "its last user"},
     {"mr_cache_max_size", "256G", 0, 1ULL << 50,
      "bytes of device memory that idle registrations may cover in total"},
-    {"mr_cache_foreign", "off", 0, 0,
+    {"mr_cache_imported", "off", 0, 0,
      "whether registrations of dma-bufs that the application supplies (FI_MR_DMABUF) are kept for "
      "reuse: off (closed with their last user, so that the owner can free the memory) or on"},
     {"mr_window", "4G", 0, 1ULL << 50,
@@ -172,7 +172,7 @@ struct params {
   ipc_choice ipc = ipc_choice::automatic;
   std::size_t mr_cache_max_count = 0;   ///< idle registrations per domain
   std::uint64_t mr_cache_max_size = 0;  ///< bytes that these cover
-  bool mr_cache_foreign = false;        ///< dma-bufs of the application's, too
+  bool mr_cache_imported = false;       ///< dma-bufs of the application's, too
   std::uint64_t mr_window = 0;          ///< bytes; 0: none
   bool tcp_hmem = false;                ///< under the name ofi_gaudi
   bool counters = true;                 ///< in a page that others can read

@@ -19,7 +19,7 @@ class random_name_table {
   /// No object has this name.
   static constexpr id invalid = 0;
 
-  explicit random_name_table(random_source random) : random_(random), slots_(least_slots) {}
+  explicit random_name_table(random_source random) : random_(random), slots_(min_slots) {}
 
   /// Throws std::bad_alloc, and then nothing has changed.
   [[nodiscard]] id insert(T* object) {
@@ -55,7 +55,7 @@ class random_name_table {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
  private:
-  static constexpr std::size_t least_slots = 16;  // a power of two, as all numbers of slots
+  static constexpr std::size_t min_slots = 16;  // a power of two, as all numbers of slots
 
   struct slot {
     T* object = nullptr;
@@ -74,7 +74,7 @@ class random_name_table {
 
   random_source random_;
   std::vector<slot> slots_;  // half of them are free, or more
-  id mask_ = least_slots - 1;
+  id mask_ = min_slots - 1;
   std::size_t size_ = 0;
 };
 

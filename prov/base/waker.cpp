@@ -16,7 +16,7 @@ result<waker> waker::open() noexcept {
 }
 
 void waker::arm() noexcept {
-  if (rung_.exchange(false, std::memory_order_acq_rel)) {
+  if (signalled_.exchange(false, std::memory_order_acq_rel)) {
     const cancellation_deferred while_it_is_read;
     eventfd_t count = 0;
     ::eventfd_read(event_.get(), &count);
@@ -26,7 +26,7 @@ void waker::arm() noexcept {
 
 void waker::ring() noexcept {
   armed_.store(false, std::memory_order_relaxed);
-  rung_.store(true, std::memory_order_release);
+  signalled_.store(true, std::memory_order_release);
   const cancellation_deferred while_it_is_written;
   ::eventfd_write(event_.get(), 1);
 }

@@ -18,7 +18,9 @@ class waker {
   static result<waker> open() noexcept;
 
   waker(waker&& other) noexcept
-      : event_(std::move(other.event_)), armed_(other.armed_.load()), rung_(other.rung_.load()) {}
+      : event_(std::move(other.event_)),
+        armed_(other.armed_.load()),
+        signalled_(other.signalled_.load()) {}
 
   [[nodiscard]] int fd() const noexcept { return event_.get(); }
 
@@ -37,7 +39,7 @@ class waker {
 
   scoped_fd event_;
   std::atomic<bool> armed_{false};
-  std::atomic<bool> rung_{false};
+  std::atomic<bool> signalled_{false};
 };
 
 }  // namespace gaudi::base

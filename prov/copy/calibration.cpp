@@ -14,13 +14,13 @@ constexpr unsigned short_copies = 16;
 constexpr unsigned repeats = 5;
 
 // What is beyond these was not the engine.
-constexpr double least_rate = 0.01;  // bytes per ns
-constexpr double most_rate = 1000;
-constexpr double most_latency_ns = 2e6;
+constexpr double min_rate = 0.01;  // bytes per ns
+constexpr double max_rate = 1000;
+constexpr double max_latency_ns = 2e6;
 
 // Thresholds are kept where a wrong one costs little.
-constexpr std::uint64_t least_threshold = std::uint64_t{64} << 10;
-constexpr std::uint64_t most_threshold = std::uint64_t{64} << 20;
+constexpr std::uint64_t min_threshold = std::uint64_t{64} << 10;
+constexpr std::uint64_t max_threshold = std::uint64_t{64} << 20;
 
 // A gain that may be the clock's mood is none.
 constexpr double worth_it = 0.9;
@@ -28,7 +28,7 @@ constexpr double worth_it = 0.9;
 class calibration {
  public:
   calibration(copy_probe& with, std::chrono::nanoseconds budget)
-      : with_(with),
+      : probe_(with),
         begin_(with.spent()),
         budget_(static_cast<double>(budget.count())),
         end_(with.now() + calibration_patience * budget_) {}
@@ -45,17 +45,17 @@ class calibration {
     // What had no time in its turn, as the first one has threads to start and pages to touch.
     for (const direction dir : all_directions)
       if (!table[dir].is_measured()) measure(dir, table[dir]);
-    if (!with_.allows(direction::host_to_device))
+    if (!probe_.allows(direction::host_to_device))
       table[direction::host_to_device] = table[direction::device_to_host];
     measure_host(table);
     return table;
   }
 
  private:
-  bool in_time() { return with_.spent() < deadline_ && with_.now() < end_; }
+  bool in_time() { return probe_.spent() < deadline_ && probe_.now() < end_; }
 
   template <class Measure>
-  std::optional<double> least_of(Measure&& measure) {
+  std::optional<double> min_of(Measure&& measure) {
     std::optional<double> least;
     for (unsigned i = 0; i < repeats && !failed_ && in_time(); ++i) {
       const std::optional<double> one = measure();
@@ -65,12 +65,12 @@ class calibration {
     return failed_ ? std::nullopt : least;
   }
   std::optional<double> copies(direction dir, std::uint64_t length, unsigned count) {
-    return least_of([&] { return with_.copies(dir, length, count); });
+    return min_of([&] { return probe_.copies(dir, length, count); });
   }
 
   // A row is measured as a whole or not at all.
   void measure(direction dir, copy_row& row) {
-    if (!with_.allows(dir)) return;
+    if (!probe_.allows(dir)) return;
     const auto alone = copies(dir, short_copy, 1);
     const auto several = copies(dir, short_copy, short_copies);
     const auto whole = copies(dir, copy_probe::most, 1);
@@ -81,7 +81,7 @@ class calibration {
     // Latency is no part of a rate, but never most of the time either.
     const double moving = std::max(best - *alone, best / 2);
     const double rate = static_cast<double>(copy_probe::most) / moving;
-    if (rate < least_rate || rate > most_rate || *alone > most_latency_ns) return;
+    if (rate < min_rate || rate > max_rate || *alone > max_latency_ns) return;
     row.bytes_per_ns = rate;
     row.latency_ns = *alone;
     row.each_ns = each;
@@ -92,22 +92,22 @@ class calibration {
   static std::uint64_t split_from(double whole, double split, double each) {
     const double won_per_byte = (whole - split) / static_cast<double>(copy_probe::most);
     const double from = 2 * (split_parts - 1) * each / won_per_byte;
-    constexpr std::uint64_t most_steps = most_threshold / least_threshold;
-    const double steps = std::ceil(from / static_cast<double>(least_threshold));
-    return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(steps), 1, most_steps) *
-           least_threshold;
+    constexpr std::uint64_t max_steps = max_threshold / min_threshold;
+    const double steps = std::ceil(from / static_cast<double>(min_threshold));
+    return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(steps), 1, max_steps) *
+           min_threshold;
   }
 
   void measure_host(copy_table& table) {
-    const auto copied = least_of([&] { return with_.host_copy(copy_probe::most); });
-    const auto short_pin = least_of([&] { return with_.pin(least_threshold); });
-    const auto long_pin = least_of([&] { return with_.pin(copy_probe::most); });
+    const auto copied = min_of([&] { return probe_.host_copy(copy_probe::most); });
+    const auto short_pin = min_of([&] { return probe_.pin(min_threshold); });
+    const auto long_pin = min_of([&] { return probe_.pin(copy_probe::most); });
     if (!copied || *copied <= 0) return;
     table.host_bytes_per_ns = static_cast<double>(copy_probe::most) / *copied;
     if (!short_pin || !long_pin) return;
     const double per_byte = std::max(*long_pin - *short_pin, 0.0) /
-                            static_cast<double>(copy_probe::most - least_threshold);
-    const double fixed = std::max(*short_pin - per_byte * least_threshold, 0.0);
+                            static_cast<double>(copy_probe::most - min_threshold);
+    const double fixed = std::max(*short_pin - per_byte * min_threshold, 0.0);
     for (const direction dir : {direction::host_to_device, direction::device_to_host}) {
       copy_row& row = table[dir];
       if (row.is_measured()) row.pin = pin_from(row, fixed, per_byte, 1 / table.host_bytes_per_ns);
@@ -120,7 +120,7 @@ class calibration {
   static std::uint64_t pin_from(const copy_row& row, double fixed, double pin_per_byte,
                                 double host_per_byte) {
     const double engine_per_byte = 1 / row.bytes_per_ns;
-    for (std::uint64_t length = least_threshold; length <= most_threshold; length *= 2) {
+    for (std::uint64_t length = min_threshold; length <= max_threshold; length *= 2) {
       const auto bytes = static_cast<double>(length);
       const auto chunk = static_cast<double>(std::min(length, bounce_pool::usual_chunk));
       const double pinned = fixed + bytes * (pin_per_byte + engine_per_byte);
@@ -132,7 +132,7 @@ class calibration {
     return copy_row::never;
   }
 
-  copy_probe& with_;
+  copy_probe& probe_;
   const double begin_;  // of the CPU's time, as deadline_
   const double budget_;
   const double end_;  // by the clock

@@ -15,10 +15,10 @@ using base::error;
 using base::result;
 
 result<std::shared_ptr<copier>> copier::for_device(const std::shared_ptr<device::device>& owner,
-                                                   const engine_terms& terms) {
+                                                   const engine_config& config) {
   auto& copiers = base::per_process<per_device<copier>>::get();
   return copiers.get(owner, [&]() -> result<std::shared_ptr<copier>> {
-    auto engine = dma_engine::for_device(owner, terms);
+    auto engine = dma_engine::for_device(owner, config);
     if (!engine) return engine.failure();
     return std::make_shared<copier>(passkey{}, *std::move(engine));
   });

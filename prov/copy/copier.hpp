@@ -24,7 +24,7 @@ class copier : public std::enable_shared_from_this<copier> {
  public:
   /// The device's copier, shared with whoever else has it now. Errors of dma_engine::for_device.
   static base::result<std::shared_ptr<copier>> for_device(
-      const std::shared_ptr<device::device>& owner, const engine_terms& terms = {});
+      const std::shared_ptr<device::device>& owner, const engine_config& config = {});
 
   /// Starts a copy of `len` bytes (0 is allowed). Host addresses are the process's own, device
   /// addresses lie inside one allocation or known range of the device: else -FI_EINVAL; or
@@ -97,7 +97,7 @@ class operation {
 
   base::result<void> prepare() GAUDI_REQUIRES(owner_->mutex_);
   [[nodiscard]] copy_row row() const noexcept GAUDI_REQUIRES(owner_->mutex_);
-  [[nodiscard]] bool should_pin(const copy_row& how) const noexcept GAUDI_REQUIRES(owner_->mutex_);
+  [[nodiscard]] bool should_pin(const copy_row& row) const noexcept GAUDI_REQUIRES(owner_->mutex_);
   base::result<void> hold(unsigned side, std::uint64_t addr) GAUDI_REQUIRES(owner_->mutex_);
   int step() GAUDI_REQUIRES(owner_->mutex_);
   bool feed(part& idle) GAUDI_REQUIRES(owner_->mutex_);

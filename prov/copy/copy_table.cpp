@@ -64,9 +64,9 @@ std::uint64_t best_chunk(const copy_row& row, std::uint64_t length,
   const double cost = row.each_ns + way.message_ns;
   const double exposed = row.bytes_per_ns < way.busy_from ? way.exposed : 1;
   // The least of length / chunk * cost * exposed + stages * chunk / rate.
-  const double least_time =
+  const double min_time =
       std::sqrt(static_cast<double>(length) * cost * exposed * row.bytes_per_ns / way.stages);
-  return static_cast<std::uint64_t>(std::max(least_time, spare * cost * row.bytes_per_ns));
+  return static_cast<std::uint64_t>(std::max(min_time, spare * cost * row.bytes_per_ns));
 }
 
 unsigned best_depth(const copy_row& row, std::uint64_t chunk,

@@ -34,7 +34,8 @@ struct copy_table {
   double host_bytes_per_ns = 0;  ///< of the CPU's own copies; 0: not measured
   std::array<copy_row, 3> rows;
   /// Short messages to the device up to this length are copied by a NIC that reaches it, which
-  /// takes no system call; 0: none. What an endpoint measures may lower it there (nic_limit).
+  /// takes no system call; 0: none. What an endpoint measures may lower it there
+  /// (nic_copy_threshold).
   std::uint64_t nic = std::uint64_t{64} << 10;
 
   [[nodiscard]] copy_row& operator[](direction dir) noexcept {

@@ -57,28 +57,28 @@ class measured_tables {
 }  // namespace
 
 result<std::shared_ptr<dma_engine>> dma_engine::for_device(
-    const std::shared_ptr<device::device>& owner, const engine_terms& terms) {
+    const std::shared_ptr<device::device>& owner, const engine_config& config) {
   auto& engines = base::per_process<per_device<dma_engine>>::get();
-  return engines.get(owner, [&] { return make(owner, terms); });
+  return engines.get(owner, [&] { return make(owner, config); });
 }
 
 result<std::shared_ptr<dma_engine>> dma_engine::make(const std::shared_ptr<device::device>& owner,
-                                                     const engine_terms& terms) {
+                                                     const engine_config& config) {
   if (const int gone = owner->lost(); gone != 0) return error{gone};
   auto queues = copy_queues::of(owner);
   if (!queues) return queues.failure();
-  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(queues), terms);
+  return std::make_shared<dma_engine>(passkey{}, owner, *std::move(queues), config);
 }
 
 dma_engine::dma_engine(passkey, std::shared_ptr<device::device> owner,
-                       std::unique_ptr<copy_queues> queues, const engine_terms& terms)
+                       std::unique_ptr<copy_queues> queues, const engine_config& config)
     : owner_(std::move(owner)),
       queues_(std::move(queues)),
       slot_count_(std::min(queues_->slots(), max_slots)),
-      terms_(terms),
+      config_(config),
       free_count_(slot_count_) {
   for (unsigned i = 0; i < slot_count_; ++i) slots_[i].next_free = i + 1;
-  owner_->watch(*this);
+  owner_->add_observer(*this);
 }
 
 dma_engine::~dma_engine() {
@@ -89,7 +89,7 @@ dma_engine::~dma_engine() {
     for (unsigned slice = 0; slice < destruction_slices; ++slice)
       if (wait_us(pending, wait_slice_us) != -FI_EAGAIN) break;
   }
-  owner_->unwatch(*this);
+  owner_->remove_observer(*this);
 }
 
 unsigned dma_engine::take_slot(unsigned leave) noexcept {
@@ -110,7 +110,7 @@ void dma_engine::count(std::uint64_t len, direction dir) noexcept {
   all.copies.add();
   auto& bytes = dir == direction::host_to_device   ? all.host_to_device_bytes
                 : dir == direction::device_to_host ? all.device_to_host_bytes
-                                                   : all.within_device_bytes;
+                                                   : all.device_to_device_bytes;
   bytes.add(len);
 }
 
@@ -170,15 +170,15 @@ int dma_engine::wait(ticket which, int timeout_ms) noexcept {
 }
 
 bool dma_engine::hangs(const slot& pending) const noexcept {
-  return terms_.patience.count() != 0 && clock::now() - pending.began > terms_.patience;
+  return config_.timeout.count() != 0 && clock::now() - pending.began > config_.timeout;
 }
 
 const copy_table& dma_engine::table() noexcept {
   std::call_once(measured_, [this] {
     // Without memory for it the defaults do.
     static_cast<void>(hl::or_no_memory([this] {
-      if (terms_.table.calibrate) measure();
-      table_.apply(terms_.table);
+      if (config_.table.calibrate) measure();
+      table_.apply(config_.table);
       tell_table();
       return result<void>();
     }));

@@ -17,14 +17,14 @@
 namespace gaudi::copy {
 
 /// What the user wants of an engine. Who makes it says so, for all who share it.
-struct engine_terms {
+struct engine_config {
   /// How long a copy may take before the device counts as hanging, and so as lost; 0: as long as
   /// its driver lets it. As FI_GAUDI_COPY_TIMEOUT has it by default.
-  std::chrono::milliseconds patience = std::chrono::seconds(60);
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);
   base::copy_overrides table;  ///< FI_GAUDI_COPY_TABLE
 
-  static engine_terms of(const base::params& p) {
-    return {.patience = p.copy_timeout, .table = p.copy_table};
+  static engine_config of(const base::params& p) {
+    return {.timeout = p.copy_timeout, .table = p.copy_table};
   }
 };
 
@@ -38,13 +38,13 @@ struct ticket {
 /// The device's copy engine: asynchronous, by whatever queues the device has for us (copy_queues).
 /// Thread safe; no allocation per copy. Copies are not ordered among each other. Make one per
 /// device (for_device), as the driver's limit of submissions in flight is per device.
-class dma_engine final : private device::loss_watcher {
+class dma_engine final : private device::loss_observer {
  public:
   /// The device's engine, shared with whoever else has it now. -FI_ENOMEM; device::lost();
   /// -FI_EOPNOTSUPP: a generation that does not copy (generation_traits::copies), said once for
   /// each device.
   static base::result<std::shared_ptr<dma_engine>> for_device(
-      const std::shared_ptr<device::device>& owner, const engine_terms& terms = {});
+      const std::shared_ptr<device::device>& owner, const engine_config& config = {});
 
   dma_engine(const dma_engine&) = delete;
   dma_engine& operator=(const dma_engine&) = delete;
@@ -103,11 +103,11 @@ class dma_engine final : private device::loss_watcher {
  public:
   /// For for_device, the only maker.
   dma_engine(passkey, std::shared_ptr<device::device> owner, std::unique_ptr<copy_queues> queues,
-             const engine_terms& terms);
+             const engine_config& config);
 
  private:
   static base::result<std::shared_ptr<dma_engine>> make(
-      const std::shared_ptr<device::device>& owner, const engine_terms& terms);
+      const std::shared_ptr<device::device>& owner, const engine_config& config);
 
   /// submit, leaving at least `leave` slots to others.
   base::result<ticket> start(std::uint64_t dst, std::uint64_t src, std::uint64_t len, direction dir,
@@ -131,7 +131,7 @@ class dma_engine final : private device::loss_watcher {
   const std::shared_ptr<device::device> owner_;
   const std::unique_ptr<copy_queues> queues_;
   const unsigned slot_count_;
-  const engine_terms terms_;
+  const engine_config config_;
   base::mutex mutex_;  // guards the chain of free slots
   unsigned first_free_ GAUDI_GUARDED_BY(mutex_) = 0;
   unsigned free_count_ GAUDI_GUARDED_BY(mutex_);

@@ -18,11 +18,11 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // Waits in pieces, so that an operation starved by others looks again for what they gave back.
-constexpr int longest_block_ms = 100;
+constexpr int max_block_ms = 100;
 constexpr std::chrono::microseconds starved_pause{50};
 
 // Shorter copies are made the same way whatever the table says, so they do not wait for it.
-constexpr std::uint64_t least_for_table = std::uint64_t{64} << 10;
+constexpr std::uint64_t min_for_table = std::uint64_t{64} << 10;
 
 /// Not host memory, whatever the caller says: a Gaudi1's address only where the host has nothing.
 bool is_surely_device(const device::device& known, std::uint64_t address) {
@@ -63,14 +63,14 @@ result<void> operation::prepare() {
     if (const auto rc = hold(0, src_); !rc) return rc;
   if (dir_ != direction::device_to_host)
     if (const auto rc = hold(1, dst_); !rc) return rc;
-  const copy_row how = row();
-  part_length_ = part_length(how, len_);
+  const copy_row measured = row();
+  part_length_ = part_length(measured, len_);
   if (dir_ == direction::device_to_device) return {};
 
   const auto address = reinterpret_cast<std::uintptr_t>(host());
   if (address == 0 || is_surely_device(*owner_->engine()->owner(), address))
     return error{-FI_EINVAL};
-  if (!should_pin(how)) return {};
+  if (!should_pin(measured)) return {};
   // Memory that cannot be pinned, such as a read-only file mapping, goes through chunks.
   auto pin = pinned_region::map(owner_->engine()->owner(), host(), len_);
   if (pin) pinned_.emplace(*std::move(pin));
@@ -78,14 +78,14 @@ result<void> operation::prepare() {
 }
 
 copy_row operation::row() const noexcept {
-  return len_ < least_for_table ? copy_row{} : owner_->engine()->table()[dir_];
+  return len_ < min_for_table ? copy_row{} : owner_->engine()->table()[dir_];
 }
 
-bool operation::should_pin(const copy_row& how) const noexcept {
+bool operation::should_pin(const copy_row& row) const noexcept {
   // Synapse knows mappings by their host addresses alone, and the application may have some of its
   // own there.
   const bool is_synapses = owner_->engine()->owner()->synapse() != nullptr;
-  return len_ >= how.pin && !is_synapses;
+  return len_ >= row.pin && !is_synapses;
 }
 
 bool operation::submit(part& next) {
@@ -185,7 +185,7 @@ void operation::block(int timeout_ms) {
     std::this_thread::sleep_for(starved_pause);
     return;
   }
-  const int rc = owner_->engine()->wait(awaited->copy, std::min(timeout_ms, longest_block_ms));
+  const int rc = owner_->engine()->wait(awaited->copy, std::min(timeout_ms, max_block_ms));
   const base::scoped_lock lock(owner_->mutex_);
   awaited->awaited = false;
   if (rc != -FI_ETIMEDOUT) take_result(*awaited, rc);
@@ -199,7 +199,7 @@ int operation::wait(int timeout_ms) {
     const auto now = steady_clock::now();
     if (timeout_ms >= 0 && now >= deadline) return -FI_ETIMEDOUT;
     block(timeout_ms < 0
-              ? longest_block_ms
+              ? max_block_ms
               : static_cast<int>(std::chrono::ceil<milliseconds>(deadline - now).count()));
   }
 }

@@ -14,8 +14,8 @@ using base::result;
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-constexpr microseconds shortest_pause{5};
-constexpr microseconds longest_pause{500};
+constexpr microseconds min_pause{5};
+constexpr microseconds max_pause{500};
 
 hl::syn_direction in_synapse(direction dir) noexcept {
   switch (dir) {
@@ -95,7 +95,7 @@ result<hl::cs_status> synapse_streams::query(unsigned slot) {
 
 result<hl::cs_status> synapse_streams::wait(unsigned slot, std::uint64_t timeout_us) {
   const auto begin = steady_clock::now();
-  for (microseconds pause = shortest_pause;; pause = std::min(2 * pause, longest_pause)) {
+  for (microseconds pause = min_pause;; pause = std::min(2 * pause, max_pause)) {
     auto state = query(slot);
     const bool is_busy = state && *state == hl::cs_status::busy;
     if (!is_busy || timeout_us == 0) return state;

@@ -76,7 +76,7 @@ class inner_domain {
   /// Registers device memory; local operations and peers address it by device address. The core
   /// does not know it from host memory: it would send a short message inline, reading the address
   /// with the CPU, so operations that send from it must be longer than the core's inject size.
-  /// Errors are libfabric's and the NIC driver's, see reg/dmabuf_refusal.hpp.
+  /// Errors are libfabric's and the NIC driver's, see reg/registration_failure.hpp.
   base::result<inner_mr> register_dmabuf(const dmabuf_range& range, std::uint64_t access);
 
  private:

@@ -17,7 +17,7 @@
 namespace gaudi::core {
 namespace {
 
-constexpr timeval longest_read{.tv_sec = 0, .tv_usec = 100'000};
+constexpr timeval max_read{.tv_sec = 0, .tv_usec = 100'000};
 
 bool is_socket(int fd) noexcept {
   int type = 0;
@@ -80,7 +80,7 @@ bool limit_reads(const sockaddr* name, std::size_t length) noexcept {
   bool found = false;
   for_each_socket([&](int fd) {
     if (!listens(fd) || !has_name(fd, name, length)) return true;
-    found = ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest_read, sizeof longest_read) == 0;
+    found = ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &max_read, sizeof max_read) == 0;
     return false;
   });
   return found;

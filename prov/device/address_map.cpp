@@ -16,7 +16,7 @@ constexpr auto release = std::memory_order_release;
 constexpr auto relaxed = std::memory_order_relaxed;
 
 constexpr std::size_t initial_capacity = 64;
-constexpr unsigned least_shift = 12;  // allocations begin at multiples of 4 KiB
+constexpr unsigned min_shift = 12;  // allocations begin at multiples of 4 KiB
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void address_map::store(entry& to, const location& from) noexcept {
   to.len.store(from.len, release);
   to.map_base.store(from.map_base, release);
   to.map_len.store(from.map_len, release);
-  to.generation.store(from.generation, release);
+  to.allocation_id.store(from.allocation_id, release);
   to.adopted.store(from.adopted ? 1 : 0, release);
   to.pins.store(from.pins, release);
 }
@@ -39,7 +39,7 @@ inline location address_map::load(const entry& from) noexcept {
           .len = from.len.load(acquire),
           .map_base = from.map_base.load(acquire),
           .map_len = from.map_len.load(acquire),
-          .generation = from.generation.load(acquire),
+          .allocation_id = from.allocation_id.load(acquire),
           .adopted = from.adopted.load(acquire) != 0,
           .pins = from.pins.load(acquire)};
 }
@@ -83,7 +83,7 @@ void address_map::spread(array& over, std::size_t count) noexcept {
   const std::uint64_t highest = count ? over.entries[count - 1].base.load(relaxed) : 0;
   const std::uint64_t span = highest - lowest;
   const std::uint64_t below = std::min(lowest, span / 4);
-  unsigned shift = least_shift;
+  unsigned shift = min_shift;
   while (((span + below) >> shift) >= over.slots / 2) ++shift;
   over.origin.store(lowest - below, release);
   over.shift.store(shift, release);

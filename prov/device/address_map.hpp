@@ -38,7 +38,7 @@ class address_map {
   // Words are atomic because readers look while the writer moves them; the sequence tells whether
   // what they saw belongs together.
   struct alignas(64) entry {
-    std::atomic<std::uint64_t> base, len, map_base, map_len, generation, adopted;
+    std::atomic<std::uint64_t> base, len, map_base, map_len, allocation_id, adopted;
     std::atomic<pin_count*> pins;
   };
   using word = std::atomic<std::uint64_t>;

@@ -11,7 +11,7 @@
 
 namespace gaudi::device {
 
-app_mappings::app_mappings(device& on) : on_(on.weak_from_this()) {
+app_mappings::app_mappings(device& on) : device_(on.weak_from_this()) {
   ::fstat(on.fd(), &own_);
 }
 
@@ -26,7 +26,7 @@ std::shared_ptr<device> app_mappings::owner_if_of(int fd) const noexcept {
   struct stat facts {};
   if (::fstat(fd, &facts) != 0 || facts.st_dev != own_.st_dev || facts.st_ino != own_.st_ino)
     return nullptr;
-  return on_.lock();
+  return device_.lock();
 }
 
 // What the application has adopted itself is known already. The file of a device that is lost is

@@ -13,7 +13,7 @@ namespace gaudi::device {
 class device;
 
 /// Makes what the application maps on a device of its own known there, and forgets it before it is
-/// unmapped: the driver refuses to unmap what is exported. Only with libgaudi-fi-watch.so
+/// unmapped: the driver refuses to unmap what is exported. Only with libgaudi-fi-preload.so
 /// preloaded; else the application says so itself (device::adopt_range).
 class app_mappings final : private hl::mapping_listener {
  public:
@@ -27,7 +27,7 @@ class app_mappings final : private hl::mapping_listener {
   void unmapping(int fd, std::uint64_t va) noexcept override;
   [[nodiscard]] std::shared_ptr<device> owner_if_of(int fd) const noexcept;
 
-  const std::weak_ptr<device> on_;
+  const std::weak_ptr<device> device_;
   struct stat own_ {};
   bool warned_ = false;  // a region covered what was unmapped
   std::unique_ptr<hl::mapping_subscription> told_;

@@ -27,7 +27,7 @@ struct alignas(64) counters {
   counter copies;
   counter host_to_device_bytes;
   counter device_to_host_bytes;
-  counter within_device_bytes;
+  counter device_to_device_bytes;
   // Of messages and RMA.
   counter zero_copy_bytes;  // that a NIC read from the device's memory or wrote to it
   counter staged_bytes;     // that went between it and buffers in host memory

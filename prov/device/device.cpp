@@ -16,7 +16,7 @@ using base::error;
 using base::result;
 
 /// Numbers allocations over all devices of the process.
-std::uint64_t next_generation() noexcept {
+std::uint64_t next_allocation_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
@@ -107,7 +107,7 @@ result<mapping> device::take_physical(std::uint64_t len) {
   auto part = dram_.allocate(round_up_to(generation_.region, len));
   if (!part) part = dram_.allocate(len);
   if (!part) return error{-FI_ENOMEM};
-  return mapping::borrow(thunk_, fd_.get(), part->base, part->len, true);
+  return mapping::attach_synapse(thunk_, fd_.get(), part->base, part->len, true);
 }
 
 result<void> device::add_region(result<mapping> got) {
@@ -133,10 +133,11 @@ pin_count& device::spare_pins() {
 result<void> device::publish(location added) {
   added.pins = &spare_pins();
   const auto [at, fresh] = records_.emplace(
-      added.base, record{added.len, added.map_base, added.generation, added.adopted, added.pins});
+      added.base,
+      record{added.len, added.map_base, added.allocation_id, added.adopted, added.pins});
   if (!fresh) return error{-EEXIST};
   try {
-    added.pins->open(added.generation);
+    added.pins->open(added.allocation_id);
     if (map_.insert(added)) {
       spare_pins_ = added.pins->next_spare;
       return {};
@@ -171,7 +172,7 @@ result<std::uint64_t> device::allocate_block(std::uint64_t len, purpose what_for
                                .len = len,
                                .map_base = block->region,
                                .map_len = regions_.at(block->region).len(),
-                               .generation = next_generation()});
+                               .allocation_id = next_allocation_id()});
       if (!rc) {
         blocks_.free(block->base);
         return rc.failure();
@@ -214,22 +215,22 @@ bool device::release_empty_regions(regions::iterator spare) noexcept {
 
 result<std::uint64_t> device::close_to_pins(std::uint64_t addr, bool adopted) noexcept {
   const auto at = records_.find(addr);
-  if (at == records_.end() || at->second.adopted != adopted || at->second.leaving)
+  if (at == records_.end() || at->second.adopted != adopted || at->second.being_freed)
     return error{-FI_EINVAL};
-  if (!at->second.pins->close(at->second.generation)) return error{-FI_EBUSY};
-  at->second.leaving = true;
-  return at->second.generation;
+  if (!at->second.pins->close(at->second.allocation_id)) return error{-FI_EBUSY};
+  at->second.being_freed = true;
+  return at->second.allocation_id;
 }
 
-// Whether it goes is decided once, by its pins; only then are the watchers told, without the lock,
+// Whether it goes is decided once, by its pins; only then are the observers told, without the lock,
 // since ending a registration takes the kernel a while. Nothing is given back before they are done.
 result<void> device::part_with(std::uint64_t addr, bool adopted) noexcept {
-  const auto generation = [&] {
+  const auto allocation_id = [&] {
     const base::scoped_lock lock(mutex_);
     return close_to_pins(addr, adopted);
   }();
-  if (!generation) return generation.failure();
-  watchers_.tell(*generation);
+  if (!allocation_id) return allocation_id.failure();
+  free_observers_.notify([&](free_observer& one) { one.on_free(*allocation_id); });
   return {};
 }
 
@@ -265,23 +266,23 @@ result<void> device::adopt_range(std::uint64_t addr, std::uint64_t len, std::uin
       !is_own_memory(map_base, map_len))
     return error{-FI_EINVAL};
   map_len = suballocator::round_up(map_len);  // as the driver does
-  return make_known(
-      {.base = addr, .len = len, .map_base = map_base, .map_len = map_len},
-      mapping::borrow(thunk_, fd_.get(), map_base, map_len, generation_.physical_addresses));
+  return make_known({.base = addr, .len = len, .map_base = map_base, .map_len = map_len},
+                    mapping::attach_synapse(thunk_, fd_.get(), map_base, map_len,
+                                            generation_.physical_addresses));
 }
 
 result<void> device::make_known(const location& added, mapping whole) {
   return hl::or_no_memory([&]() -> result<void> {
     const base::scoped_lock lock(mutex_);
     if (manages_hbm() || overlaps_region(added.map_base, added.map_len)) return error{-EEXIST};
-    const auto at = borrowed_.try_emplace(added.map_base, borrowed_mapping{std::move(whole)}).first;
+    const auto at = borrowed_.try_emplace(added.map_base, adopted_mapping{std::move(whole)}).first;
     if (at->second.map.len() != added.map_len) return error{-FI_EINVAL};
     const auto drop_unused = [&]() GAUDI_REQUIRES(mutex_) {
       if (at->second.ranges == 0) borrowed_.erase(at);
     };
     try {
       location named = added;
-      named.generation = next_generation();
+      named.allocation_id = next_allocation_id();
       named.adopted = true;
       const auto rc = publish(named);
       if (rc) ++at->second.ranges;
@@ -311,17 +312,17 @@ result<void> device::release_range(std::uint64_t addr) {
 }
 
 result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
-  bare_pin held;
+  unowned_pin held;
   const auto where = pin_in(held, addr, len);
   if (!where) return where.failure();
   return allocation_pin(shared_from_this(), *where, std::move(held));
 }
 
-result<location> device::pin_in(bare_pin& held, std::uint64_t addr, std::uint64_t len) noexcept {
+result<location> device::pin_in(unowned_pin& held, std::uint64_t addr, std::uint64_t len) noexcept {
   const int gone = lost();
   auto where = gone == 0 ? find(addr, len) : error{gone};
   if (!where) return where;
-  if (where->pins->add(where->generation)) {
+  if (where->pins->add(where->allocation_id)) {
     held.pins_ = where->pins;
   } else {
     counters_->stale_refusals.add();

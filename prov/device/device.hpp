@@ -17,15 +17,14 @@
 #include "device/address_map.hpp"
 #include "device/app_mappings.hpp"
 #include "device/counters.hpp"
+#include "device/device_spec.hpp"
 #include "device/event_watch.hpp"
-#include "device/free_watchers.hpp"
 #include "device/generation.hpp"
 #include "device/location.hpp"
-#include "device/loss_watchers.hpp"
 #include "device/mapping.hpp"
+#include "device/observers.hpp"
 #include "device/opening.hpp"
 #include "device/pin_count.hpp"
-#include "device/selector.hpp"
 #include "device/suballocator.hpp"
 #include "hl/synapse.hpp"
 #include "hl/thunk.hpp"
@@ -51,7 +50,7 @@ enum class purpose : std::uint8_t {
 };
 
 class allocation_pin;
-class bare_pin;
+class unowned_pin;
 
 /// An open Gaudi and its memory, until it is lost: reset, hanging or removed. Then the driver has
 /// no more to do with this object, which only keeps the books of what its user still has to free: a
@@ -73,7 +72,7 @@ class device : public std::enable_shared_from_this<device> {
   /// `reset_timeout`; -FI_ENODEV no such device; -FI_EINVAL no Gaudi that is known here; -EMFILE no
   /// descriptor left; or the driver's error. While it waits, other threads open other devices.
   static base::result<std::shared_ptr<device>> open(
-      std::shared_ptr<const hl::thunk> thunk, const selector& which,
+      std::shared_ptr<const hl::thunk> thunk, const device_spec& which,
       std::chrono::milliseconds reset_timeout = default_reset_timeout);
 
   /// Uses a device that the application opened. `fd` stays the application's and must stay open
@@ -85,8 +84,8 @@ class device : public std::enable_shared_from_this<device> {
   /// Uses the device that Synapse has in this process, by a duplicate of its descriptor, with its
   /// pool of device memory as one adopted range. -FI_ENODEV after one warning: the application has
   /// acquired none yet; errors of adopt().
-  static base::result<std::shared_ptr<device>> borrow(std::shared_ptr<const hl::thunk> thunk,
-                                                      std::shared_ptr<const hl::synapse> synapse);
+  static base::result<std::shared_ptr<device>> attach_synapse(
+      std::shared_ptr<const hl::thunk> thunk, std::shared_ptr<const hl::synapse> synapse);
 
   /// How many Gaudis the machine has, found by their control nodes, so that none is opened
   /// exclusively.
@@ -95,7 +94,7 @@ class device : public std::enable_shared_from_this<device> {
   static base::result<std::vector<int>> indices(const hl::thunk& thunk);
   /// The index of the one that `which` names, found in the same way; -1: not known. -FI_ENODEV: it
   /// is no Gaudi of this machine; -FI_EINVAL: `which` is the first free one.
-  static base::result<int> index_named(const hl::thunk& thunk, const selector& which);
+  static base::result<int> index_named(const hl::thunk& thunk, const device_spec& which);
 
   device(const device&) = delete;
   device& operator=(const device&) = delete;
@@ -120,16 +119,17 @@ class device : public std::enable_shared_from_this<device> {
 
   /// Of a borrowed device that nobody uses for now: lets go of what would keep Synapse from
   /// releasing it. Until wake() only what was known of it is told. Nothing for others.
-  void rest() noexcept;
+  void suspend() noexcept;
   /// Takes it up again, be it acquired anew. False: it is another one, has another pool or is not
   /// acquired, and this object is lost; or it was lost before.
-  bool wake() noexcept;
+  bool resume() noexcept;
 
   /// Of a device of the application's, or its Synapse's, that is lost: the one to use instead, once
   /// they have acquired it anew, by a duplicate of the descriptor that they have now. `which` is
   /// what to look for among the process's open files; Synapse tells itself. lost(), and nothing is
-  /// said: they have not yet; else errors of open() and borrow().
-  [[nodiscard]] base::result<std::shared_ptr<device>> successor(const selector& which) const;
+  /// said: they have not yet; else errors of open() and attach_synapse().
+  [[nodiscard]] base::result<std::shared_ptr<device>> reopened_device(
+      const device_spec& which) const;
   /// Whether the application opened it and nobody handed it over: it was found.
   [[nodiscard]] bool was_found() const noexcept { return !attributes_.owned && !is_handed_over_; }
   /// 0, or why the device is lost, for good: -FI_EIO it was reset or hangs; -FI_ENODEV it is gone.
@@ -139,13 +139,16 @@ class device : public std::enable_shared_from_this<device> {
   /// first one is a warning, closes the device and with it all that the driver had for this
   /// process, and counts in losses. What lost() says from now on. The caller does not hold a lock
   /// under which this object is called.
-  int lose(int code, const char* how) noexcept;
+  int lose(int code, const char* config) noexcept;
   /// What a failed call of the library means: lost(), which it may be because of it; or `code`.
   int cause_of(int code) noexcept;
-  /// Whom to tell when it is lost, until unwatch(), before it is closed. Throws std::bad_alloc.
-  void watch(loss_watcher& w) { loss_watchers_.add(w); }
-  /// On return the watcher is not being told, nor will be.
-  void unwatch(loss_watcher& w) noexcept { loss_watchers_.remove(w); }
+  /// Whom to tell when it is lost, until remove_observer(), before it is closed. Throws
+  /// std::bad_alloc.
+  void add_observer(loss_observer& w) {
+    if (!loss_observers_.add(w)) w.device_lost();
+  }
+  /// On return the observer is not being told, nor will be.
+  void remove_observer(loss_observer& w) noexcept { loss_observers_.remove(w); }
   /// Whether nothing is allocated or adopted that its user has to free or release. Synapse's pool
   /// and what is purpose::internal are not the user's.
   [[nodiscard]] bool is_vacant() const;
@@ -159,8 +162,8 @@ class device : public std::enable_shared_from_this<device> {
   /// is full; -FI_EOPNOTSUPP: an adopted Gaudi1, whose HBM is the application's to manage,
   /// or a borrowed device, whose HBM is Synapse's; or lost().
   base::result<std::uint64_t> allocate(std::uint64_t len, purpose what_for = purpose::user);
-  /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed. Watchers are
-  /// told before the memory can be anybody else's.
+  /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed. Observers
+  /// are told before the memory can be anybody else's.
   base::result<void> free(std::uint64_t addr);
 
   /// Makes known a range of the application's, inside a mapping that begins at `map_base`.
@@ -169,7 +172,7 @@ class device : public std::enable_shared_from_this<device> {
   /// was opened here does.
   base::result<void> adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
                                  std::uint64_t map_len);
-  /// Forgets an adopted range by its first address, after its watchers. -FI_EINVAL: not one;
+  /// Forgets an adopted range by its first address, after its observers. -FI_EINVAL: not one;
   /// -FI_EBUSY: pinned.
   base::result<void> release_range(std::uint64_t addr);
 
@@ -184,13 +187,13 @@ class device : public std::enable_shared_from_this<device> {
   /// freed; or lost().
   base::result<allocation_pin> pin(std::uint64_t addr, std::uint64_t len = 1);
   /// The same into `held`, which holds nothing yet, for who keeps the device anyway.
-  base::result<location> pin_in(bare_pin& held, std::uint64_t addr, std::uint64_t len) noexcept;
+  base::result<location> pin_in(unowned_pin& held, std::uint64_t addr, std::uint64_t len) noexcept;
 
-  /// Whom to tell of each allocation and range that goes, until unwatch(). The watcher keeps the
+  /// Whom to tell of each allocation and range that goes, until remove_observer(). It keeps the
   /// device for that long. Throws std::bad_alloc.
-  void watch(free_watcher& w) { watchers_.add(w); }
-  /// On return the watcher is not being told, nor will be.
-  void unwatch(free_watcher& w) noexcept { watchers_.remove(w); }
+  void add_observer(free_observer& w) { static_cast<void>(free_observers_.add(w)); }
+  /// On return the observer is not being told, nor will be.
+  void remove_observer(free_observer& w) noexcept { free_observers_.remove(w); }
 
   /// A dma-buf that holds [addr, addr + len): the whole mapping, exported once and duplicated for
   /// the caller. Errors of find(), and -FI_EOPNOTSUPP: this driver or library cannot export (Gaudi2
@@ -205,13 +208,13 @@ class device : public std::enable_shared_from_this<device> {
   struct record {
     std::uint64_t len;
     std::uint64_t map_base;
-    std::uint64_t generation;
+    std::uint64_t allocation_id;
     bool adopted;
     pin_count* pins;
-    bool leaving = false;  // being freed: not to be pinned any more
+    bool being_freed = false;  // being freed: not to be pinned any more
     purpose what_for = purpose::user;
   };
-  struct borrowed_mapping {
+  struct adopted_mapping {
     mapping map;
     unsigned ranges = 0;
   };
@@ -245,9 +248,9 @@ class device : public std::enable_shared_from_this<device> {
   base::result<void> adopt_pool(const hl::synapse::pool& pool);
   [[nodiscard]] bool is_still_there() const;
   [[nodiscard]] std::uint64_t openings() const noexcept;
-  [[nodiscard]] bool is_acquired_anew(int fd, const std::string& bus_id) const;
-  [[nodiscard]] base::result<std::shared_ptr<device>> successor_of_applications(
-      const selector& which) const;
+  [[nodiscard]] bool is_reacquired(int fd, const std::string& bus_id) const;
+  [[nodiscard]] base::result<std::shared_ptr<device>> reopened_application_device(
+      const device_spec& which) const;
   void abandon_memory() noexcept;
   base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept GAUDI_EXCLUDES(mutex_);
 
@@ -280,8 +283,8 @@ class device : public std::enable_shared_from_this<device> {
   const std::uint64_t dram_base_;
   const std::uint64_t page_size_;
 
-  free_watchers watchers_;
-  loss_watchers loss_watchers_;
+  observer_list<free_observer> free_observers_;
+  observer_list<loss_observer> loss_observers_;
   std::atomic<int> lost_{0};
   std::atomic<bool> told_no_copies_{false};
   base::counters::published<counters> counters_;
@@ -289,7 +292,7 @@ class device : public std::enable_shared_from_this<device> {
   mutable base::mutex mutex_;
   regions regions_ GAUDI_GUARDED_BY(mutex_);  // driver allocations, by base
   // Mappings of adopted ranges, by base.
-  std::map<std::uint64_t, borrowed_mapping> borrowed_ GAUDI_GUARDED_BY(mutex_);
+  std::map<std::uint64_t, adopted_mapping> borrowed_ GAUDI_GUARDED_BY(mutex_);
   suballocator dram_
       GAUDI_GUARDED_BY(mutex_);  // of a Gaudi1 opened here: what regions_ are cut from
   suballocator blocks_ GAUDI_GUARDED_BY(mutex_);
@@ -316,15 +319,15 @@ class device : public std::enable_shared_from_this<device> {
 
 /// Holds an allocation, or nothing: while it does, free and release_range say -FI_EBUSY. The device
 /// outlives it.
-class bare_pin {
+class unowned_pin {
  public:
-  bare_pin() = default;
-  bare_pin(bare_pin&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)) {}
-  bare_pin& operator=(bare_pin&& other) noexcept {
+  unowned_pin() = default;
+  unowned_pin(unowned_pin&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)) {}
+  unowned_pin& operator=(unowned_pin&& other) noexcept {
     std::swap(pins_, other.pins_);
     return *this;
   }
-  ~bare_pin() { reset(); }
+  ~unowned_pin() { reset(); }
 
   void reset() noexcept {
     if (pin_count* const held = std::exchange(pins_, nullptr)) held->drop();
@@ -351,12 +354,12 @@ class allocation_pin {
 
  private:
   friend class device;
-  allocation_pin(std::shared_ptr<device> owner, const location& where, bare_pin held) noexcept
+  allocation_pin(std::shared_ptr<device> owner, const location& where, unowned_pin held) noexcept
       : owner_(std::move(owner)), where_(where), held_(std::move(held)) {}
 
   std::shared_ptr<device> owner_;  // first: it outlives the pin
   location where_;
-  bare_pin held_;
+  unowned_pin held_;
 };
 
 }  // namespace gaudi::device

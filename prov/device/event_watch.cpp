@@ -26,7 +26,7 @@ constexpr int look_every_ms = 50;
 base::scoped_fd event_watch::notifier_of(device& on) noexcept {
   const auto notifier = on.thunk().open_notifier(on.fd());
   if (notifier) return base::scoped_fd(*notifier);
-  GAUDI_INFO(CORE, "%s does not tell of its resets (%s): they show at the next use\n",
+  GAUDI_INFO(CORE, "%s: reset notification unavailable (%s): resets are noticed at the next use\n",
              on.attributes().bus_id.c_str(), fi_strerror(-notifier.code()));
   return base::scoped_fd();
 }
@@ -46,7 +46,7 @@ std::unique_ptr<event_watch> event_watch::start(device& on) noexcept {
 }
 
 event_watch::event_watch(device& on, base::scoped_fd notifier, base::scoped_fd stop)
-    : on_(on), notifier_(std::move(notifier)), stop_(std::move(stop)), owner_(::getpid()) {
+    : device_(on), notifier_(std::move(notifier)), stop_(std::move(stop)), owner_(::getpid()) {
   const base::signals_blocked while_it_starts;
   thread_ = std::thread([this] { run(); });
 }
@@ -69,8 +69,8 @@ void event_watch::run() noexcept {
     if (sources[1].revents != 0) return;
     const int cause = notifier_ ? what_is_told() : what_is_seen();
     if (cause != 0)
-      on_.lose(cause, cause == -FI_ENODEV ? "it was removed" : "its driver resets it");
-    if (on_.lost() == 0) continue;
+      device_.lose(cause, cause == -FI_ENODEV ? "it was removed" : "its driver resets it");
+    if (device_.lost() == 0) continue;
     // There is no more to hear. It stays to be joined: the device may outlive the process's main().
     sources[0].fd = pause = -1;
   }
@@ -78,7 +78,7 @@ void event_watch::run() noexcept {
 
 /// Whatever cannot be read is not read again for ever.
 int event_watch::what_is_told() const noexcept {
-  const auto events = on_.thunk().take_events(on_.fd(), notifier_.get());
+  const auto events = device_.thunk().take_events(device_.fd(), notifier_.get());
   const bool is_reset =
       !events || (*events & (hl::event_device_reset | hl::event_device_unavailable)) != 0;
   return is_reset ? -FI_EIO : 0;
@@ -86,7 +86,7 @@ int event_watch::what_is_told() const noexcept {
 
 /// A descriptor that stands for nothing, while the device rests, is no news.
 int event_watch::what_is_seen() const noexcept {
-  const auto status = on_.thunk().status(on_.fd());
+  const auto status = device_.thunk().status(device_.fd());
   if (!status) return status.code() == -FI_ENODEV ? -FI_ENODEV : 0;
   return *status == hl::device_status::operational ? 0 : -FI_EIO;
 }

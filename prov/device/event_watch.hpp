@@ -34,7 +34,7 @@ class event_watch {
   [[nodiscard]] int what_is_told() const noexcept;
   [[nodiscard]] int what_is_seen() const noexcept;
 
-  device& on_;
+  device& device_;
   const base::scoped_fd notifier_;  // none: the status is asked for
   const base::scoped_fd stop_;
   const pid_t owner_;

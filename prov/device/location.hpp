@@ -18,7 +18,7 @@ struct location {
   std::uint64_t map_len = 0;
   /// Different for each allocation made in this process, so that a cache can tell a new allocation
   /// at an old address.
-  std::uint64_t generation = 0;
+  std::uint64_t allocation_id = 0;
   bool adopted = false;       ///< a range that the application owns
   pin_count* pins = nullptr;  ///< for device::pin
 };

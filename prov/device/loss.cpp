@@ -4,7 +4,7 @@
 
 #include "base/log.hpp"
 #include "device/device.hpp"
-#include "device/losses.hpp"
+#include "device/device_loss_epoch.hpp"
 
 namespace gaudi::device {
 
@@ -23,23 +23,23 @@ const char* what_next(bool owned, bool is_synapses) noexcept {
 
 }  // namespace
 
-int device::lose(int code, const char* how) noexcept {
+int device::lose(int code, const char* config) noexcept {
   const int lasting = code == -FI_ENODEV ? -FI_ENODEV : -FI_EIO;
   int before = 0;
   if (!lost_.compare_exchange_strong(before, lasting, std::memory_order_acq_rel)) return before;
   GAUDI_WARN(CORE,
              "%s %s is lost: %s. Whatever is under way on it fails (%s). Close its memory regions "
              "and free its memory%s. The kernel's log has the cause.\n",
-             attributes_.name.c_str(), attributes_.bus_id.c_str(), how, fi_strerror(-lasting),
+             attributes_.name.c_str(), attributes_.bus_id.c_str(), config, fi_strerror(-lasting),
              what_next(attributes_.owned, synapse_ != nullptr));
   abandon_memory();
-  loss_watchers_.tell();
+  loss_observers_.notify_last([](loss_observer& one) { one.device_lost(); });
   if (fd_.abandon())
     opening_.end();
   else
     GAUDI_WARN(CORE, "%s cannot be closed yet: no file descriptor is left (RLIMIT_NOFILE)\n",
                attributes_.bus_id.c_str());
-  losses::tell();
+  device_loss_epoch::tell();
   return lasting;
 }
 

@@ -61,8 +61,8 @@ result<mapping> mapping::allocate(std::shared_ptr<const hl::thunk> thunk, int fd
   return mapping(std::move(thunk), fd, *handle, *va, *va, size, false);
 }
 
-mapping mapping::borrow(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
-                        std::uint64_t len, bool physical) {
+mapping mapping::attach_synapse(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
+                                std::uint64_t len, bool physical) {
   return {std::move(thunk), fd, 0, base, base, len, physical};
 }
 

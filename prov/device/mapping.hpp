@@ -20,8 +20,8 @@ class mapping {
                                         std::uint64_t len, std::uint64_t page_size);
   /// One that is not to be undone here: a mapping of the application's, or (`physical`) a part of a
   /// Gaudi1's HBM, where nothing is mapped.
-  static mapping borrow(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
-                        std::uint64_t len, bool physical);
+  static mapping attach_synapse(std::shared_ptr<const hl::thunk> thunk, int fd, std::uint64_t base,
+                                std::uint64_t len, bool physical);
 
   /// Likewise a part of the application's mapping that begins at `va`: what is exported is that
   /// part.

@@ -71,14 +71,14 @@ result<std::string> find_module(const hl::thunk& thunk, std::uint32_t module_id)
 struct bus_id_lookup {
   const hl::thunk& thunk;
 
-  result<std::string> operator()(const selector::first_free&) const { return std::string(); }
-  result<std::string> operator()(const selector::by_bus_id& which) const { return which.value; }
-  result<std::string> operator()(const selector::by_index& which) const {
+  result<std::string> operator()(const device_spec::first_free&) const { return std::string(); }
+  result<std::string> operator()(const device_spec::by_bus_id& which) const { return which.value; }
+  result<std::string> operator()(const device_spec::by_index& which) const {
     const auto names = machine(thunk);
     if (auto id = names ? names->bus_id_of_index(which.value) : std::nullopt) return *id;
     return bus_id_of_control(thunk, thunk.open_control(which.value));
   }
-  result<std::string> operator()(const selector::by_module& which) const {
+  result<std::string> operator()(const device_spec::by_module& which) const {
     const auto names = machine(thunk);
     if (auto id = names ? names->bus_id_of_module(which.value) : std::nullopt) return *id;
     return find_module(thunk, which.value);
@@ -99,7 +99,7 @@ std::optional<open_file> file_of_application(const hl::thunk& thunk, const std::
     const bool is_wanted = bus_id.empty() ? !opened().devices.contains(one.bus_id) ||
                                                 opened().devices.at(one.bus_id).expired()
                                           : one.bus_id == bus_id;
-    if (is_wanted && !opening::belongs_to_parent(one.bus_id, openings_of(thunk, one.fd.get())))
+    if (is_wanted && !opening::used_after_fork(one.bus_id, openings_of(thunk, one.fd.get())))
       return std::move(one);
   }
   return {};
@@ -175,7 +175,7 @@ result<std::shared_ptr<device>> device::make(std::shared_ptr<const hl::thunk> th
   const std::string bus_id = bus_id_of_fd(*thunk, fd.get());
   const auto traits = recognise(*thunk, fd.get(), bus_id);
   if (!traits) return traits.failure();
-  if (!fd.is_owned() && opening::belongs_to_parent(bus_id, openings_of(*thunk, fd.get())))
+  if (!fd.is_owned() && opening::used_after_fork(bus_id, openings_of(*thunk, fd.get())))
     return refuse_parents(bus_id);
   const auto info = thunk->hardware(fd.get());
   if (!info) return refuse("device " + bus_id, info.code(), {});
@@ -210,7 +210,7 @@ device::attempt device::try_to_open(const std::shared_ptr<const hl::thunk>& thun
 }
 
 result<std::shared_ptr<device>> device::open(std::shared_ptr<const hl::thunk> thunk,
-                                             const selector& which, milliseconds reset_timeout) {
+                                             const device_spec& which, milliseconds reset_timeout) {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
     const auto bus_id = std::visit(bus_id_lookup{*thunk}, which.choice);
     if (!bus_id) return refuse(which.describe(), bus_id.code(), reset_timeout);
@@ -241,8 +241,8 @@ result<std::shared_ptr<device>> device::adopt(std::shared_ptr<const hl::thunk> t
   });
 }
 
-result<std::shared_ptr<device>> device::borrow(std::shared_ptr<const hl::thunk> thunk,
-                                               std::shared_ptr<const hl::synapse> synapse) {
+result<std::shared_ptr<device>> device::attach_synapse(std::shared_ptr<const hl::thunk> thunk,
+                                                       std::shared_ptr<const hl::synapse> synapse) {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
     const base::scoped_lock lock(opened().mutex);
     const auto held = synapse->device_fd();
@@ -255,7 +255,8 @@ result<std::shared_ptr<device>> device::borrow(std::shared_ptr<const hl::thunk> 
     if (auto known = opened().find(bus_id_of_fd(*thunk, *held))) return known;
     const auto pool = synapse->global_pool(*held);
     if (!pool) {
-      GAUDI_WARN(CORE, "SCAL tells nothing of the device that Synapse has in this process.\n");
+      GAUDI_WARN(CORE, "SCAL query failed for the device that Synapse has in this process: %s\n",
+                 fi_strerror(-pool.code()));
       return pool.failure();
     }
     base::scoped_fd own(::fcntl(*held, F_DUPFD_CLOEXEC, 0));
@@ -273,7 +274,7 @@ std::uint64_t device::openings() const noexcept {
 }
 
 // The descriptor that it was lost by may be open still, on a context that is dead or hangs.
-bool device::is_acquired_anew(int fd, const std::string& bus_id) const {
+bool device::is_reacquired(int fd, const std::string& bus_id) const {
   const auto status = thunk_->status(fd);
   if (!status || *status != hl::device_status::operational) return false;
   if (bus_id != attributes_.bus_id) return true;
@@ -281,22 +282,23 @@ bool device::is_acquired_anew(int fd, const std::string& bus_id) const {
   return !now || *now != openings_;
 }
 
-result<std::shared_ptr<device>> device::successor(const selector& which) const {
+result<std::shared_ptr<device>> device::reopened_device(const device_spec& which) const {
   return hl::or_no_memory([&]() -> result<std::shared_ptr<device>> {
-    if (!synapse_) return successor_of_applications(which);
+    if (!synapse_) return reopened_application_device(which);
     const auto held = synapse_->device_fd();
-    if (!held || !is_acquired_anew(*held, bus_id_of_fd(*thunk_, *held))) return error{lost()};
-    return borrow(thunk_, synapse_);
+    if (!held || !is_reacquired(*held, bus_id_of_fd(*thunk_, *held))) return error{lost()};
+    return attach_synapse(thunk_, synapse_);
   });
 }
 
 // It is not opened here, as the application could not open it any more.
-result<std::shared_ptr<device>> device::successor_of_applications(const selector& which) const {
+result<std::shared_ptr<device>> device::reopened_application_device(
+    const device_spec& which) const {
   auto found = [&]() -> result<std::shared_ptr<device>> {
     const base::scoped_lock lock(opened().mutex);
     const auto bus_id = std::visit(bus_id_lookup{*thunk_}, which.choice);
     auto file = bus_id ? file_of_application(*thunk_, *bus_id) : std::nullopt;
-    if (!file || !is_acquired_anew(file->fd.get(), file->bus_id)) return error{lost()};
+    if (!file || !is_reacquired(file->fd.get(), file->bus_id)) return error{lost()};
     return make(thunk_, hl::device_fd::duplicate(std::move(file->fd)), nullptr);
   }();
   if (found) (*found)->follow_application();
@@ -315,12 +317,12 @@ result<unsigned> device::count(const hl::thunk& thunk) {
 
 // They need not be dense: a container may have some of the nodes only.
 result<std::vector<int>> device::indices(const hl::thunk& thunk) {
-  constexpr int most_minors = 256;  // HLTHUNK_MAX_MINOR
+  constexpr int max_minors = 256;  // HLTHUNK_MAX_MINOR
   const auto count = thunk.device_count();
   if (!count) return count.failure();
   return hl::or_no_memory([&]() -> result<std::vector<int>> {
     std::vector<int> found;
-    for (int index = 0; index < most_minors && found.size() < *count; ++index) {
+    for (int index = 0; index < max_minors && found.size() < *count; ++index) {
       const auto control = thunk.open_control(index);
       if (!control) continue;
       thunk.close(*control);
@@ -330,15 +332,15 @@ result<std::vector<int>> device::indices(const hl::thunk& thunk) {
   });
 }
 
-result<int> device::index_named(const hl::thunk& thunk, const selector& which) {
+result<int> device::index_named(const hl::thunk& thunk, const device_spec& which) {
   return hl::or_no_memory([&]() -> result<int> {
     const auto bus_id = std::visit(bus_id_lookup{thunk}, which.choice);
     if (!bus_id) return error{is_absent(bus_id.code()) ? -FI_ENODEV : bus_id.code()};
     if (bus_id->empty()) return error{-FI_EINVAL};
-    if (const auto* by_index = std::get_if<selector::by_index>(&which.choice))
+    if (const auto* by_index = std::get_if<device_spec::by_index>(&which.choice))
       return by_index->value;
     const int index = index_of(thunk, *bus_id);
-    const bool is_checked = !std::holds_alternative<selector::by_bus_id>(which.choice);
+    const bool is_checked = !std::holds_alternative<device_spec::by_bus_id>(which.choice);
     return index < 0 && !is_checked ? result<int>(error{-FI_ENODEV}) : result<int>(index);
   });
 }

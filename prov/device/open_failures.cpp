@@ -67,12 +67,12 @@ error refuse(const std::string& which, int code, std::chrono::milliseconds timeo
     case -FI_EACCES:
       GAUDI_WARN(
           CORE,
-          "%s may not be opened: it has malfunctioned and needs a reset, or this user has no "
-          "right to its node under /dev.\n",
+          "failed to open %s: permission denied: add the user to the group of its node under "
+          "/dev, or reset the device if it has malfunctioned.\n",
           which.c_str());
       return error{code};
     default:
-      GAUDI_WARN(CORE, "%s does not open: %s; see the kernel's log.\n", which.c_str(),
+      GAUDI_WARN(CORE, "failed to open %s: %s; see the kernel's log.\n", which.c_str(),
                  fi_strerror(-code));
       return error{code};
   }

@@ -63,7 +63,7 @@ void opening::end() noexcept {
   if (next_) next_->link_ = link_;
 }
 
-bool opening::belongs_to_parent(const std::string& bus_id, std::uint64_t number) noexcept {
+bool opening::used_after_fork(const std::string& bus_id, std::uint64_t number) noexcept {
   const base::scoped_lock lock(list::all().mutex);
   for (const opening* one = list::all().first; one; one = one->next_) {
     const bool is_same = one->number_ == 0 || number == 0 || one->number_ == number;

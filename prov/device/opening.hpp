@@ -9,7 +9,7 @@ namespace gaudi::device {
 /// One opening of a device's compute node that this process uses, for as long as this object lives
 /// or until end(). The driver's context belongs to the open file, so the child of a fork would
 /// share its memory, addresses and queues with the parent, without either knowing of the other. The
-/// child therefore closes the descriptor, and belongs_to_parent() tells it which openings to leave
+/// child therefore closes the descriptor, and used_after_fork() tells it which openings to leave
 /// alone. Any thread; the child of a fork destroys none of its parent's.
 class opening {
  public:
@@ -26,8 +26,8 @@ class opening {
   void end() noexcept;
 
   /// Whether a process that this one came from by fork uses that opening.
-  [[nodiscard]] static bool belongs_to_parent(const std::string& bus_id,
-                                              std::uint64_t number) noexcept;
+  [[nodiscard]] static bool used_after_fork(const std::string& bus_id,
+                                            std::uint64_t number) noexcept;
 
  private:
   struct list;

@@ -12,22 +12,22 @@ namespace gaudi::device {
 class pin_count {
  public:
   /// An allocation begins here.
-  void open(std::uint64_t generation) noexcept {
-    word_.store(generation << count_bits, std::memory_order_release);
+  void open(std::uint64_t allocation_id) noexcept {
+    word_.store(allocation_id << count_bits, std::memory_order_release);
   }
   /// False: that allocation is gone, or about to be; or has too many pins.
-  bool add(std::uint64_t generation) noexcept {
+  bool add(std::uint64_t allocation_id) noexcept {
     std::uint64_t now = word_.load(std::memory_order_relaxed);
     do {
-      if (now >> count_bits != generation || (now & most) == most) return false;
+      if (now >> count_bits != allocation_id || (now & most) == most) return false;
     } while (!word_.compare_exchange_weak(now, now + 1, std::memory_order_acquire,
                                           std::memory_order_relaxed));
     return true;
   }
   void drop() noexcept { word_.fetch_sub(1, std::memory_order_release); }
   /// Nobody can pin it from here on. False: somebody has.
-  bool close(std::uint64_t generation) noexcept {
-    std::uint64_t unpinned = generation << count_bits;
+  bool close(std::uint64_t allocation_id) noexcept {
+    std::uint64_t unpinned = allocation_id << count_bits;
     return word_.compare_exchange_strong(unpinned, 0, std::memory_order_acq_rel,
                                          std::memory_order_relaxed);
   }

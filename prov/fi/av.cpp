@@ -61,7 +61,7 @@ int av::bind_event_queue(fid_t eq) {
   if (!asynchronous()) return -FI_EINVAL;
   if (eq_) return -FI_EBUSY;
   eq_ = &event_queue::of(eq);
-  eq_ref_ = children::ref(eq_->bound());
+  eq_ref_ = child_count::ref(eq_->bound());
   return 0;
 }
 
@@ -130,7 +130,7 @@ int av::insert_all(std::span<const proto::net_address> addresses, fi_addr_t* fi_
   if (asynchronous()) events.emplace(addresses.size() + 1);
   int inserted = 0;
   {
-    const base::scoped_domain_lock hold(lock_);
+    const base::scoped_domain_lock lock(lock_);
     for (std::size_t i = 0; i < addresses.size(); ++i) {
       const bool usable = !addresses[i].empty() && addresses[i].is_destination();
       const auto index = usable ? addresses_.add(addresses[i])
@@ -166,7 +166,7 @@ void av::report_error(void* context, std::size_t index, int err,
 }
 
 int av::remove(std::span<const fi_addr_t> fi_addr) {
-  const base::scoped_domain_lock hold(lock_);
+  const base::scoped_domain_lock lock(lock_);
   int ret = 0;
   // Last inserted first: indices are given out lowest first, so removal in this order keeps the
   // vector dense.
@@ -178,7 +178,7 @@ int av::remove(std::span<const fi_addr_t> fi_addr) {
 }
 
 int av::lookup(fi_addr_t fi_addr, void* addr, std::size_t* length) {
-  const base::scoped_domain_lock hold(lock_);
+  const base::scoped_domain_lock lock(lock_);
   const auto* found = addresses_.find(fi_addr);
   if (!found) return -FI_EINVAL;
   std::memcpy(addr, found->raw(), std::min(*length, found->length()));

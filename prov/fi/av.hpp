@@ -8,16 +8,16 @@
 #include <span>
 
 #include "base/domain_lock.hpp"
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/eq.hpp"
-#include "fi/parentage.hpp"
+#include "fi/fork_guard.hpp"
 #include "proto/address_vector.hpp"
 
 namespace gaudi::fi {
 
 /// What an address vector needs of its domain, which outlives it.
 struct av_parent {
-  children& open_children;
+  child_count& open_children;
   base::domain_lock& lock;
   std::uint32_t addr_format;  ///< of the fi_info that the domain was opened with
 };
@@ -32,12 +32,12 @@ class av final : public fid_av {
   static av& of(fid_av* a) noexcept { return *static_cast<av*>(a); }
 
   /// Nothing may be done with it here then.
-  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
+  [[nodiscard]] bool used_after_fork() const noexcept { return fork_guard_.used_after_fork(); }
 
   /// Used under the domain lock.
   proto::address_vector& addresses() noexcept { return addresses_; }
   /// Bound endpoints: each holds a children::ref, and fi_close is -FI_EBUSY while one does.
-  children& bound() noexcept { return bound_; }
+  child_count& bound() noexcept { return bound_; }
 
   /// The operations of fi_ops_av, on the object.
   int insert(const void* addr, std::size_t count, fi_addr_t* fi_addr, std::uint64_t flags,
@@ -62,14 +62,14 @@ class av final : public fid_av {
                     event_queue::reserved_events& events);
   [[nodiscard]] bool asynchronous() const noexcept { return (flags_ & FI_EVENT) != 0; }
 
-  const parentage parentage_;
-  children::ref parent_;
-  children bound_;
+  const fork_guard fork_guard_;
+  child_count::ref parent_;
+  child_count bound_;
   base::domain_lock& lock_;
   const std::uint32_t addr_format_;
   const std::uint64_t flags_;
   event_queue* eq_ = nullptr;
-  children::ref eq_ref_;
+  child_count::ref eq_ref_;
   proto::address_vector addresses_;
 };
 

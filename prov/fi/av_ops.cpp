@@ -20,7 +20,7 @@ namespace {
 
 int close(fid_t f) noexcept {
   const base::cancellation_deferred until_it_is_closed;
-  if (av::of(f).belongs_to_parent()) return 0;
+  if (av::of(f).used_after_fork()) return 0;
   std::unique_ptr<av> self(&av::of(f));
   if (!self->bound().any()) return 0;
   GAUDI_INFO(AV, "address vector stays open: close its endpoints first\n");

@@ -20,8 +20,8 @@ std::uint64_t read_errors(fid_cntr* c) noexcept {
 template <void (base::counter::*change)(std::uint64_t)>
 int change_by(fid_cntr* c, std::uint64_t n) noexcept {
   cntr& self = cntr::of(c);
-  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(self.parent().lock());
+  if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(self.parent().lock());
   (self.counter().*change)(n);
   return 0;
 }
@@ -33,7 +33,7 @@ int wait(fid_cntr* c, std::uint64_t threshold, int timeout) {
 
 int close_counter(fid_t f) noexcept {
   cntr& self = cntr::of(f);
-  if (self.parent().belongs_to_parent()) return 0;
+  if (self.parent().used_after_fork()) return 0;
   if (self.bound().any()) {
     GAUDI_INFO(CNTR, "counter stays open: close what is bound to it first\n");
     return -FI_EBUSY;
@@ -75,14 +75,14 @@ cntr::cntr(domain& parent, fi_wait_obj kind, std::unique_ptr<wait_object> object
 
 std::uint64_t cntr::read(bool errors) {
   // There is no way to say more than the number as it was at the fork.
-  if (parent_.belongs_to_parent()) return errors ? counter_.errors() : counter_.value();
-  const base::scoped_domain_lock hold(parent_.lock());
+  if (parent_.used_after_fork()) return errors ? counter_.errors() : counter_.value();
+  const base::scoped_domain_lock lock(parent_.lock());
   parent_.progress();
   return errors ? counter_.errors() : counter_.value();
 }
 
 int cntr::wait(std::uint64_t threshold, int timeout) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
   const std::uint64_t errors_before = read(true);
   const auto verdict = [&] {
     if (counter_.value() >= threshold) return 0;
@@ -91,19 +91,19 @@ int cntr::wait(std::uint64_t threshold, int timeout) {
   sleeper pause(parent_, object_.get(), timeout);
   for (;;) {
     {
-      const base::scoped_domain_lock hold(parent_.lock());
+      const base::scoped_domain_lock lock(parent_.lock());
       parent_.progress();
       if (const int ret = verdict(); ret != -FI_EAGAIN) return ret;
     }
     if (pause.timed_out()) return -FI_ETIMEDOUT;
-    pause.pass([&] { return verdict() != -FI_EAGAIN; });
+    pause.spin_or_block([&] { return verdict() != -FI_EAGAIN; });
   }
 }
 
 int cntr::control(int command, void* arg) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
-  if (command != control_try_wait) return tell_wait_object(object_.get(), kind_, command, arg);
-  const base::scoped_domain_lock hold(parent_.lock());
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (command != control_try_wait) return get_wait_object(object_.get(), kind_, command, arg);
+  const base::scoped_domain_lock lock(parent_.lock());
   // The application compares the counter before and after (fi_cntr(3)).
   if (object_) object_->waker().arm();
   return parent_.try_wait();
@@ -115,8 +115,8 @@ int cntr_open(fid_domain* d, fi_cntr_attr* attr, fid_cntr** out, void* context) 
     const fi_cntr_attr wanted = attr ? *attr : fi_cntr_attr{};
     if (wanted.events != FI_CNTR_EVENTS_COMP) return -FI_ENOSYS;
     domain& parent = domain::of(d);
-    if (parent.belongs_to_parent()) return -FI_EOPBADSTATE;
-    const base::scoped_domain_lock hold(parent.lock());
+    if (parent.used_after_fork()) return -FI_EOPBADSTATE;
+    const base::scoped_domain_lock lock(parent.lock());
     auto object = wait_object::open(parent, wanted.wait_obj);
     if (!object) return object.code();
     *out = new cntr(parent, wanted.wait_obj, std::move(*object), context);

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "base/counter.hpp"
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/domain.hpp"
 #include "fi/wait_object.hpp"
 
@@ -22,7 +22,7 @@ class cntr final : public fid_cntr {
 
   [[nodiscard]] domain& parent() noexcept { return parent_; }
   /// What it is bound to: each holds a children::ref, and the counter stays open for them.
-  children& bound() noexcept { return bound_; }
+  child_count& bound() noexcept { return bound_; }
   /// Under the domain lock.
   base::counter& counter() noexcept { return counter_; }
 
@@ -34,8 +34,8 @@ class cntr final : public fid_cntr {
 
  private:
   domain& parent_;
-  children::ref hold_;
-  children bound_;
+  child_count::ref hold_;
+  child_count bound_;
   const fi_wait_obj kind_;
   const std::unique_ptr<wait_object> object_;
   base::counter counter_;

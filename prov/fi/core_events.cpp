@@ -5,8 +5,8 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.hpp"
-#include "fi/connected_endpoint.hpp"
 #include "fi/guard.hpp"
+#include "fi/msg_endpoint.hpp"
 
 namespace gaudi::fi {
 namespace {

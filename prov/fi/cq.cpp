@@ -74,7 +74,7 @@ const char* error_text(fid_cq*, int prov_errno, const void*, char* buf, std::siz
 
 int close_queue(fid_t f) noexcept {
   cq& self = cq::of(f);
-  if (self.parent().belongs_to_parent()) return 0;
+  if (self.parent().used_after_fork()) return 0;
   if (self.bound().any()) {
     GAUDI_INFO(CQ, "completion queue stays open: close its endpoints first\n");
     return -FI_EBUSY;
@@ -121,9 +121,9 @@ void cq::signal() noexcept {
 }
 
 int cq::control(int command, void* arg) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
-  if (command != control_try_wait) return tell_wait_object(object_.get(), wait_obj_, command, arg);
-  const base::scoped_domain_lock hold(parent_.lock());
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (command != control_try_wait) return get_wait_object(object_.get(), wait_obj_, command, arg);
+  const base::scoped_domain_lock lock(parent_.lock());
   if (!entries_.empty()) return -FI_EAGAIN;
   if (object_) object_->waker().arm();
   if (const int ret = parent_.try_wait()) return ret;
@@ -131,8 +131,8 @@ int cq::control(int command, void* arg) {
 }
 
 ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(parent_.lock());
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(parent_.lock());
   if (entries_.empty() || count == 0) {
     parent_.progress();
     if (entries_.empty()) return entries_.overrun() ? -FI_EOVERRUN : -FI_EAGAIN;
@@ -157,7 +157,8 @@ ssize_t cq::wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int 
     if (ret != -FI_EAGAIN) return ret;
     if (signalled_.exchange(false, std::memory_order_acq_rel)) return -FI_EAGAIN;
     if (pause.timed_out()) return -FI_EAGAIN;
-    pause.pass([&] { return !entries_.empty() || signalled_.load(std::memory_order_acquire); });
+    pause.spin_or_block(
+        [&] { return !entries_.empty() || signalled_.load(std::memory_order_acquire); });
   }
 }
 
@@ -180,8 +181,8 @@ void cq::give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out) {
 }
 
 ssize_t cq::read_error(fi_cq_err_entry& out) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(parent_.lock());
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(parent_.lock());
   if (entries_.empty() || entries_.front().error == 0) return -FI_EAGAIN;
   const proto::cq_entry& c = entries_.front();
   out.op_context = c.context;
@@ -208,8 +209,8 @@ int cq_open(fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) noexce
     if (attr->format > FI_CQ_FORMAT_TAGGED) return -FI_EINVAL;
     if (attr->format == FI_CQ_FORMAT_UNSPEC) attr->format = FI_CQ_FORMAT_CONTEXT;
     domain& parent = domain::of(d);
-    if (parent.belongs_to_parent()) return -FI_EOPBADSTATE;
-    const base::scoped_domain_lock hold(parent.lock());
+    if (parent.used_after_fork()) return -FI_EOPBADSTATE;
+    const base::scoped_domain_lock lock(parent.lock());
     auto object = wait_object::open(parent, attr->wait_obj);
     if (!object) return object.code();
     *out = new cq(parent, *attr, std::move(*object), context);

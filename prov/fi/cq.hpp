@@ -6,7 +6,7 @@
 #include <atomic>
 #include <memory>
 
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/domain.hpp"
 #include "fi/wait_object.hpp"
 #include "proto/completion_queue.hpp"
@@ -23,7 +23,7 @@ class cq final : public fid_cq {
 
   /// Under the domain lock.
   proto::completion_queue& entries() noexcept { return entries_; }
-  children& bound() noexcept { return bound_; }
+  child_count& bound() noexcept { return bound_; }
   [[nodiscard]] domain& parent() noexcept { return parent_; }
 
   ssize_t read(void* buf, std::size_t count, fi_addr_t* sources);
@@ -37,8 +37,8 @@ class cq final : public fid_cq {
   void give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out);
 
   domain& parent_;
-  children::ref hold_;
-  children bound_;
+  child_count::ref hold_;
+  child_count bound_;
   const fi_cq_format format_;
   const fi_wait_obj wait_obj_;
   const std::unique_ptr<wait_object> object_;

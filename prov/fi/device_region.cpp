@@ -9,8 +9,8 @@
 
 #include "base/log.hpp"
 #include "base/params.hpp"
-#include "device/table.hpp"
-#include "fi/any_domain.hpp"
+#include "device/device_registry.hpp"
+#include "fi/domain_base.hpp"
 #include "hl/synapse.hpp"
 
 namespace gaudi::fi {
@@ -24,7 +24,7 @@ std::uint64_t transfer_access(std::uint64_t access) {
 }
 
 // Where there is no device of ours to do so, it is our NIC that reads what is injected.
-std::uint64_t transfer_access_of_foreign(std::uint64_t access) {
+std::uint64_t transfer_access_of_imported(std::uint64_t access) {
   return transfer_access(access) | (access & FI_WRITE ? FI_REMOTE_READ : 0);
 }
 
@@ -45,30 +45,30 @@ int attach_core(reg::region& r, std::uint64_t transfer_access, Obtain&& obtain) 
 
 // Devices stay in the table, whoever has none.
 base::result<device::device*> open_device(unsigned number) {
-  const auto opened = any_domain::device_at(number);
+  const auto opened = domain_base::device_at(number);
   if (!opened) return opened.failure();
   return opened->get();
 }
 
-base::result<device::device*> device_said(int said) {
-  const auto& all = device::table::instance();
-  const auto number = static_cast<unsigned>(said);  // a negative one is too large
+base::result<device::device*> device_requested(int requested) {
+  const auto& all = device::device_registry::instance();
+  const auto number = static_cast<unsigned>(requested);  // a negative one is too large
   device::device* const known = all.known(all.count() == 1 ? 0 : number);
   if (known && known->lost() == 0) return known;
-  const auto count = any_domain::count_devices();
+  const auto count = domain_base::count_devices();
   if (!count) return count.failure();
   if (*count <= 1) return open_device(0);
   if (number < *count) return open_device(number);
   GAUDI_WARN(MR,
              "fi_mr_attr.device.synapseai is %d, but there are devices 0 to %u: it is the place in "
              "FI_GAUDI_DEVICE, from 0\n",
-             said, *count - 1);
+             requested, *count - 1);
   return base::error{-FI_EINVAL};
 }
 
 base::result<device::device*> device_of(std::uint64_t address) {
-  const auto held = device::table::instance().find_holder(address);
-  if (held.on) return held.on;
+  const auto held = device::device_registry::instance().find_owner(address);
+  if (held.owner) return held.owner;
   if (!held.several) return open_device(0);
   GAUDI_WARN(MR,
              "0x%lx is an address on several of the open Gaudis: register it with iface "
@@ -78,8 +78,8 @@ base::result<device::device*> device_of(std::uint64_t address) {
 }
 
 bool is_on_another(const device::device& on, std::uint64_t address) {
-  const auto held = device::table::instance().find_holder(address);
-  return held.several || (held.on && held.on != &on);
+  const auto held = device::device_registry::instance().find_owner(address);
+  return held.several || (held.owner && held.owner != &on);
 }
 
 void warn_not_there(const reg::region& r, const device::device& on, int code) {
@@ -98,8 +98,8 @@ void warn_not_there(const reg::region& r, const device::device& on, int code) {
 
 // struct fi_mr_dmabuf of libfabric 1.20 and later, which takes the place of mr_iov.
 bool is_known_here(std::uint64_t address) {
-  const auto held = device::table::instance().find_or_attach(address);
-  return held.on || held.several;
+  const auto held = device::device_registry::instance().find_or_attach(address);
+  return held.owner || held.several;
 }
 
 core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
@@ -116,23 +116,23 @@ core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
           .base_addr = reinterpret_cast<std::uint64_t>(base_addr)};
 }
 
-int attach_foreign(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
-                   carrier by) {
+int attach_imported(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
+                    carrier by) {
   // A free of our own must not meet what nobody uses.
-  const bool keep =
-      base::params::get().mr_cache_foreign && !device::table::instance().is_known(r.address);
-  r.foreign = true;
+  const bool keep = base::params::get().mr_cache_imported &&
+                    !device::device_registry::instance().is_known(r.address);
+  r.imported = true;
   const std::uint64_t transfers =
-      by == carrier::core ? r.remote_access() : transfer_access_of_foreign(r.access);
+      by == carrier::core ? r.remote_access() : transfer_access_of_imported(r.access);
   return attach_core(r, transfers, [&](std::uint64_t access) {
     return dmabufs.obtain(part, access,
-                          keep ? reg::keeping::for_the_next : reg::keeping::while_used);
+                          keep ? reg::retention::cache_idle : reg::retention::drop_on_last_use);
   });
 }
 
 // Of a descriptor that tells no size, as the stand-in's, what the address says has to do.
 bool is_pool_alias(const core::dmabuf_range& part) {
-  const device::device* const guest = device::table::instance().known(0);
+  const device::device* const guest = device::device_registry::instance().known(0);
   if (!guest || guest->lost() != 0) return false;
   if (!guest->pool_alias(part.base_addr + part.offset, part.length)) return false;
   const off_t size = ::lseek(part.fd, 0, SEEK_END);
@@ -144,7 +144,7 @@ void attach_pool_alias(reg::region& r) {
              "0x%lx+%zu is a dma-buf of Synapse's pool under an address before it, which the NIC "
              "does not take: only reads of an endpoint from itself work there\n",
              r.address, r.length);
-  r.foreign = true;
+  r.imported = true;
 }
 
 reg::cache_limits cache_limits() noexcept {
@@ -156,7 +156,7 @@ reg::window_size windows() noexcept {
   return reg::window_size::at_least(base::params::get().mr_window);
 }
 
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said,
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> requested,
                   carrier by) {
   if (!device::may_be_device_address(r.address)) {
     GAUDI_WARN(
@@ -164,7 +164,7 @@ int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<
         r.address, r.length);
     return -FI_EINVAL;
   }
-  const auto found = said ? device_said(*said) : device_of(r.address);
+  const auto found = requested ? device_requested(*requested) : device_of(r.address);
   return found ? attach_device(dmabufs, r, **found, by) : found.code();
 }
 

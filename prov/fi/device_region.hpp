@@ -27,8 +27,8 @@ bool is_known_here(std::uint64_t address);
 
 /// Fills a region of a dma-buf's memory that the provider does not know, whose address, length and
 /// access are set. Warns of what it refuses. 0 or an error. The caller holds the registrar's lock.
-int attach_foreign(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
-                   carrier by);
+int attach_imported(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
+                    carrier by);
 
 /// Whether the part is of a dma-buf of Synapse's whole pool, under an address before the pool
 /// (device::pool_alias).
@@ -47,7 +47,7 @@ reg::window_size windows() noexcept;
 /// may do so, the region stays without (staged). `said` is the device's number as the application
 /// gave it, which is not looked at while there is one device only; nothing: the one that has the
 /// address. Warns of what it refuses. 0 or an error. The caller holds the registrar's lock.
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> said,
+int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> requested,
                   carrier by = carrier::provider);
 
 /// The same, on this device.

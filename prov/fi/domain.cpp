@@ -12,7 +12,6 @@
 #include "base/params.hpp"
 #include "fi/av.hpp"
 #include "fi/cntr.hpp"
-#include "fi/connected_domain.hpp"
 #include "fi/cq.hpp"
 #include "fi/device_region.hpp"
 #include "fi/endpoint.hpp"
@@ -20,6 +19,7 @@
 #include "fi/guard.hpp"
 #include "fi/info.hpp"
 #include "fi/mr.hpp"
+#include "fi/msg_domain.hpp"
 #include "fi/poll_set.hpp"
 #include "fi/shared_context.hpp"
 #include "fi/tables.hpp"
@@ -37,7 +37,7 @@ bool nic_reaches_devices(const fi_info& info, const fi_info& core) {
 
 int close_domain(fid_t f) noexcept {
   domain& d = domain::of(f);
-  if (d.belongs_to_parent()) return 0;
+  if (d.used_after_fork()) return 0;
   if (d.has_children()) {
     GAUDI_INFO(
         DOMAIN,
@@ -81,8 +81,8 @@ padded<fi_ops_domain> domain_ops{{.size = sizeof(fi_ops_domain),
                                   .scalable_ep = not_supported,
                                   .cntr_open = cntr_open,
                                   .poll_open = poll_open,
-                                  .stx_ctx = shared_transmits::open,
-                                  .srx_ctx = shared_receives::open,
+                                  .stx_ctx = stx::open,
+                                  .srx_ctx = srx::open,
                                   .query_atomic = query_atomic,
                                   .query_collective = not_supported,
                                   .endpoint2 = not_supported}};
@@ -101,9 +101,9 @@ bool has_mode(const fi_info& info, int mode) noexcept {
 
 }  // namespace
 
-domain::domain(children& parent, fid_fabric& f, const fi_info& info,
+domain::domain(child_count& parent, fid_fabric& f, const fi_info& info,
                std::unique_ptr<core::inner_domain> core, void* user_context)
-    : any_domain(
+    : domain_base(
           {.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &domain_fid_ops},
            .ops = &domain_ops,
            .mr = &mr_ops}),
@@ -168,7 +168,7 @@ bool domain::has_port_of_info() const noexcept {
 }
 
 int domain::try_wait() {
-  if (losses_) losses_->quiet();
+  if (losses_) losses_->clear();
   for (proto::endpoint* e : endpoints_) {
     if (const int ret = e->try_wait()) return ret;
   }
@@ -215,7 +215,7 @@ int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) n
   return guarded_int([&]() -> int {
     if (!info || !info->domain_attr || !out) return -FI_EINVAL;
     if (info->ep_attr && info->ep_attr->type == FI_EP_MSG)
-      return connected_domain::open(f, info, out, context);
+      return msg_domain::open(f, info, out, context);
     auto core_info = core_info_for(*info);
     if (!core_info) return core_info.code();
     if (nic_reaches_devices(*info, **core_info)) (*core_info)->tx_attr->inject_size = 0;

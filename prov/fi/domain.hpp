@@ -12,16 +12,16 @@
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
-#include "device/losses.hpp"
-#include "fi/any_domain.hpp"
-#include "fi/children.hpp"
+#include "device/device_loss_epoch.hpp"
+#include "fi/child_count.hpp"
+#include "fi/domain_base.hpp"
 #include "fi/domain_counters.hpp"
 #include "fi/memory_region.hpp"
 #include "fi/progress_thread.hpp"
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/import_cache.hpp"
 #include "reg/key_table.hpp"
-#include "reg/nic_loop.hpp"
+#include "reg/nic_loopback.hpp"
 #include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
@@ -32,9 +32,9 @@ namespace gaudi::fi {
 
 /// fid_domain of the provider for FI_EP_RDM, see fi_domain(3): one core domain, one lock, and all
 /// that is opened below.
-class domain final : public any_domain {
+class domain final : public domain_base {
  public:
-  domain(children& parent, fid_fabric& f, const fi_info& info,
+  domain(child_count& parent, fid_fabric& f, const fi_info& info,
          std::unique_ptr<core::inner_domain> core, void* context);
 
   static constexpr carrier data_carrier = carrier::provider;
@@ -44,7 +44,7 @@ class domain final : public any_domain {
 
   [[nodiscard]] base::domain_lock& lock() noexcept { return lock_; }
   [[nodiscard]] core::inner_domain& core() noexcept { return *core_; }
-  [[nodiscard]] children& open_children() noexcept { return children_; }
+  [[nodiscard]] child_count& open_children() noexcept { return children_; }
   [[nodiscard]] std::uint32_t api_version() const noexcept { return api_version_; }
   [[nodiscard]] std::uint32_t addr_format() const noexcept { return addr_format_; }
 
@@ -58,13 +58,13 @@ class domain final : public any_domain {
   /// Calls call(dmabufs()) under the lock, which it takes.
   template <class Call>
   auto with_dmabufs(Call&& call) {
-    const base::scoped_domain_lock hold(lock_);
+    const base::scoped_domain_lock lock(lock_);
     return call(dmabufs_);
   }
 
   /// Whether something of it is open. Takes the lock.
   [[nodiscard]] bool has_children() noexcept {
-    const base::scoped_domain_lock hold(lock_);
+    const base::scoped_domain_lock lock(lock_);
     return children_.any() || regions_.live() != 0;
   }
 
@@ -72,7 +72,7 @@ class domain final : public any_domain {
   memory_region_pool& regions() noexcept { return regions_; }
   reg::key_table& keys() noexcept { return keys_; }
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
-  reg::nic_loop& loop() noexcept { return loop_; }
+  reg::nic_loopback& loop() noexcept { return loop_; }
   reg::write_flush& flush() noexcept { return flush_; }
   /// What peers on this host passed; null: the NIC reads no dma-bufs, or shall not.
   reg::import_cache* imports() noexcept;
@@ -118,8 +118,8 @@ class domain final : public any_domain {
   void stop_thread() noexcept { thread_.reset(); }
 
  private:
-  children::ref parent_;
-  children children_;
+  child_count::ref parent_;
+  child_count children_;
   base::domain_lock lock_;
   std::unique_ptr<core::inner_domain> core_;
   base::counters::published<domain_counters> counters_;
@@ -131,11 +131,11 @@ class domain final : public any_domain {
   const bool auto_progress_;
   const bool counts_targets_;
   std::optional<base::event_set> core_events_;
-  std::optional<device::losses::bell> losses_;  // in core_events_
+  std::optional<device::device_loss_epoch::loss_eventfd> losses_;  // in core_events_
   memory_region_pool regions_;
   reg::key_table keys_;
   reg::dmabuf_registrar dmabufs_;
-  reg::nic_loop loop_;
+  reg::nic_loopback loop_;
   reg::write_flush flush_;
   reg::import_cache imports_;
   std::vector<proto::endpoint*> endpoints_;

@@ -21,7 +21,7 @@ constexpr std::uint64_t counter_flags = FI_SEND | FI_RECV | FI_READ | FI_WRITE |
 
 int close_endpoint(fid_t f) noexcept {
   // To close a connection here would shut it down for the parent.
-  if (endpoint::of(f).parent().belongs_to_parent()) return 0;
+  if (endpoint::of(f).parent().used_after_fork()) return 0;
   delete &endpoint::of(f);
   return 0;
 }
@@ -33,7 +33,7 @@ int bind_endpoint(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 int control(fid_t f, int command, void* arg) noexcept {
   return guarded_int([&]() -> int {
     endpoint& self = endpoint::of(f);
-    if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
+    if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
     switch (command) {
       case FI_ENABLE:
         return self.enable();
@@ -50,8 +50,8 @@ int control(fid_t f, int command, void* arg) noexcept {
 ssize_t cancel(fid_t f, void* context) noexcept {
   return guarded([&]() -> ssize_t {
     endpoint& self = endpoint::of(f);
-    if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-    const base::scoped_domain_lock hold(self.lock());
+    if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
+    const base::scoped_domain_lock lock(self.lock());
     return self.core().cancel(context);
   });
 }
@@ -91,7 +91,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .unexpected_limit = p.unexpected_limit,
           .linger = linger_time,
           .connect_timeout = p.connect_timeout,
-          .copies = copy::engine_terms::of(p),
+          .copies = copy::engine_config::of(p),
           .rendezvous = p.rndv,
           .loop = &d.loop(),
           .flush = &d.flush(),
@@ -102,7 +102,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
 
 }  // namespace
 
-endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::settings& how,
+endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::settings& config,
                    void* user_context)
     : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &rdm_fid_ops},
              .ops = &ep_ops,
@@ -115,14 +115,14 @@ endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::s
       parent_(parent),
       hold_(parent.open_children()),
       caps_(info.caps),
-      core_(parent.core(), parent.keys(), parent.paths(), how) {
+      core_(parent.core(), parent.keys(), parent.paths(), config) {
   tx_.default_flags = info.tx_attr ? info.tx_attr->op_flags : 0;
   rx_.default_flags = info.rx_attr ? info.rx_attr->op_flags : 0;
 }
 
 endpoint::~endpoint() {
   linger();
-  const base::scoped_domain_lock hold(parent_.lock());
+  const base::scoped_domain_lock lock(parent_.lock());
   parent_.remove(core_);
   core_.shut_down();
 }
@@ -131,7 +131,7 @@ endpoint::~endpoint() {
 void endpoint::linger() {
   for (unsigned looks = 0;; ++looks) {
     {
-      const base::scoped_domain_lock hold(parent_.lock());
+      const base::scoped_domain_lock lock(parent_.lock());
       if (!core_.must_linger()) return;
       parent_.progress();
     }
@@ -140,25 +140,25 @@ void endpoint::linger() {
 }
 
 int endpoint::bind(fid_t other, std::uint64_t flags) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(lock());
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock guard(lock());
   switch (other->fclass) {
     case FI_CLASS_AV:
       if (addresses_) return -FI_EINVAL;
       core_.use_addresses(av::of(other).addresses());
       addresses_ = &av::of(other);
-      addresses_hold_ = children::ref(addresses_->bound());
+      addresses_hold_ = child_count::ref(addresses_->bound());
       return 0;
     case FI_CLASS_CQ:
       return bind_queue(cq::of(other), flags);
     case FI_CLASS_CNTR:
       return bind_counter(cntr::of(other), flags);
     case FI_CLASS_SRX_CTX:
-      return bind_shared_receives(shared_receives::of(other));
+      return bind_srx(srx::of(other));
     case FI_CLASS_STX_CTX:
-      return bind_shared_transmits(shared_transmits::of(other));
+      return bind_stx(stx::of(other));
     case FI_CLASS_EQ:
-      events_hold_ = children::ref(event_queue::of(other).bound());
+      events_hold_ = child_count::ref(event_queue::of(other).bound());
       return 0;
     default:
       return -FI_ENOSYS;
@@ -174,7 +174,7 @@ int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
     if (d.queue) return -FI_EINVAL;
     d.queue = &queue;
     d.entries = &queue.entries();
-    d.hold = children::ref(queue.bound());
+    d.hold = child_count::ref(queue.bound());
     d.selective = flags & FI_SELECTIVE_COMPLETION;
   }
   if (flags & FI_RECV) core_.use_receive_queue(&queue.entries(), rx_.selective);
@@ -206,19 +206,19 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
   return 0;
 }
 
-int endpoint::bind_shared_receives(shared_receives& context) {
+int endpoint::bind_srx(srx& context) {
   if (&context.parent() != &parent_ || core_.enabled() || msg == &sending_msg_ops)
     return -FI_EINVAL;
   core_.share_receives(context.core());
-  shared_receives_hold_ = children::ref(context.bound());
+  srx_hold_ = child_count::ref(context.bound());
   msg = &sending_msg_ops;
   tagged = &sending_tagged_ops;
   return 0;
 }
 
-int endpoint::bind_shared_transmits(shared_transmits& context) {
+int endpoint::bind_stx(stx& context) {
   if (&context.parent() != &parent_ || core_.enabled()) return -FI_EINVAL;
-  shared_transmits_hold_ = children::ref(context.bound());
+  stx_hold_ = child_count::ref(context.bound());
   return 0;
 }
 
@@ -231,8 +231,8 @@ bool endpoint::lacks_completions() const noexcept {
 }
 
 int endpoint::enable() {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(lock());
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock guard(lock());
   if (core_.enabled()) return 0;
   if (!addresses_) return -FI_ENOAV;
   if (lacks_completions()) return -FI_ENOCQ;

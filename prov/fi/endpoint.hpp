@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "fi/av.hpp"
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/cntr.hpp"
 #include "fi/cq.hpp"
 #include "fi/domain.hpp"
@@ -23,7 +23,7 @@ namespace gaudi::fi {
 /// fid_ep of the provider for FI_EP_RDM, see fi_endpoint(3).
 class endpoint final : public fid_ep {
  public:
-  endpoint(domain& parent, const fi_info& info, const proto::endpoint::settings& how,
+  endpoint(domain& parent, const fi_info& info, const proto::endpoint::settings& config,
            void* context);
   ~endpoint();
 
@@ -66,7 +66,7 @@ class endpoint final : public fid_ep {
   struct direction {
     cq* queue = nullptr;
     proto::completion_queue* entries = nullptr;
-    children::ref hold;
+    child_count::ref hold;
     bool selective = false;
     std::uint64_t default_flags = 0;
 
@@ -96,22 +96,22 @@ class endpoint final : public fid_ep {
   void linger();
   int bind_queue(cq& queue, std::uint64_t flags);
   int bind_counter(cntr& counter, std::uint64_t flags);
-  int bind_shared_receives(shared_receives& context);
-  int bind_shared_transmits(shared_transmits& context);
+  int bind_srx(srx& context);
+  int bind_stx(stx& context);
   [[nodiscard]] bool lacks_completions() const noexcept;
 
   domain& parent_;
-  children::ref hold_;
+  child_count::ref hold_;
   const std::uint64_t caps_;
   av* addresses_ = nullptr;
-  children::ref addresses_hold_;
-  children::ref events_hold_;
-  children::ref shared_receives_hold_;
-  children::ref shared_transmits_hold_;
+  child_count::ref addresses_hold_;
+  child_count::ref events_hold_;
+  child_count::ref srx_hold_;
+  child_count::ref stx_hold_;
   direction tx_;
   direction rx_;
   counters counters_;
-  std::vector<children::ref> counter_holds_;
+  std::vector<child_count::ref> counter_holds_;
   bool waitable_ = false;  // something bound here can be slept on
   proto::endpoint core_;
 };

@@ -50,7 +50,7 @@ struct atomic_call {
 
 constexpr values none{nullptr, nullptr, 0};
 
-std::size_t most_elements(fi_datatype type) noexcept {
+std::size_t max_elements(fi_datatype type) noexcept {
   const std::size_t size = math::size_of(type);
   return size ? proto::endpoint::atomic_limit(base::params::get().eager_size) / size : 0;
 }
@@ -59,16 +59,16 @@ std::size_t most_elements(fi_datatype type) noexcept {
 int valid(call group, fi_datatype type, fi_op op, std::size_t* count) noexcept {
   if (!count) return -FI_EINVAL;
   if (!math::is_offered(type, op, group)) return -FI_EOPNOTSUPP;
-  *count = most_elements(type);
+  *count = max_elements(type);
   return 0;
 }
 
 ssize_t atomic_on(endpoint& e, const atomic_call& a, const values& operands, const values& compares,
                   const values& results) {
   if (!math::is_offered(a.type, a.op, a.group)) return -FI_EOPNOTSUPP;
-  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
   const std::size_t count = elements(a.op == FI_ATOMIC_READ ? results : operands);
-  if (count == 0 || count > most_elements(a.type)) return -FI_EINVAL;
+  if (count == 0 || count > max_elements(a.type)) return -FI_EINVAL;
   if (a.group != call::plain && elements(results) != count) return -FI_EINVAL;
   if (a.group == call::comparing && elements(compares) != count) return -FI_EINVAL;
   const std::size_t element = math::size_of(a.type);
@@ -92,7 +92,7 @@ ssize_t atomic_on(endpoint& e, const atomic_call& a, const values& operands, con
   const std::uint64_t kind = a.group == call::plain ? FI_WRITE : FI_READ;
   access.completion = e.tx_request(a.context, a.flags, FI_ATOMIC | kind);
   if (a.flags & silent) access.completion.report = false;
-  const base::scoped_domain_lock hold(e.lock());
+  const base::scoped_domain_lock lock(e.lock());
   if ((a.flags & FI_FENCE) && !e.core().is_quiet(a.target)) return -FI_EAGAIN;
   const int ret = e.core().atomic(access);
   e.parent().posted_to(e.core());

@@ -12,8 +12,8 @@ namespace {
 
 int get_name(fid_t f, void* addr, std::size_t* length) noexcept {
   endpoint& self = endpoint::of(f);
-  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(self.lock());
+  if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(self.lock());
   if (!self.core().enabled()) return -FI_EOPBADSTATE;
   const proto::net_address& name = self.core().name();
   const std::size_t room = *length;

@@ -79,8 +79,8 @@ int endpoint_getopt(fid_t f, int level, int name, void* out, std::size_t* length
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     if (!out || !length) return -FI_EINVAL;
     endpoint& e = endpoint::of(f);
-    if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-    const base::scoped_domain_lock hold(e.lock());
+    if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
+    const base::scoped_domain_lock lock(e.lock());
     return get(e, name, out, length);
   });
 }
@@ -90,8 +90,8 @@ int endpoint_setopt(fid_t f, int level, int name, const void* in, std::size_t le
     if (level != FI_OPT_ENDPOINT) return -FI_ENOPROTOOPT;
     if (!in) return -FI_EINVAL;
     endpoint& e = endpoint::of(f);
-    if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-    const base::scoped_domain_lock hold(e.lock());
+    if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
+    const base::scoped_domain_lock lock(e.lock());
     return set(e, name, in, length);
   });
 }

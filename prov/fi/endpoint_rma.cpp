@@ -35,10 +35,10 @@ proto::rma_access access_of(endpoint& e, const rma_call& call, std::uint64_t kin
 
 ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
   if (!memory) return memory.code();
-  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
   const auto access = access_of(e, call, FI_WRITE);
-  const base::scoped_domain_lock hold(e.lock());
+  const base::scoped_domain_lock lock(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
   const int ret = e.core().write(*memory, access);
   e.parent().posted_to(e.core());
@@ -53,9 +53,9 @@ int report(const proto::rma_access& access, int ret) {
 
 ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
   if (!memory) return memory.code();
-  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
   const auto access = access_of(e, call, FI_READ);
-  const base::scoped_domain_lock hold(e.lock());
+  const base::scoped_domain_lock lock(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
   if (e.is_own_address(call.target)) [[unlikely]] {
     const auto done = read_own_region(e.parent(), *memory, call.address, call.key);

@@ -44,7 +44,7 @@ fi_ops_eq event_queue::eq_ops_{.size = sizeof(fi_ops_eq),
                                .sread = wait_and_read,
                                .strerror = error_text};
 
-event_queue::event_queue(children& parent, const fi_eq_attr& attr, wait_object wait,
+event_queue::event_queue(child_count& parent, const fi_eq_attr& attr, wait_object wait,
                          void* user_context)
     : fid_eq{.fid = {.fclass = FI_CLASS_EQ, .context = user_context, .ops = &fid_ops_},
              .ops = &eq_ops_},
@@ -65,7 +65,7 @@ base::result<event_queue::wait_object> event_queue::open_wait_object() {
   return opened;
 }
 
-int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept {
+int event_queue::open(child_count& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept {
   const base::cancellation_deferred until_it_is_open;
   const fi_eq_attr wanted = attr ? *attr : fi_eq_attr{};
   wait_object wait;
@@ -92,7 +92,7 @@ int event_queue::open(children& parent, fi_eq_attr* attr, fid_eq** out, void* co
 
 int event_queue::close(fid_t f) noexcept {
   const base::cancellation_deferred until_it_is_closed;
-  if (of(f).belongs_to_parent()) return 0;
+  if (of(f).used_after_fork()) return 0;
   std::unique_ptr<event_queue> self(&of(f));
   if (!self->bound_.any()) return 0;
   GAUDI_INFO(EQ, "event queue stays open: close what is bound to it first\n");
@@ -102,7 +102,7 @@ int event_queue::close(fid_t f) noexcept {
 
 int event_queue::control(fid_t f, int command, void* arg) noexcept {
   event_queue& self = of(f);
-  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (self.used_after_fork()) return -FI_EOPBADSTATE;
   switch (command) {
     case FI_GETWAIT:
       if (self.wait_obj_ != FI_WAIT_FD) return -FI_ENODATA;
@@ -120,13 +120,13 @@ int event_queue::control(fid_t f, int command, void* arg) noexcept {
 
 int event_queue::try_wait() noexcept {
   const base::cancellation_deferred until_it_is_known;
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (!items_.empty() || overrun_) return -FI_EAGAIN;
   return core_ ? core_->try_wait() : 0;
 }
 
 base::result<fid_eq*> event_queue::attach(fid_fabric* core_fabric) {
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (core_) {
     if (core_->fabric() == core_fabric) return core_->queue();
     return base::error{-FI_EINVAL};
@@ -181,7 +181,7 @@ bool event_queue::has_room() noexcept {
 
 int event_queue::append(item&& it) noexcept {
   const base::cancellation_deferred until_it_is_there;
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (!has_room()) return -FI_EOVERRUN;
   try {
     items_.push_back(std::move(it));
@@ -194,7 +194,7 @@ int event_queue::append(item&& it) noexcept {
 
 int event_queue::append(item&& it, reserved_events& reserved) noexcept {
   const base::cancellation_deferred until_it_is_there;
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (!has_room()) return -FI_EOVERRUN;
   reserved.items_.front() = std::move(it);
   items_.splice(items_.end(), reserved.items_, reserved.items_.begin());
@@ -219,14 +219,14 @@ void event_queue::clear_readable() noexcept {
 ssize_t event_queue::read(fid_eq* eq, std::uint32_t* event, void* buf, std::size_t len,
                           std::uint64_t flags) noexcept {
   event_queue& self = of(eq);
-  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (self.used_after_fork()) return -FI_EOPBADSTATE;
   return self.read_next(event, buf, len, flags);
 }
 
 ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
                                std::uint64_t flags) noexcept {
   const base::cancellation_deferred until_it_is_read;
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   if (items_.empty()) {
     if (overrun_) return -FI_EAVAIL;
     return core_ ? core_->read(event, buf, len, flags) : -FI_EAGAIN;
@@ -243,9 +243,9 @@ ssize_t event_queue::read_next(std::uint32_t* event, void* buf, std::size_t len,
 
 ssize_t event_queue::read_error(fid_eq* eq, fi_eq_err_entry* buf, std::uint64_t flags) noexcept {
   event_queue& self = of(eq);
-  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (self.used_after_fork()) return -FI_EOPBADSTATE;
   const base::cancellation_deferred until_it_is_read;
-  const base::scoped_lock hold(self.mutex_);
+  const base::scoped_lock lock(self.mutex_);
   if (self.items_.empty()) {
     if (self.overrun_) return self.tell_of_overrun(*buf);
     return self.core_ ? self.core_->read_error(buf, flags) : -FI_EAGAIN;
@@ -271,7 +271,7 @@ ssize_t event_queue::tell_of_overrun(fi_eq_err_entry& entry) noexcept {
 ssize_t event_queue::write(fid_eq* eq, std::uint32_t event, const void* buf, std::size_t len,
                            std::uint64_t) noexcept {
   event_queue& self = of(eq);
-  if (self.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (self.used_after_fork()) return -FI_EOPBADSTATE;
   if (!(self.flags_ & FI_WRITE)) return -FI_EINVAL;
   const int ret = self.post(event, std::span(static_cast<const std::byte*>(buf), len));
   return ret ? ret : static_cast<ssize_t>(len);

@@ -13,9 +13,9 @@
 #include "base/event_set.hpp"
 #include "base/mutex.hpp"
 #include "base/scoped_fd.hpp"
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/core_events.hpp"
-#include "fi/parentage.hpp"
+#include "fi/fork_guard.hpp"
 
 namespace gaudi::fi {
 
@@ -27,7 +27,7 @@ namespace gaudi::fi {
 class event_queue final : public fid_eq {
  public:
   /// fi_eq_open. `parent` counts the open queues of the fabric.
-  static int open(children& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept;
+  static int open(child_count& parent, fi_eq_attr* attr, fid_eq** out, void* context) noexcept;
   static event_queue& of(fid_t f) noexcept {
     return *static_cast<event_queue*>(reinterpret_cast<fid_eq*>(f));
   }
@@ -49,7 +49,7 @@ class event_queue final : public fid_eq {
   base::result<fid_eq*> attach(fid_fabric* core_fabric);
 
   /// Objects bound to this queue: each holds a children::ref, and the queue stays open for them.
-  children& bound() noexcept { return bound_; }
+  child_count& bound() noexcept { return bound_; }
 
  private:
   struct item {
@@ -66,10 +66,10 @@ class event_queue final : public fid_eq {
   static base::result<wait_object> open_wait_object();
 
   /// Nothing may be done with it here then, not even take its lock.
-  [[nodiscard]] bool belongs_to_parent() const noexcept { return parentage_.belongs_to_parent(); }
+  [[nodiscard]] bool used_after_fork() const noexcept { return fork_guard_.used_after_fork(); }
 
   /// Throws std::bad_alloc.
-  event_queue(children& parent, const fi_eq_attr& attr, wait_object wait, void* context);
+  event_queue(child_count& parent, const fi_eq_attr& attr, wait_object wait, void* context);
 
   // The entries of fi_ops and fi_ops_eq.
   static int close(fid_t f) noexcept;
@@ -97,9 +97,9 @@ class event_queue final : public fid_eq {
   ssize_t tell_of_overrun(fi_eq_err_entry& entry) noexcept;
   int try_wait() noexcept;
 
-  const parentage parentage_;
-  children::ref parent_;
-  children bound_;
+  const fork_guard fork_guard_;
+  child_count::ref parent_;
+  child_count bound_;
   const std::size_t capacity_;
   const std::uint64_t flags_;
   const fi_wait_obj wait_obj_;

@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "base/params.hpp"
-#include "device/table.hpp"
-#include "fi/any_domain.hpp"
+#include "device/device_registry.hpp"
 #include "fi/domain.hpp"
+#include "fi/domain_base.hpp"
 #include "fi/guard.hpp"
 
 namespace gaudi::fi {
@@ -24,7 +24,7 @@ void copy_text(char (&to)[Size], const std::string& from) noexcept {
 
 int query_device(fid_domain* d, fi_gaudi_device_attr* attr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).selected_device();
+    const auto current = domain_base::of(d).selected_device();
     if (!current) return current.code();
     const auto& known = (*current)->attributes();
     *attr = {};
@@ -45,7 +45,7 @@ int query_device(fid_domain* d, fi_gaudi_device_attr* attr) noexcept {
 
 int alloc(fid_domain* d, std::uint64_t len, std::uint64_t* addr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).selected_device();
+    const auto current = domain_base::of(d).selected_device();
     if (!current) return current.code();
     const auto allocated = (*current)->allocate(len);
     if (!allocated) return allocated.code();
@@ -56,7 +56,7 @@ int alloc(fid_domain* d, std::uint64_t len, std::uint64_t* addr) noexcept {
 
 int free_memory(fid_domain* d, std::uint64_t addr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).selected_if_open();
+    const auto current = domain_base::of(d).selected_if_open();
     return current ? current->free(addr).code() : -FI_EINVAL;
   });
 }
@@ -67,7 +67,7 @@ copy::direction direction_of(fi_gaudi_copy_dir dir) noexcept {
   return copy::direction::device_to_device;
 }
 
-base::result<std::shared_ptr<copy::copier>> copier_of(any_domain& d) {
+base::result<std::shared_ptr<copy::copier>> copier_of(domain_base& d) {
   const auto current = d.selected_device();
   if (!current) return current.failure();
   return d.copies().copier(*current);
@@ -76,7 +76,7 @@ base::result<std::shared_ptr<copy::copier>> copier_of(any_domain& d) {
 int copy_now(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
              fi_gaudi_copy_dir dir) noexcept {
   return guarded_int([&] {
-    const auto copier = copier_of(any_domain::of(d));
+    const auto copier = copier_of(domain_base::of(d));
     return copier ? (*copier)->copy(dst, src, len, direction_of(dir)).code() : copier.code();
   });
 }
@@ -84,22 +84,22 @@ int copy_now(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t 
 int copy_async(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                fi_gaudi_copy_dir dir, std::uint64_t* ticket) noexcept {
   return guarded_int([&] {
-    const auto copier = copier_of(any_domain::of(d));
+    const auto copier = copier_of(domain_base::of(d));
     if (!copier) return copier.code();
     auto started = (*copier)->start(dst, src, len, direction_of(dir));
     if (!started) return started.code();
-    *ticket = any_domain::of(d).copies().add(std::move(*started));
+    *ticket = domain_base::of(d).copies().add(std::move(*started));
     return 0;
   });
 }
 
 int copy_test(fid_domain* d, std::uint64_t ticket) noexcept {
-  return guarded_int([&] { return any_domain::of(d).copies().check(ticket, 0); });
+  return guarded_int([&] { return domain_base::of(d).copies().check(ticket, 0); });
 }
 
 int copy_wait(fid_domain* d, std::uint64_t ticket, int timeout_ms) noexcept {
   return guarded_int([&] {
-    const int ret = any_domain::of(d).copies().check(ticket, timeout_ms);
+    const int ret = domain_base::of(d).copies().check(ticket, timeout_ms);
     return ret == -FI_EAGAIN ? -FI_ETIMEDOUT : ret;
   });
 }
@@ -107,7 +107,7 @@ int copy_wait(fid_domain* d, std::uint64_t ticket, int timeout_ms) noexcept {
 int query_addr(fid_domain* d, std::uint64_t addr, std::uint64_t len,
                fi_gaudi_addr_attr* attr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).selected_if_open();
+    const auto current = domain_base::of(d).selected_if_open();
     if (!current) return -FI_ENOENT;
     const auto found = current->find(addr, len);
     if (!found) return found.code();
@@ -123,7 +123,7 @@ int query_addr(fid_domain* d, std::uint64_t addr, std::uint64_t len,
 int export_dmabuf(fid_domain* d, std::uint64_t addr, std::uint64_t len,
                   fi_gaudi_dmabuf* dmabuf) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).selected_if_open();
+    const auto current = domain_base::of(d).selected_if_open();
     if (!current) return -FI_ENOENT;
     auto exported = current->export_dmabuf(addr, len);
     if (!exported) return exported.code();
@@ -137,7 +137,7 @@ int export_dmabuf(fid_domain* d, std::uint64_t addr, std::uint64_t len,
 
 int pool_alloc(fid_domain* d, std::uint64_t pool, std::uint64_t len, std::uint64_t* addr) noexcept {
   return guarded_int([&] {
-    return any_domain::of(d).pools().with(pool, [&](memory_pool& p) {
+    return domain_base::of(d).pools().with(pool, [&](memory_pool& p) {
       const auto piece = p.take(len);
       if (piece) *addr = *piece;
       return piece.code();
@@ -147,21 +147,21 @@ int pool_alloc(fid_domain* d, std::uint64_t pool, std::uint64_t len, std::uint64
 
 int pool_free(fid_domain* d, std::uint64_t pool, std::uint64_t addr) noexcept {
   return guarded_int([&] {
-    return any_domain::of(d).pools().with(pool, [&](memory_pool& p) { return p.give_back(addr); });
+    return domain_base::of(d).pools().with(pool, [&](memory_pool& p) { return p.give_back(addr); });
   });
 }
 
 int adopt_device(fid_domain* d, int device_fd) noexcept {
   return guarded_int([&] {
-    const auto number = device::table::instance().adopt(device_settings(), device_fd);
-    if (number) any_domain::of(d).select(*number);
+    const auto number = device::device_registry::instance().adopt(device_settings(), device_fd);
+    if (number) domain_base::of(d).select(*number);
     return number.code();
   });
 }
 
 int adopt_range(fid_domain* d, const fi_gaudi_range* range) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).selected_device();
+    const auto current = domain_base::of(d).selected_device();
     if (!current) return current.code();
     return (*current)->adopt_range(range->addr, range->len, range->map_base, range->map_len).code();
   });
@@ -169,14 +169,14 @@ int adopt_range(fid_domain* d, const fi_gaudi_range* range) noexcept {
 
 int release_range(fid_domain* d, std::uint64_t addr) noexcept {
   return guarded_int([&] {
-    const auto current = any_domain::of(d).selected_if_open();
+    const auto current = domain_base::of(d).selected_if_open();
     return current ? current->release_range(addr).code() : -FI_EINVAL;
   });
 }
 
 int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
   domain& self = domain::of(d);
-  const base::scoped_domain_lock hold(self.lock());
+  const base::scoped_domain_lock lock(self.lock());
   const proto::path_counters& c = self.paths();
   *stats = {.eager_ops = c.eager_ops,
             .eager_bytes = c.eager_bytes,
@@ -188,19 +188,19 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
             .zero_copy_bytes = c.zero_copy_bytes,
             .refused_registrations = self.dmabufs().refusals(),
             .flushes = self.flush().count(),
-            .one_copy_ops = c.one_copy_ops,
-            .one_copy_bytes = c.one_copy_bytes,
-            .shared_ops = c.shared_ops,
+            .cma_ops = c.cma_ops,
+            .cma_bytes = c.cma_bytes,
+            .shm_ops = c.shm_ops,
             .engine_ops = c.engine_ops,
             .engine_bytes = c.engine_bytes,
-            .passed_ops = c.passed_ops,
-            .passed_bytes = c.passed_bytes};
+            .dmabuf_ipc_ops = c.dmabuf_ipc_ops,
+            .dmabuf_ipc_bytes = c.dmabuf_ipc_bytes};
   return 0;
 }
 
 int device_count(fid_domain*, int* count) noexcept {
   return guarded_int([&] {
-    const auto known = any_domain::count_devices();
+    const auto known = domain_base::count_devices();
     if (known) *count = static_cast<int>(*known);
     return known.code();
   });
@@ -208,17 +208,17 @@ int device_count(fid_domain*, int* count) noexcept {
 
 int select_device(fid_domain* d, int device) noexcept {
   return guarded_int([&] {
-    const auto count = any_domain::count_devices();
+    const auto count = domain_base::count_devices();
     if (!count) return count.code();
     const auto number = static_cast<unsigned>(device);  // a negative one is too large
     if (number >= *count) return -FI_EINVAL;
-    any_domain::of(d).select(number);
+    domain_base::of(d).select(number);
     return 0;
   });
 }
 
 int selected_device(fid_domain* d, int* device) noexcept {
-  *device = static_cast<int>(any_domain::of(d).selected());
+  *device = static_cast<int>(domain_base::of(d).selected());
   return 0;
 }
 
@@ -240,7 +240,7 @@ fi_gaudi_device_stats stats_of(device::device& on, const reg::registration_count
           .copies = all.copies.value(),
           .host_to_device_bytes = all.host_to_device_bytes.value(),
           .device_to_host_bytes = all.device_to_host_bytes.value(),
-          .within_device_bytes = all.within_device_bytes.value(),
+          .device_to_device_bytes = all.device_to_device_bytes.value(),
           .zero_copy_bytes = all.zero_copy_bytes.value(),
           .staged_bytes = all.staged_bytes.value(),
           .registrations = c.cached.made,
@@ -255,19 +255,19 @@ fi_gaudi_device_stats stats_of(device::device& on, const reg::registration_count
 
 base::result<std::shared_ptr<copy::copier>> async_copies::copier(
     const std::shared_ptr<device::device>& owner) {
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   std::erase_if(copiers_, [](const auto& c) { return c->engine()->owner()->lost() != 0; });
   for (const auto& known : copiers_) {
     if (known->engine()->owner() == owner) return known;
   }
-  auto made = copy::copier::for_device(owner, copy::engine_terms::of(base::params::get()));
+  auto made = copy::copier::for_device(owner, copy::engine_config::of(base::params::get()));
   if (made) copiers_.push_back(*made);
   return made;
 }
 
 std::uint64_t async_copies::add(std::unique_ptr<copy::operation> started) {
   auto added = std::make_shared<entry>(std::move(started));
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   entries_.emplace(next_, std::move(added));
   return next_++;
 }
@@ -275,7 +275,7 @@ std::uint64_t async_copies::add(std::unique_ptr<copy::operation> started) {
 int async_copies::check(std::uint64_t ticket, int timeout_ms) {
   std::shared_ptr<entry> e;
   {
-    const base::scoped_lock hold(mutex_);
+    const base::scoped_lock lock(mutex_);
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return -FI_EINVAL;
     e = found->second;
@@ -283,33 +283,33 @@ int async_copies::check(std::uint64_t ticket, int timeout_ms) {
   const base::scoped_lock busy(e->busy);
   const int ret = timeout_ms == 0 ? e->copy->poll() : e->copy->wait(timeout_ms);
   if (ret == -FI_EAGAIN || ret == -FI_ETIMEDOUT) return ret;
-  const base::scoped_lock hold(mutex_);
+  const base::scoped_lock lock(mutex_);
   entries_.erase(ticket);
   return ret;
 }
 
 fi_gaudi_ops extension_ops{.size = sizeof(fi_gaudi_ops),
-                           .query_device = in_own_process<any_domain, query_device>,
-                           .alloc = in_own_process<any_domain, alloc>,
-                           .free = in_own_process<any_domain, free_memory>,
-                           .copy = in_own_process<any_domain, copy_now>,
-                           .copy_async = in_own_process<any_domain, copy_async>,
-                           .copy_test = in_own_process<any_domain, copy_test>,
-                           .copy_wait = in_own_process<any_domain, copy_wait>,
-                           .query_addr = in_own_process<any_domain, query_addr>,
-                           .export_dmabuf = in_own_process<any_domain, export_dmabuf>,
-                           .adopt_device = in_own_process<any_domain, adopt_device>,
-                           .adopt_range = in_own_process<any_domain, adopt_range>,
-                           .release_range = in_own_process<any_domain, release_range>,
-                           .path_stats = in_own_process<any_domain, path_stats>,
-                           .cache_stats = in_own_process<any_domain, cache_stats<domain>>,
-                           .device_count = in_own_process<any_domain, device_count>,
-                           .select_device = in_own_process<any_domain, select_device>,
-                           .selected_device = in_own_process<any_domain, selected_device>,
-                           .device_stats = in_own_process<any_domain, device_stats<domain>>,
-                           .pool_create = in_own_process<any_domain, pool_create<domain>>,
-                           .pool_alloc = in_own_process<any_domain, pool_alloc>,
-                           .pool_free = in_own_process<any_domain, pool_free>,
-                           .pool_destroy = in_own_process<any_domain, pool_destroy<domain>>};
+                           .query_device = in_own_process<domain_base, query_device>,
+                           .alloc = in_own_process<domain_base, alloc>,
+                           .free = in_own_process<domain_base, free_memory>,
+                           .copy = in_own_process<domain_base, copy_now>,
+                           .copy_async = in_own_process<domain_base, copy_async>,
+                           .copy_test = in_own_process<domain_base, copy_test>,
+                           .copy_wait = in_own_process<domain_base, copy_wait>,
+                           .query_addr = in_own_process<domain_base, query_addr>,
+                           .export_dmabuf = in_own_process<domain_base, export_dmabuf>,
+                           .adopt_device = in_own_process<domain_base, adopt_device>,
+                           .adopt_range = in_own_process<domain_base, adopt_range>,
+                           .release_range = in_own_process<domain_base, release_range>,
+                           .path_stats = in_own_process<domain_base, path_stats>,
+                           .cache_stats = in_own_process<domain_base, cache_stats<domain>>,
+                           .device_count = in_own_process<domain_base, device_count>,
+                           .select_device = in_own_process<domain_base, select_device>,
+                           .selected_device = in_own_process<domain_base, selected_device>,
+                           .device_stats = in_own_process<domain_base, device_stats<domain>>,
+                           .pool_create = in_own_process<domain_base, pool_create<domain>>,
+                           .pool_alloc = in_own_process<domain_base, pool_alloc>,
+                           .pool_free = in_own_process<domain_base, pool_free>,
+                           .pool_destroy = in_own_process<domain_base, pool_destroy<domain>>};
 
 }  // namespace gaudi::fi

@@ -70,7 +70,7 @@ int pool_create(fid_domain* d, std::uint64_t len, std::uint64_t access,
     Domain& self = Domain::of(d);
     auto on = self.selected_device();
     if (!on) return on.code();
-    const auto added = self.pools().add(children::ref(self.open_children()), [&] {
+    const auto added = self.pools().add(child_count::ref(self.open_children()), [&] {
       return self.with_dmabufs([&](auto& all) {
         return memory_pool::create(all, *std::move(on), len, access, Domain::data_carrier);
       });

@@ -10,9 +10,9 @@
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
-#include "fi/connected_endpoint.hpp"
 #include "fi/domain.hpp"
 #include "fi/eq.hpp"
+#include "fi/msg_endpoint.hpp"
 #include "fi/tables.hpp"
 
 namespace gaudi::fi {
@@ -71,7 +71,7 @@ fabric::fabric(std::uint32_t version, void* user_context) noexcept
           .api_version = version} {}
 
 base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
-  const base::scoped_lock hold(core_mutex_);
+  const base::scoped_lock lock(core_mutex_);
   std::string name = std::string(attr.prov_name) + ' ' + (attr.name ? attr.name : "");
   if (core_) {
     if (name == core_name_) return core_.get();
@@ -91,7 +91,7 @@ base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
 }
 
 int fabric::try_wait_at_core(fid_t* one) noexcept {
-  const base::scoped_lock hold(core_mutex_);
+  const base::scoped_lock lock(core_mutex_);
   fid_fabric* const core = core_.get();
   return core ? core->ops->trywait(core, one, 1) : -FI_ENOSYS;
 }

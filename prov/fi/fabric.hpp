@@ -8,7 +8,7 @@
 #include "base/mutex.hpp"
 #include "base/result.hpp"
 #include "core/fid.hpp"
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 
 namespace gaudi::fi {
 
@@ -21,7 +21,7 @@ class fabric final : public fid_fabric {
   static fabric& of(fid_fabric* f) noexcept { return *static_cast<fabric*>(f); }
 
   /// Open domains and event queues: each holds a children::ref.
-  children& open_children() noexcept { return children_; }
+  child_count& open_children() noexcept { return children_; }
 
   /// The core's fabric for connected endpoints, opened at first need and kept until this one
   /// closes.
@@ -30,7 +30,7 @@ class fabric final : public fid_fabric {
   int try_wait_at_core(fid_t* one) noexcept;
 
  private:
-  children children_;
+  child_count children_;
   base::mutex core_mutex_;
   core::unique_fid<fid_fabric> core_ GAUDI_GUARDED_BY(core_mutex_);
   std::string core_name_ GAUDI_GUARDED_BY(core_mutex_);

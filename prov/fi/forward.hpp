@@ -14,7 +14,7 @@ namespace gaudi::fi {
 /// class of ours, whose core() is the other; `Table` is the member that holds the table, `Entry`
 /// the member of that. What belongs to the parent of a fork gives -FI_EOPBADSTATE instead.
 ///
-///   fi_ops_msg ops{..., .send = forward<connected_endpoint, &fid_ep::msg, &fi_ops_msg::send>};
+///   fi_ops_msg ops{..., .send = forward<msg_endpoint, &fid_ep::msg, &fi_ops_msg::send>};
 ///
 /// A thread that is cancelled in there (pthread_cancel(3)) ends in the core, which is what that
 /// makes of it. Not so with forward_deferred, for what is not for speed.
@@ -29,7 +29,7 @@ struct forward_t {
     return [](Object* object, Args... args) -> R {
       auto& own = Wrapper::of(object);
       if constexpr (std::is_signed_v<R>) {
-        if (own.belongs_to_parent()) [[unlikely]]
+        if (own.used_after_fork()) [[unlikely]]
           return -FI_EOPBADSTATE;
       }
       [[maybe_unused]] const std::conditional_t<Deferred, base::cancellation_deferred, int>

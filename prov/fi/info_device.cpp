@@ -3,7 +3,7 @@
 
 #include "base/params.hpp"
 #include "device/device.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "fi/info.hpp"
 #include "topo/kernel_class.hpp"
 
@@ -14,7 +14,7 @@ enum class presence { unknown, none, some };
 
 /// Unknown where memory is short: that passes.
 presence look_for_devices() {
-  const auto library = device::table::instance().library(base::params::get().hlthunk);
+  const auto library = device::device_registry::instance().library(base::params::get().hlthunk);
   const auto count = library ? device::device::count(**library) : library.failure();
   if (!count) return count.code() == -FI_ENOMEM ? presence::unknown : presence::none;
   return *count != 0 ? presence::some : presence::none;

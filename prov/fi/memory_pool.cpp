@@ -19,13 +19,13 @@ base::result<std::unique_ptr<memory_pool>> memory_pool::create(reg::dmabuf_regis
   reg::region& whole = made->whole_;
   whole.length = device::suballocator::round_up(len);
   whole.access = access;
-  const auto base = made->on_->allocate(whole.length);
+  const auto base = made->device_->allocate(whole.length);
   if (!base) return base.failure();
   whole.address = *base;
   int ret = -FI_ENOMEM;
   try {
     made->pieces_.add_region(whole.address, whole.length);
-    ret = attach_device(dmabufs, whole, *made->on_, by);
+    ret = attach_device(dmabufs, whole, *made->device_, by);
   } catch (const std::bad_alloc&) {
   }
   if (ret == 0) return made;
@@ -37,14 +37,14 @@ int memory_pool::release(reg::dmabuf_registrar& dmabufs) {
   if (!pieces_.is_empty(whole_.address)) return -FI_EBUSY;
   const int ret = free();
   // A region is still there, and the next ones want the registration, too. Without it, they stage.
-  if (ret) attach_device(dmabufs, whole_, *on_, carrier_);
+  if (ret) attach_device(dmabufs, whole_, *device_, carrier_);
   return ret;
 }
 
 int memory_pool::free() noexcept {
   whole_.leave_core();
   whole_.pin.reset();
-  return on_->free(whole_.address).code();
+  return device_->free(whole_.address).code();
 }
 
 base::result<std::uint64_t> memory_pool::take(std::uint64_t len) {

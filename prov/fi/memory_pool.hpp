@@ -13,7 +13,7 @@
 #include "base/result.hpp"
 #include "device/device.hpp"
 #include "device/suballocator.hpp"
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/device_region.hpp"
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/region.hpp"
@@ -43,11 +43,11 @@ class memory_pool {
 
  private:
   memory_pool(std::shared_ptr<device::device> on, carrier by) noexcept
-      : on_(std::move(on)), carrier_(by) {}
+      : device_(std::move(on)), carrier_(by) {}
 
   int free() noexcept;
 
-  const std::shared_ptr<device::device> on_;
+  const std::shared_ptr<device::device> device_;
   const carrier carrier_;
   reg::region whole_;
   device::suballocator pieces_;
@@ -60,7 +60,7 @@ class memory_pools {
   /// pool that has none could not be given back. `hold` keeps the domain open for as long as the
   /// pool is there. The number, or make()'s error. Throws std::bad_alloc.
   template <class Make>
-  base::result<std::uint64_t> add(children::ref hold, Make&& make) {
+  base::result<std::uint64_t> add(child_count::ref hold, Make&& make) {
     const base::scoped_lock lock(mutex_);
     const auto place = pools_.try_emplace(next_).first;
     auto made = result_of(make);
@@ -99,7 +99,7 @@ class memory_pools {
 
   struct entry {
     std::unique_ptr<memory_pool> pool;
-    children::ref hold;
+    child_count::ref hold;
   };
   base::mutex mutex_;
   std::map<std::uint64_t, entry> pools_ GAUDI_GUARDED_BY(mutex_);

@@ -4,18 +4,18 @@
 #include <vector>
 
 #include "base/object_pool.hpp"
-#include "fi/children.hpp"
-#include "fi/region_fid.hpp"
+#include "fi/child_count.hpp"
+#include "fi/mr_base.hpp"
 
 namespace gaudi::fi {
 
 class domain;
 
 /// fid_mr of a domain of FI_EP_RDM (fi/mr.hpp), which is open for as long as its pool has one.
-struct memory_region final : region_fid<domain> {
+struct memory_region final : mr_base<domain> {
   memory_region(domain& d, void* user_context) noexcept;
 
-  std::vector<children::ref> counter_holds;
+  std::vector<child_count::ref> counter_holds;
 };
 
 /// Under the domain lock.

@@ -10,7 +10,7 @@
 
 #include "base/log.hpp"
 #include "base/params.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "fi/cntr.hpp"
 #include "fi/device_region.hpp"
 #include "fi/domain.hpp"
@@ -24,7 +24,7 @@ namespace {
 int close_region(fid_t f) noexcept {
   auto& self = *static_cast<memory_region*>(reinterpret_cast<fid_mr*>(f));
   domain& d = self.parent;
-  if (d.belongs_to_parent()) return 0;
+  if (d.used_after_fork()) return 0;
   const base::scoped_domain_lock lock(d.lock());
   // A peer may be in the middle of reading or writing it.
   for (proto::endpoint* e : d.endpoints()) e->quiesce_region(self.region);
@@ -42,7 +42,7 @@ int bind_counter(memory_region& self, cntr& counter, std::uint64_t flags) {
     GAUDI_INFO(MR, "a counter can be bound to memory with FI_RMA_EVENT only\n");
     return -FI_ENOSYS;
   }
-  const base::scoped_domain_lock hold(self.parent.lock());
+  const base::scoped_domain_lock lock(self.parent.lock());
   if (flags & FI_REMOTE_READ) self.region.peers_read = &counter.counter();
   if (flags & FI_REMOTE_WRITE) self.region.peers_wrote = &counter.counter();
   self.counter_holds.emplace_back(counter.bound());
@@ -60,7 +60,7 @@ int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 fi_ops mr_fid_ops = region_ops<close_region>(bind_region);
 
 int attach_host(domain& d, reg::region& r) {
-  if (device::table::instance().is_surely_device(r.address)) {
+  if (device::device_registry::instance().is_surely_device(r.address)) {
     GAUDI_WARN(MR,
                "0x%lx+%zu was registered as host memory but is a Gaudi address: ask for FI_HMEM in "
                "the hints of fi_getinfo\n",
@@ -78,7 +78,7 @@ int attach_host(domain& d, reg::region& r) {
 }
 
 // What the application wants, wherever the memory is.
-struct wish {
+struct mr_request {
   iovec range;
   std::uint64_t access;
   std::uint64_t key;
@@ -87,13 +87,13 @@ struct wish {
 
 // `attach` fills the region that has the range and the access; 0 or an error.
 template <class Attach>
-int register_range(domain& d, const wish& w, fid_mr** out, Attach&& attach) {
+int register_range(domain& d, const mr_request& w, fid_mr** out, Attach&& attach) {
   if (w.range.iov_len == 0) {
     GAUDI_WARN(MR, "a memory region of length 0 was refused\n");
     return -FI_EINVAL;
   }
-  if (d.belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(d.lock());
+  if (d.used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(d.lock());
   const auto destroy = [&](memory_region* r) { d.regions().destroy(r); };
   std::unique_ptr<memory_region, decltype(destroy)> made(d.regions().create(d, w.context), destroy);
   if (!made) return -FI_ENOMEM;
@@ -111,12 +111,12 @@ int register_range(domain& d, const wish& w, fid_mr** out, Attach&& attach) {
   return 0;
 }
 
-int register_device(domain& d, const wish& w, std::optional<int> said, fid_mr** out) {
+int register_device(domain& d, const mr_request& w, std::optional<int> requested, fid_mr** out) {
   return register_range(d, w, out,
-                        [&](reg::region& r) { return attach_device(d.dmabufs(), r, said); });
+                        [&](reg::region& r) { return attach_device(d.dmabufs(), r, requested); });
 }
 
-void tell_recognised(const wish& w) {
+void tell_recognised(const mr_request& w) {
   static std::atomic_flag told;
   if (told.test_and_set()) return;
   GAUDI_INFO(MR,
@@ -127,22 +127,23 @@ void tell_recognised(const wish& w) {
 
 // Consumers that know only of other accelerators register a Gaudi's memory as the host's. Its
 // addresses are no host's, but a domain without FI_HMEM may have its core send inline, by the CPU.
-int register_host(domain& d, const wish& w, fid_mr** out) {
+int register_host(domain& d, const mr_request& w, fid_mr** out) {
   const auto address = reinterpret_cast<std::uint64_t>(w.range.iov_base);
-  if (d.hmem() && device::table::instance().is_surely_device(address)) {
+  if (d.hmem() && device::device_registry::instance().is_surely_device(address)) {
     tell_recognised(w);
     return register_device(d, w, std::nullopt, out);
   }
   return register_range(d, w, out, [&](reg::region& r) { return attach_host(d, r); });
 }
 
-int register_foreign(domain& d, const wish& w, const core::dmabuf_range& part, fid_mr** out) {
+int register_imported(domain& d, const mr_request& w, const core::dmabuf_range& part,
+                      fid_mr** out) {
   const bool by_engine =
       base::params::get().dmabuf != base::dmabuf_choice::on && is_pool_alias(part);
   const bool by_nic = !by_engine || d.takes_dmabufs();
   return register_range(d, w, out, [&](reg::region& r) {
     const int ret =
-        by_nic ? attach_foreign(d.dmabufs(), r, part, carrier::provider) : -FI_EOPNOTSUPP;
+        by_nic ? attach_imported(d.dmabufs(), r, part, carrier::provider) : -FI_EOPNOTSUPP;
     if (ret == 0 || !by_engine) return ret;
     attach_pool_alias(r);
     return 0;
@@ -155,17 +156,17 @@ int register_foreign(domain& d, const wish& w, const core::dmabuf_range& part, f
 int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
   const auto part = part_of_dmabuf(attr);
   const std::uint64_t address = part.base_addr + part.offset;
-  const wish w{{reinterpret_cast<void*>(address), part.length},
-               attr.access,
-               attr.requested_key,
-               attr.context};
+  const mr_request w{{reinterpret_cast<void*>(address), part.length},
+                     attr.access,
+                     attr.requested_key,
+                     attr.context};
   if (device::is_device_address(address) && !is_known_here(address))
-    return register_foreign(d, w, part, out);
-  std::optional<int> said;
-  if (attr.iface == FI_HMEM_SYNAPSEAI) said = attr.device.synapseai;
-  const bool is_said = said && device::may_be_device_address(address);  // a Gaudi1's
-  if (is_said || device::table::instance().is_surely_device(address))
-    return register_device(d, w, said, out);
+    return register_imported(d, w, part, out);
+  std::optional<int> requested;
+  if (attr.iface == FI_HMEM_SYNAPSEAI) requested = attr.device.synapseai;
+  const bool is_said = requested && device::may_be_device_address(address);  // a Gaudi1's
+  if (is_said || device::device_registry::instance().is_surely_device(address))
+    return register_device(d, w, requested, out);
   GAUDI_WARN(MR,
              "a dma-buf (FI_MR_DMABUF) whose base_addr is 0x%lx cannot be registered for "
              "FI_EP_RDM: base_addr must be the Gaudi address of its first byte\n",
@@ -174,7 +175,7 @@ int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
 }
 
 int register_one(domain& d, const fi_mr_attr& attr, fid_mr** out) {
-  const wish w{*attr.mr_iov, attr.access, attr.requested_key, attr.context};
+  const mr_request w{*attr.mr_iov, attr.access, attr.requested_key, attr.context};
   switch (attr.iface) {
     case FI_HMEM_SYNAPSEAI:
       return register_device(d, w, attr.device.synapseai, out);
@@ -214,7 +215,7 @@ int reg_one(fid_t f, const void* buf, std::size_t len, std::uint64_t access, std
 }  // namespace
 
 memory_region::memory_region(domain& d, void* user_context) noexcept
-    : region_fid(d, user_context, mr_fid_ops) {
+    : mr_base(d, user_context, mr_fid_ops) {
   mem_desc = &region;
 }
 

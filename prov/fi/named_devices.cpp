@@ -11,7 +11,7 @@
 
 #include "base/log.hpp"
 #include "device/device.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "fi/info.hpp"
 #include "fi/naming.hpp"
 #include "hl/synapse.hpp"
@@ -24,7 +24,7 @@ using base::result;
 
 /// Null where it does not load: the machine has no Gaudi that could be named.
 std::shared_ptr<const hl::thunk> library(const base::params& params) {
-  auto loaded = device::table::instance().library(params.hlthunk);
+  auto loaded = device::device_registry::instance().library(params.hlthunk);
   return loaded ? *std::move(loaded) : nullptr;
 }
 
@@ -42,7 +42,8 @@ std::vector<int> indices_here(const hl::thunk& thunk) {
 }
 
 /// Said once; the call fails each time, as the device may come back.
-error refuse(const base::params& params, const device::selector& missing, const hl::thunk& thunk) {
+error refuse(const base::params& params, const device::device_spec& missing,
+             const hl::thunk& thunk) {
   static std::atomic_flag warned;
   if (!warned.test_and_set()) {
     const std::vector<int> here = indices_here(thunk);
@@ -55,7 +56,7 @@ error refuse(const base::params& params, const device::selector& missing, const 
   return error{-FI_ENODEV};
 }
 
-result<void> look_for(const base::params& params, const device::selection& chosen,
+result<void> look_for(const base::params& params, const device::device_list& chosen,
                       const hl::thunk& thunk) {
   for (const auto& which : chosen.listed)
     if (device::device::index_named(thunk, which).code() == -FI_ENODEV)
@@ -65,14 +66,15 @@ result<void> look_for(const base::params& params, const device::selection& chose
 
 /// Without a choice among several one of them is meant; empty: which one shows when it is opened.
 std::vector<int> default_indices(const hl::thunk& thunk) {
-  if (const auto open = device::table::instance().opened()) return {open->attributes().index};
+  if (const auto open = device::device_registry::instance().opened())
+    return {open->attributes().index};
   auto here = indices_here(thunk);
   if (here.size() > 1) here.clear();
   return here;
 }
 
 std::vector<int> indices_chosen(const base::params& params, const hl::thunk& thunk) {
-  const auto chosen = device::selection::parse(params.device);
+  const auto chosen = device::device_list::parse(params.device);
   if (!chosen) return {};
   if (chosen->all) return indices_here(thunk);
   if (params.device.empty()) return default_indices(thunk);
@@ -89,7 +91,7 @@ std::vector<int> indices_chosen(const base::params& params, const hl::thunk& thu
 result<void> check_named_devices(const base::params& params) {
   static std::atomic<bool> known_good;
   if (params.device.empty() || known_good.load(std::memory_order_acquire)) return {};
-  static const result<device::selection> chosen = device::selection::parse(params.device);
+  static const result<device::device_list> chosen = device::device_list::parse(params.device);
   if (!chosen) return chosen.failure();
   if (hl::synapse::find() || !has_real_probe() || !device_expected() || !device_present())
     return {};

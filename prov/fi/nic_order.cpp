@@ -7,8 +7,8 @@
 #include <utility>
 #include <variant>
 
+#include "device/device_registry.hpp"
 #include "device/sysfs.hpp"
-#include "device/table.hpp"
 #include "topo/distance.hpp"
 #include "topo/kernel_class.hpp"
 
@@ -20,16 +20,16 @@ struct bus_id_of_choice {
   const device::sysfs& names;
   const std::filesystem::path& root;
 
-  std::optional<std::string> operator()(const device::selector::by_bus_id& which) const {
+  std::optional<std::string> operator()(const device::device_spec::by_bus_id& which) const {
     return which.value;
   }
-  std::optional<std::string> operator()(const device::selector::by_index& which) const {
+  std::optional<std::string> operator()(const device::device_spec::by_index& which) const {
     return names.bus_id_of_index(which.value);
   }
-  std::optional<std::string> operator()(const device::selector::by_module& which) const {
+  std::optional<std::string> operator()(const device::device_spec::by_module& which) const {
     return names.bus_id_of_module(which.value);
   }
-  std::optional<std::string> operator()(const device::selector::first_free&) const {
+  std::optional<std::string> operator()(const device::device_spec::first_free&) const {
     std::optional<std::string> only;
     for (const auto& node : topo::class_devices("accel", root / "class")) {
       const auto digits = node.find_first_of("0123456789");
@@ -45,11 +45,11 @@ struct bus_id_of_choice {
 
 std::optional<std::string> bus_id_in_use(const base::params& params, const device::sysfs& names,
                                          const std::filesystem::path& root) {
-  if (const auto open = device::table::instance().opened()) {
+  if (const auto open = device::device_registry::instance().opened()) {
     if (open->attributes().simulated) return std::nullopt;
     return open->attributes().bus_id;
   }
-  const auto chosen = device::selection::parse(params.device);
+  const auto chosen = device::device_list::parse(params.device);
   if (!chosen) return std::nullopt;
   return std::visit(bus_id_of_choice{names, root}, chosen->first().choice);
 }

@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "base/log.hpp"
-#include "fi/connected_endpoint.hpp"
-#include "fi/connected_info.hpp"
-#include "fi/connected_tables.hpp"
 #include "fi/fabric.hpp"
 #include "fi/guard.hpp"
 #include "fi/info.hpp"
+#include "fi/msg_endpoint.hpp"
+#include "fi/msg_info.hpp"
+#include "fi/msg_tables.hpp"
 #include "fi/naming.hpp"
 
 namespace gaudi::fi {
@@ -19,7 +19,7 @@ fi_ops passive_endpoint_fid_ops = endpoint_fid_ops<passive_endpoint>();
 
 }  // namespace
 
-passive_endpoint::passive_endpoint(children& parent, fid_fabric* core_fabric,
+passive_endpoint::passive_endpoint(child_count& parent, fid_fabric* core_fabric,
                                    core::unique_info info, void* user_context) noexcept
     : fid_pep{.fid = {.fclass = FI_CLASS_PEP,
                       .context = user_context,

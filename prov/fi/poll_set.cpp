@@ -15,7 +15,7 @@ namespace {
 
 int close_poll_set(fid_t f) noexcept {
   poll_set& self = poll_set::of(f);
-  if (!self.parent().belongs_to_parent()) delete &self;
+  if (!self.parent().used_after_fork()) delete &self;
   return 0;
 }
 
@@ -42,9 +42,9 @@ std::uint64_t counted_by(cntr& counter) noexcept {
 
 /// What the member is, if it is of that domain; it stays open for the reference.
 template <class Object>
-children::ref hold_of(fid& member, const domain& parent) {
+child_count::ref hold_of(fid& member, const domain& parent) {
   Object& object = Object::of(&member);
-  return &object.parent() == &parent ? children::ref(object.bound()) : children::ref();
+  return &object.parent() == &parent ? child_count::ref(object.bound()) : child_count::ref();
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ bool poll_set::has_news(member& m) {
 }
 
 int poll_set::poll(void** contexts, int count) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock lock(parent_.lock());
   parent_.progress();
   int told = 0;
@@ -74,7 +74,7 @@ int poll_set::poll(void** contexts, int count) {
 }
 
 int poll_set::add(struct fid& object) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
   const bool is_queue = object.fclass == FI_CLASS_CQ;
   if (!is_queue && object.fclass != FI_CLASS_CNTR) return -FI_EINVAL;
   const base::scoped_domain_lock lock(parent_.lock());
@@ -88,7 +88,7 @@ int poll_set::add(struct fid& object) {
 }
 
 int poll_set::remove(const struct fid& object) {
-  if (parent_.belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock lock(parent_.lock());
   return std::erase_if(members_, [&](const member& m) { return m.object == &object; }) != 0
              ? 0
@@ -99,7 +99,7 @@ int poll_open(fid_domain* d, fi_poll_attr* attr, fid_poll** out) noexcept {
   return guarded_int([&]() -> int {
     if (!out || (attr && attr->flags)) return -FI_EINVAL;
     domain& parent = domain::of(d);
-    if (parent.belongs_to_parent()) return -FI_EOPBADSTATE;
+    if (parent.used_after_fork()) return -FI_EOPBADSTATE;
     *out = new poll_set(parent);
     return 0;
   });

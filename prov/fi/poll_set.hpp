@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/domain.hpp"
 
 namespace gaudi::fi {
@@ -33,14 +33,14 @@ class poll_set final : public fid_poll {
  private:
   struct member {
     struct fid* object;
-    children::ref hold;
+    child_count::ref hold;
     std::uint64_t counted;  // values and errors of a counter when it was told last
   };
 
   bool has_news(member& m);
 
   domain& parent_;
-  children::ref hold_;
+  child_count::ref hold_;
   std::vector<member> members_;  // under the domain lock
 };
 

@@ -60,7 +60,7 @@ void progress_thread::run() {
 }
 
 bool progress_thread::may_sleep() {
-  const base::scoped_domain_lock hold(domain_.lock());
+  const base::scoped_domain_lock lock(domain_.lock());
   waker_.arm();
   return domain_.try_wait() == 0 && !stop_;
 }

@@ -25,25 +25,25 @@ template <class Target>
 ssize_t receive_on(Target& to, const base::result<proto::local_memory>& memory,
                    const receive_call& call) {
   if (!memory) return memory.code();
-  if (to.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-  proto::recv_params wanted;
-  wanted.from = call.from;
-  wanted.tag = call.tag;
-  wanted.ignore = call.ignore;
-  wanted.tagged = call.kind & FI_TAGGED;
-  wanted.completion = to.rx_request(call.context, call.flags, call.kind | FI_RECV);
+  if (to.parent().used_after_fork()) return -FI_EOPBADSTATE;
+  proto::recv_params params;
+  params.from = call.from;
+  params.tag = call.tag;
+  params.ignore = call.ignore;
+  params.tagged = call.kind & FI_TAGGED;
+  params.completion = to.rx_request(call.context, call.flags, call.kind | FI_RECV);
   const bool claim = call.flags & FI_CLAIM;
   const bool discard = call.flags & FI_DISCARD;
-  const base::scoped_domain_lock hold(to.parent().lock());
-  if (call.flags & FI_PEEK) return to.core().peek(wanted, claim, discard);
+  const base::scoped_domain_lock lock(to.parent().lock());
+  if (call.flags & FI_PEEK) return to.core().peek(params, claim, discard);
   if (discard && !claim) return -FI_EINVAL;
   int ret;
   if (claim) {
-    ret = to.core().receive_claimed(*memory, wanted, discard);
-  } else if ((call.flags & FI_MULTI_RECV) && !wanted.tagged) {
-    ret = to.core().receive_many(*memory, wanted);
+    ret = to.core().receive_claimed(*memory, params, discard);
+  } else if ((call.flags & FI_MULTI_RECV) && !params.tagged) {
+    ret = to.core().receive_many(*memory, params);
   } else {
-    ret = to.core().receive(*memory, wanted);
+    ret = to.core().receive(*memory, params);
   }
   to.posted();
   return ret;

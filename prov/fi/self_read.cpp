@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "fi/domain.hpp"
 
 namespace gaudi::fi {
@@ -28,8 +28,8 @@ std::optional<readable> find(domain& d, std::uint64_t address, std::size_t lengt
   if (!found) return {};
   const reg::region& r = **found;
   const std::uint64_t first = r.virtual_address ? address : r.address + address;
-  if (!r.foreign || r.core_for(FI_REMOTE_READ)) return readable{&r, first, r.owner};
-  device::device* const guest = device::table::instance().known(0);
+  if (!r.imported || r.core_for(FI_REMOTE_READ)) return readable{&r, first, r.owner};
+  device::device* const guest = device::device_registry::instance().known(0);
   const auto in_pool = guest ? guest->pool_alias(first, length) : base::error{-FI_EINVAL};
   if (!in_pool) return {};
   return readable{&r, *in_pool, guest};
@@ -62,12 +62,12 @@ outcome by_nic(domain& d, const core::inner_mr& known, const local_segment& to,
 outcome read_part(domain& d, const readable& source, const local_segment& to, std::uint64_t from) {
   using copy::direction;
   if (!source.region->on_device()) {
-    if (to.on) return by_engine(d, *to.on, to, from, direction::host_to_device);
+    if (to.owner) return by_engine(d, *to.owner, to, from, direction::host_to_device);
     if (!to.is_host()) return {};
     std::memmove(to.host(), reinterpret_cast<const void*>(from), to.length);
     return 0;
   }
-  if (source.owner && to.on == source.owner)
+  if (source.owner && to.owner == source.owner)
     return by_engine(d, *source.owner, to, from, direction::device_to_device);
   if (!to.is_host()) return {};
   if (const core::inner_mr* const known = source.region->core_for(FI_REMOTE_READ))

@@ -17,46 +17,46 @@ template <class Context>
 int close(fid_t f) noexcept {
   Context& self = Context::of(f);
   domain& parent = self.parent();
-  if (parent.belongs_to_parent()) return 0;
+  if (parent.used_after_fork()) return 0;
   if (self.bound().any()) {
     GAUDI_INFO(EP_CTRL, "shared context stays open: close the endpoints that are bound to it\n");
     return -FI_EBUSY;
   }
-  const base::scoped_domain_lock hold(parent.lock());
+  const base::scoped_domain_lock lock(parent.lock());
   delete &self;
   return 0;
 }
 
 ssize_t cancel_shared(fid_t f, void* context) noexcept {
   return guarded([&]() -> ssize_t {
-    shared_receives& self = shared_receives::of(f);
-    if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-    const base::scoped_domain_lock hold(self.parent().lock());
+    srx& self = srx::of(f);
+    if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
+    const base::scoped_domain_lock lock(self.parent().lock());
     return self.core().cancel(context);
   });
 }
 
 int getopt(fid_t f, int level, int name, void* out, std::size_t* length) noexcept {
   if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  shared_receives& self = shared_receives::of(f);
-  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock hold(self.parent().lock());
+  srx& self = srx::of(f);
+  if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(self.parent().lock());
   return give_option(self.core().min_multi_recv(), out, length);
 }
 
 int setopt(fid_t f, int level, int name, const void* in, std::size_t length) noexcept {
   if (level != FI_OPT_ENDPOINT || name != FI_OPT_MIN_MULTI_RECV) return -FI_ENOPROTOOPT;
-  shared_receives& self = shared_receives::of(f);
-  if (self.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
+  srx& self = srx::of(f);
+  if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
   std::size_t least = 0;
   if (const int ret = take_option(least, in, length)) return ret;
-  const base::scoped_domain_lock hold(self.parent().lock());
+  const base::scoped_domain_lock lock(self.parent().lock());
   self.core().set_min_multi_recv(least);
   return 0;
 }
 
-fi_ops receives_fid_ops = only_close<close<shared_receives>>();
-fi_ops transmits_fid_ops = only_close<close<shared_transmits>>();
+fi_ops receives_fid_ops = only_close<close<srx>>();
+fi_ops transmits_fid_ops = only_close<close<stx>>();
 
 padded<fi_ops_ep> receives_ep_ops{{.size = sizeof(fi_ops_ep),
                                    .cancel = cancel_shared,
@@ -75,7 +75,7 @@ padded<fi_ops_ep> transmits_ep_ops{{.size = sizeof(fi_ops_ep),
                                     .rx_size_left = not_supported,
                                     .tx_size_left = not_supported}};
 
-using shared_receive = receive_ops<shared_receives>;
+using shared_receive = receive_ops<srx>;
 
 fi_ops_msg receives_msg_ops{.size = sizeof(fi_ops_msg),
                             .recv = shared_receive::recv,
@@ -101,7 +101,7 @@ fi_ops_tagged receives_tagged_ops{.size = sizeof(fi_ops_tagged),
 
 }  // namespace
 
-shared_receives::shared_receives(domain& parent, const fi_rx_attr& attr, void* user_context)
+srx::srx(domain& parent, const fi_rx_attr& attr, void* user_context)
     : fid_ep{.fid = {.fclass = FI_CLASS_SRX_CTX, .context = user_context, .ops = &receives_fid_ops},
              .ops = &receives_ep_ops,
              .cm = nullptr,
@@ -115,16 +115,16 @@ shared_receives::shared_receives(domain& parent, const fi_rx_attr& attr, void* u
       default_flags_(attr.op_flags),
       core_(base::params::get().eager_size) {}
 
-int shared_receives::open(fid_domain* d, fi_rx_attr* attr, fid_ep** out, void* context) noexcept {
+int srx::open(fid_domain* d, fi_rx_attr* attr, fid_ep** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (!out) return -FI_EINVAL;
-    if (domain::of(d).belongs_to_parent()) return -FI_EOPBADSTATE;
-    *out = new shared_receives(domain::of(d), attr ? *attr : fi_rx_attr{}, context);
+    if (domain::of(d).used_after_fork()) return -FI_EOPBADSTATE;
+    *out = new srx(domain::of(d), attr ? *attr : fi_rx_attr{}, context);
     return 0;
   });
 }
 
-shared_transmits::shared_transmits(domain& parent, void* user_context) noexcept
+stx::stx(domain& parent, void* user_context) noexcept
     : fid_stx{.fid = {.fclass = FI_CLASS_STX_CTX,
                       .context = user_context,
                       .ops = &transmits_fid_ops},
@@ -132,11 +132,11 @@ shared_transmits::shared_transmits(domain& parent, void* user_context) noexcept
       parent_(parent),
       hold_(parent.open_children()) {}
 
-int shared_transmits::open(fid_domain* d, fi_tx_attr*, fid_stx** out, void* context) noexcept {
+int stx::open(fid_domain* d, fi_tx_attr*, fid_stx** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (!out) return -FI_EINVAL;
-    if (domain::of(d).belongs_to_parent()) return -FI_EOPBADSTATE;
-    *out = new shared_transmits(domain::of(d), context);
+    if (domain::of(d).used_after_fork()) return -FI_EOPBADSTATE;
+    *out = new stx(domain::of(d), context);
     return 0;
   });
 }

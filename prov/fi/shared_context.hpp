@@ -3,7 +3,7 @@
 
 #include <rdma/fi_endpoint.h>
 
-#include "fi/children.hpp"
+#include "fi/child_count.hpp"
 #include "fi/domain.hpp"
 #include "proto/receive_context.hpp"
 
@@ -12,18 +12,18 @@ namespace gaudi::fi {
 /// A shared receive context, see fi_srx_context(3): endpoints of one domain and one address vector
 /// that are bound to it take their messages to the receives posted here. A completion goes to the
 /// queue of the endpoint that got the message.
-class shared_receives final : public fid_ep {
+class srx final : public fid_ep {
  public:
   /// The srx_ctx op of fid_domain.
   static int open(fid_domain* d, fi_rx_attr* attr, fid_ep** out, void* context) noexcept;
 
-  static shared_receives& of(fid_ep* e) noexcept { return *static_cast<shared_receives*>(e); }
-  static shared_receives& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
+  static srx& of(fid_ep* e) noexcept { return *static_cast<srx*>(e); }
+  static srx& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
 
   [[nodiscard]] domain& parent() noexcept { return parent_; }
   /// Under the domain lock.
   proto::receive_context& core() noexcept { return core_; }
-  children& bound() noexcept { return bound_; }
+  child_count& bound() noexcept { return bound_; }
 
   [[nodiscard]] std::uint64_t rx_flags() const noexcept { return default_flags_; }
   [[nodiscard]] proto::completion_spec rx_request(void* user_context, std::uint64_t flags,
@@ -37,34 +37,32 @@ class shared_receives final : public fid_ep {
   void posted() noexcept { parent_.posted_to_any(); }
 
  private:
-  shared_receives(domain& parent, const fi_rx_attr& attr, void* context);
+  srx(domain& parent, const fi_rx_attr& attr, void* context);
 
   domain& parent_;
-  children::ref hold_;
-  children bound_;
+  child_count::ref hold_;
+  child_count bound_;
   const std::uint64_t default_flags_;
   proto::receive_context core_;
 };
 
 /// A shared transmit context, see fi_stx_context(3). Endpoints here share what they send with, the
 /// core's domain and its pools, whether they are bound to such a context or not: it only counts.
-class shared_transmits final : public fid_stx {
+class stx final : public fid_stx {
  public:
   /// The stx_ctx op of fid_domain.
   static int open(fid_domain* d, fi_tx_attr* attr, fid_stx** out, void* context) noexcept;
 
-  static shared_transmits& of(fid_t f) noexcept {
-    return *static_cast<shared_transmits*>(reinterpret_cast<fid_stx*>(f));
-  }
+  static stx& of(fid_t f) noexcept { return *static_cast<stx*>(reinterpret_cast<fid_stx*>(f)); }
   [[nodiscard]] domain& parent() noexcept { return parent_; }
-  children& bound() noexcept { return bound_; }
+  child_count& bound() noexcept { return bound_; }
 
  private:
-  shared_transmits(domain& parent, void* context) noexcept;
+  stx(domain& parent, void* context) noexcept;
 
   domain& parent_;
-  children::ref hold_;
-  children bound_;
+  child_count::ref hold_;
+  child_count bound_;
 };
 
 }  // namespace gaudi::fi

@@ -24,7 +24,7 @@ inline constexpr std::uint64_t silent = std::uint64_t{1} << 63;
 inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& memory,
                        const send_call& call) {
   if (!memory) return memory.code();
-  if (e.parent().belongs_to_parent()) return -FI_EOPBADSTATE;
+  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
   proto::send_params message;
   message.to = call.to;
@@ -37,7 +37,7 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   message.delivery = call.flags & FI_DELIVERY_COMPLETE;
   message.completion = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
   if (call.flags & silent) message.completion.report = false;
-  const base::scoped_domain_lock hold(e.lock());
+  const base::scoped_domain_lock lock(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.to)) return -FI_EAGAIN;
   const int ret = e.core().send(*memory, message);
   e.parent().posted_to(e.core());

@@ -33,7 +33,7 @@ base::result<std::unique_ptr<wait_object>> wait_object::open(domain& d, fi_wait_
   return std::make_unique<wait_object>(std::move(place->set), std::move(place->waker));
 }
 
-int tell_wait_object(const wait_object* object, fi_wait_obj kind, int command, void* arg) noexcept {
+int get_wait_object(const wait_object* object, fi_wait_obj kind, int command, void* arg) noexcept {
   if (!arg) return -FI_EINVAL;
   switch (command) {
     case FI_GETWAIT:
@@ -59,12 +59,12 @@ bool sleeper::still_spins() const noexcept {
   return clock::now() - start_ < spin_time;
 }
 
-void sleeper::nap_briefly() {
+void sleeper::short_pause() {
   std::this_thread::sleep_for(nap_time);
 }
 
 void sleeper::sleep() const {
-  if (!object_) return nap_briefly();
+  if (!object_) return short_pause();
   if (timeout_ < 0) return object_->sleep(-1);
   const auto rest = start_ + std::chrono::milliseconds(timeout_) - clock::now();
   const auto whole = std::chrono::ceil<std::chrono::milliseconds>(rest).count();

@@ -38,7 +38,7 @@ class wait_object {
 };
 
 /// Answers FI_GETWAIT and FI_GETWAITOBJ of fi_control(3). -FI_ENODATA: no file descriptor.
-int tell_wait_object(const wait_object* object, fi_wait_obj kind, int command, void* arg) noexcept;
+int get_wait_object(const wait_object* object, fi_wait_obj kind, int command, void* arg) noexcept;
 
 /// The part of fi_cq_sread and fi_cntr_wait that they share: lets time pass until something may
 /// have changed. Spins at first, as a message that is under way takes microseconds, then sleeps on
@@ -54,21 +54,21 @@ class sleeper {
   [[nodiscard]] bool timed_out() const noexcept;
   /// `changed()` is asked under the domain lock before it sleeps, and prevents that.
   template <class Changed>
-  void pass(Changed&& changed) {
+  void spin_or_block(Changed&& changed) {
     if (still_spins()) return;
     if (object_) {
       const base::cancellation_deferred while_it_is_locked;
-      const base::scoped_domain_lock hold(domain_.lock());
+      const base::scoped_domain_lock lock(domain_.lock());
       // Armed first: the progress that is made here may be what changes it.
       object_->waker().arm();
-      if (changed() || domain_.try_wait() || changed()) return nap_briefly();
+      if (changed() || domain_.try_wait() || changed()) return short_pause();
     }
     sleep();
   }
 
  private:
   [[nodiscard]] bool still_spins() const noexcept;
-  static void nap_briefly();
+  static void short_pause();
   void sleep() const;
 
   domain& domain_;

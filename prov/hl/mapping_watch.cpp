@@ -32,7 +32,7 @@ std::unique_ptr<mapping_subscription> mapping_subscription::make(mapping_listene
   std::unique_ptr<mapping_subscription> made(new mapping_subscription(listener, end));
   const int ret = subscribe(watch_abi::version, &listener, tell_mapped, tell_unmapping);
   if (ret == 0) return made;
-  GAUDI_WARN(CORE, "libgaudi-fi-watch.so does not tell what the application maps: %s\n",
+  GAUDI_WARN(CORE, "libgaudi-fi-preload.so does not tell what the application maps: %s\n",
              ret == -EINVAL ? "it is of another version than the provider" : "no memory");
   return nullptr;
 }

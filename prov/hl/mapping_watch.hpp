@@ -23,7 +23,7 @@ class mapping_listener {
   mapping_listener& operator=(const mapping_listener&) = default;
 };
 
-/// The functions of libgaudi-fi-watch.so, which the user preloads (man page fi_gaudi(7)). C
+/// The functions of libgaudi-fi-preload.so, which the user preloads (man page fi_gaudi(7)). C
 /// linkage: the library and the provider need not be of one build, as long as `abi` agrees.
 struct watch_abi {
   static constexpr std::uint32_t version = 1;
@@ -33,8 +33,8 @@ struct watch_abi {
   /// negative errno: -EINVAL another abi, -ENOMEM.
   using subscribe_call = int (*)(std::uint32_t abi, void* context, mapped_call, unmapping_call);
   using unsubscribe_call = void (*)(void* context);
-  static constexpr const char* subscribe_name = "gaudi_fi_watch_subscribe";
-  static constexpr const char* unsubscribe_name = "gaudi_fi_watch_unsubscribe";
+  static constexpr const char* subscribe_name = "gaudi_fi_preload_subscribe";
+  static constexpr const char* unsubscribe_name = "gaudi_fi_preload_unsubscribe";
 };
 
 /// A listener's subscription, for as long as this lives; on its end the listener is not being told,

@@ -29,7 +29,7 @@ bool ring_writer::has_room(std::uint64_t until) noexcept {
 
 std::byte* ring_writer::reserve(std::size_t length) noexcept {
   if (length > largest_packet(capacity_)) return nullptr;
-  std::uint64_t begin = at_;
+  std::uint64_t begin = position_;
   const std::uint64_t left = capacity_ - (begin & (capacity_ - 1));
   if (left < record(length)) {
     if (!has_room(begin + left + record(length))) return nullptr;
@@ -47,21 +47,21 @@ std::byte* ring_writer::reserve(std::size_t length) noexcept {
 // All these are in one order: either the reader sees the packet before it sleeps, or this sees that
 // it does.
 bool ring_writer::commit(bool may_sleep) noexcept {
-  at_ = reserved_until_;
+  position_ = reserved_until_;
   if (!may_sleep) {
-    control_.written.store(at_, std::memory_order_release);
+    control_.written.store(position_, std::memory_order_release);
     return false;
   }
-  control_.written.store(at_, std::memory_order_seq_cst);
+  control_.written.store(position_, std::memory_order_seq_cst);
   return control_.sleeps.load(std::memory_order_seq_cst) != 0 && control_.sleeps.exchange(0) != 0;
 }
 
 bool ring_reader::anything() noexcept {
-  if (written_ != at_) return true;
+  if (written_ != position_) return true;
   const std::uint64_t written = control_.written.load(std::memory_order_seq_cst);
-  if (written == at_) return false;
+  if (written == position_) return false;
   // Behind us, or more than there is room for.
-  if (written - at_ > capacity_ || (written & 7) != 0) {
+  if (written - position_ > capacity_ || (written & 7) != 0) {
     damaged_ = true;
     return false;
   }
@@ -70,23 +70,23 @@ bool ring_reader::anything() noexcept {
 }
 
 void ring_reader::skip_to(std::uint64_t position) noexcept {
-  at_ = position;
+  position_ = position;
   // A writer that has to wait has at least half of the ring before it, so it need not hear of each
   // packet: the word would move between the processors' caches every time.
-  if (at_ - told_ < capacity_ / 4) return;
-  told_ = at_;
+  if (position_ - told_ < capacity_ / 4) return;
+  told_ = position_;
   control_.taken.store(told_, std::memory_order_release);
 }
 
 std::span<const std::byte> ring_reader::front() noexcept {
   while (!damaged_ && anything()) {
-    const std::uint64_t offset = at_ & (capacity_ - 1);
+    const std::uint64_t offset = position_ & (capacity_ - 1);
     const std::uint64_t left = capacity_ - offset;
     length_word length = 0;
     std::memcpy(&length, data_ + offset, sizeof length);
-    const std::uint64_t there = written_ - at_;
+    const std::uint64_t there = written_ - position_;
     if (length == to_the_end && left < there) {
-      skip_to(at_ + left);
+      skip_to(position_ + left);
       continue;
     }
     if (length == 0 || length > largest_packet(capacity_) || record(length) > left ||
@@ -94,7 +94,7 @@ std::span<const std::byte> ring_reader::front() noexcept {
       damaged_ = true;
       break;
     }
-    front_end_ = at_ + record(length);
+    front_end_ = position_ + record(length);
     return {data_ + offset + sizeof length, length};
   }
   return {};

@@ -45,7 +45,7 @@ class ring_writer {
   ring_control& control_;
   std::byte* const data_;
   const std::size_t capacity_;
-  std::uint64_t at_ = 0;
+  std::uint64_t position_ = 0;
   std::uint64_t reserved_until_ = 0;
   std::uint64_t taken_ = 0;  // as last seen
 };
@@ -74,7 +74,7 @@ class ring_reader {
   ring_control& control_;
   const std::byte* const data_;
   const std::size_t capacity_;
-  std::uint64_t at_ = 0;
+  std::uint64_t position_ = 0;
   std::uint64_t front_end_ = 0;
   std::uint64_t written_ = 0;  // as last seen
   std::uint64_t told_ = 0;     // published in control_.taken

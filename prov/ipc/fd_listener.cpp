@@ -20,8 +20,8 @@
 namespace gaudi::ipc {
 namespace {
 
-// Invitations to connections that came to nothing are forgotten, the oldest first.
-constexpr std::size_t most_waiting = 256;
+// Handshake ids of connections that came to nothing are forgotten, the oldest first.
+constexpr std::size_t max_waiting = 256;
 
 // All that can be queued at once: one more than the backlog, as af_unix counts. More in one call
 // would let whoever connects without end hold the caller, which has the domain lock.
@@ -127,11 +127,11 @@ ssize_t packet_or_end(Receive receive) noexcept {
 
 enum class hearing { nothing_yet, a_handshake_id, nonsense };
 
-// A visitor is in from its connect(2) on, which may be before it has sent anything.
-hearing receive_descriptor(const base::scoped_fd& socket, fd_handshake_id& said,
+// A client is pending from its connect(2) on, which may be before it has sent anything.
+hearing receive_descriptor(const base::scoped_fd& socket, fd_handshake_id& id,
                            base::scoped_fd& memory) noexcept {
   descriptor_space space{};
-  iovec text{&said, sizeof said};
+  iovec text{&id, sizeof id};
   msghdr m{};
   const std::span<char> control = space.bytes;
   const ssize_t got = packet_or_end([&] {
@@ -147,8 +147,8 @@ hearing receive_descriptor(const base::scoped_fd& socket, fd_handshake_id& said,
     return length;
   });
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return hearing::nothing_yet;
-  return got == static_cast<ssize_t>(sizeof said) && memory ? hearing::a_handshake_id
-                                                            : hearing::nonsense;
+  return got == static_cast<ssize_t>(sizeof id) && memory ? hearing::a_handshake_id
+                                                          : hearing::nonsense;
 }
 
 }  // namespace
@@ -176,17 +176,17 @@ void fd_listener::accept_pending() {
                    "share memory and was turned away (FI_GAUDI_IPC)\n");
       continue;
     }
-    if (waiting_.size() == most_waiting) waiting_.pop_front();
-    waiting_.push_back({.received = {.with = {std::move(socket), *pid}, .memory = {}}, .said = {}});
+    if (waiting_.size() == max_waiting) waiting_.pop_front();
+    waiting_.push_back({.received = {.with = {std::move(socket), *pid}, .memory = {}}, .id = {}});
   }
 }
 
 void fd_listener::listen() {
   std::erase_if(waiting_, [](pending_client& v) {
-    if (v.said) return false;
-    fd_handshake_id said{};
-    const hearing heard = receive_descriptor(v.received.with.socket, said, v.received.memory);
-    if (heard == hearing::a_handshake_id) v.said = said;
+    if (v.id) return false;
+    fd_handshake_id id{};
+    const hearing heard = receive_descriptor(v.received.with.socket, id, v.received.memory);
+    if (heard == hearing::a_handshake_id) v.id = id;
     return heard == hearing::nonsense;
   });
 }
@@ -195,7 +195,7 @@ std::optional<fd_listener::received_fd> fd_listener::take(const fd_handshake_id&
   accept_pending();
   listen();
   const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                  [&](const pending_client& v) { return v.said == expected; });
+                                  [&](const pending_client& v) { return v.id == expected; });
   if (found == waiting_.end()) return std::nullopt;
   received_fd received = std::move(found->received);
   waiting_.erase(found);

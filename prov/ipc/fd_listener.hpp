@@ -54,7 +54,7 @@ class fd_listener {
   /// Who came in; nothing is known of what they bring before they have said it.
   struct pending_client {
     received_fd received;
-    std::optional<fd_handshake_id> said;
+    std::optional<fd_handshake_id> id;
   };
   void listen();
 

@@ -18,18 +18,18 @@ struct segment::head {
   std::uint64_t magic;
   segment_shape shape;
   std::array<peer_info, 2> facts;
-  std::array<ring_control, 2> rings;               // by the end that writes
-  std::array<cooperative_copies::words, 2> joint;  // by the end that owns the copies
+  std::array<ring_control, 2> rings;                     // by the end that writes
+  std::array<cooperative_copies::words, 2> cooperative;  // by the end that owns the copies
 };
 
 namespace {
 
 constexpr std::uint64_t magic_of_segments = 0x33676553'46415547;
 constexpr std::size_t page = 4096;
-constexpr std::size_t least_ring_capacity = 1024;
-constexpr std::size_t most_capacity = std::size_t{1} << 28;
-constexpr std::size_t most_slots = 1024;
-constexpr std::size_t most_slot_size = std::size_t{1} << 30;
+constexpr std::size_t min_ring_capacity = 1024;
+constexpr std::size_t max_capacity = std::size_t{1} << 28;
+constexpr std::size_t max_slots = 1024;
+constexpr std::size_t max_slot_size = std::size_t{1} << 30;
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 constexpr std::size_t index_of(end which) noexcept {
@@ -38,8 +38,8 @@ constexpr std::size_t index_of(end which) noexcept {
 
 // The limits keep every sum of sizes far below 2^64.
 bool is_possible(const segment_shape& s) noexcept {
-  return std::has_single_bit(s.capacity) && s.capacity >= least_ring_capacity &&
-         s.capacity <= most_capacity && s.slots <= most_slots && s.slot_size <= most_slot_size &&
+  return std::has_single_bit(s.capacity) && s.capacity >= min_ring_capacity &&
+         s.capacity <= max_capacity && s.slots <= max_slots && s.slot_size <= max_slot_size &&
          s.slot_size % page == 0;
 }
 
@@ -99,10 +99,10 @@ base::result<segment> segment::take(int memory) {
 }
 
 segment::segment(segment&& other) noexcept
-    : at_(std::exchange(other.at_, nullptr)), shape_(other.shape_) {}
+    : base_(std::exchange(other.base_, nullptr)), shape_(other.shape_) {}
 
 segment::~segment() {
-  if (at_) ::munmap(at_, size_of(shape_));
+  if (base_) ::munmap(base_, size_of(shape_));
 }
 
 peer_info& segment::peer_info_of(end which) noexcept {
@@ -110,11 +110,11 @@ peer_info& segment::peer_info_of(end which) noexcept {
 }
 
 std::byte* segment::ring_of(end from) const noexcept {
-  return static_cast<std::byte*>(at_) + page + index_of(from) * shape_.capacity;
+  return static_cast<std::byte*>(base_) + page + index_of(from) * shape_.capacity;
 }
 
 cooperative_copies::words& segment::copy_state_of(end owner) noexcept {
-  return top().joint[index_of(owner)];
+  return top().cooperative[index_of(owner)];
 }
 
 ring_writer segment::writer(end from) noexcept {
@@ -127,7 +127,7 @@ ring_reader segment::reader(end from) noexcept {
 
 std::span<std::byte> segment::slots_to(end sink) const noexcept {
   const std::size_t each_way = shape_.slots * shape_.slot_size;
-  std::byte* const first = static_cast<std::byte*>(at_) + page + ring_bytes(shape_);
+  std::byte* const first = static_cast<std::byte*>(base_) + page + ring_bytes(shape_);
   return {first + index_of(sink) * each_way, each_way};
 }
 

@@ -64,12 +64,12 @@ class segment {
 
  private:
   struct head;
-  segment(void* at, const segment_shape& shape) noexcept : at_(at), shape_(shape) {}
+  segment(void* at, const segment_shape& shape) noexcept : base_(at), shape_(shape) {}
   static std::size_t size_of(const segment_shape& shape) noexcept;
-  [[nodiscard]] head& top() const noexcept { return *static_cast<head*>(at_); }
+  [[nodiscard]] head& top() const noexcept { return *static_cast<head*>(base_); }
   [[nodiscard]] std::byte* ring_of(end from) const noexcept;
 
-  void* at_ = nullptr;
+  void* base_ = nullptr;
   segment_shape shape_{};
 };
 

@@ -13,11 +13,11 @@ namespace gaudi::ipc {
 namespace {
 
 // Small enough to stay in the processors' caches while it goes round.
-constexpr std::size_t least_capacity = std::size_t{128} * 1024;
+constexpr std::size_t min_capacity = std::size_t{128} * 1024;
 
 segment_shape shape_for(const shm_channel::config& t) noexcept {
   constexpr std::size_t page = 4096;
-  return {.capacity = std::max(least_capacity, std::bit_ceil(4 * t.largest_packet)),
+  return {.capacity = std::max(min_capacity, std::bit_ceil(4 * t.largest_packet)),
           .slots = t.slots,
           .slot_size = (t.slot_size + page - 1) & ~(page - 1)};
 }
@@ -36,7 +36,7 @@ std::uint64_t random_number() noexcept {
 shm_channel::shm_channel(segment memory, control_socket with, end which, const config& ours)
     : cookie_(random_number()),
       memory_(std::move(memory)),
-      with_(std::move(with)),
+      handshake_(std::move(with)),
       end_(which),
       other_(which == end::creator ? end::attacher : end::creator),
       out_(memory_.writer(end_)),
@@ -61,7 +61,7 @@ base::result<std::unique_ptr<shm_channel>> shm_channel::make(const fd_handshake_
   // Only now: the peer reads the facts as soon as it has it.
   auto with = send_fd(says, memory.get());
   if (!with) return with.failure();
-  l->with_ = std::move(*with);
+  l->handshake_ = std::move(*with);
   return l;
 }
 
@@ -72,22 +72,22 @@ base::result<std::unique_ptr<shm_channel>> shm_channel::take(fd_listener::receiv
   std::unique_ptr<shm_channel> l(
       new shm_channel(std::move(*taken), std::move(brought.with), end::attacher, ours));
   l->learn_of_peer();
-  if (const int ret = answer(l->with_, true)) return base::error{ret};
-  l->with_.socket.reset();
+  if (const int ret = answer(l->handshake_, true)) return base::error{ret};
+  l->handshake_.socket.reset();
   return l;
 }
 
 std::optional<bool> shm_channel::agreed() {
-  const auto said = answer_of(with_);
+  const auto said = answer_of(handshake_);
   if (said == true) learn_of_peer();
-  if (said) with_.socket.reset();
+  if (said) handshake_.socket.reset();
   return said;
 }
 
 void shm_channel::learn_of_peer() {
   const peer_info& peer = memory_.peer_info_of(other_);
   peer_sleeps_ = peer.sleeps != 0;
-  auto found = peer_process::find(with_.pid, peer.probe_address, peer.probe_cookie);
+  auto found = peer_process::find(handshake_.pid, peer.probe_address, peer.probe_cookie);
   if (found) {
     peer_ = std::move(*found);
   } else {

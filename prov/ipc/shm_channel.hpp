@@ -77,7 +77,7 @@ class shm_channel {
   void leave() noexcept;
   /// Whether the peer has closed the connection: an address of its is nobody's any more.
   [[nodiscard]] bool peer_is_gone() noexcept { return peer_cma_state() == cma_state::gone; }
-  /// Negative errno of neighbour::find, or of disable_cma; 0 while cma() is there.
+  /// Negative errno of peer_process::find, or of disable_cma; 0 while cma() is there.
   [[nodiscard]] int cma_errno() const noexcept { return why_not_; }
 
  private:
@@ -87,7 +87,7 @@ class shm_channel {
   // What the peer may look for to see that it reads this process; its address must not change.
   const std::uint64_t cookie_;
   segment memory_;
-  control_socket with_;  // until the peer has agreed
+  control_socket handshake_;  // until the peer has agreed
   const end end_;
   const end other_;
   ring_writer out_;

@@ -96,7 +96,7 @@ void endpoint::handle_atomic(connection& c, buffer& b, std::size_t length) {
   if (!is_known(fields.group) || !atomic_math::is_offered(type, op, group))
     return malformed(c, "atomic operation (unknown kind)");
   const std::size_t bytes = fields.count * atomic_math::size_of(type);
-  if (bytes > atomic_limit(how_.eager_size) ||
+  if (bytes > atomic_limit(config_.eager_size) ||
       length != sizeof fields + payload_of(op, group, bytes))
     return malformed(c, "atomic operation (length)");
   const auto target = keys_.find(fields.key, fields.address, bytes, access_for(op, group));

@@ -52,11 +52,11 @@ struct buffer : posted_op {
   bool answers = false;      // a message: the credit of the request goes back when it leaves
   bool flushes = false;      // a message: the `fin` of transfer `awaits`, which flushes
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
-  std::uint32_t connection = 0;    // a receive buffer: where it was posted, by id; 0: for all
-  bool taken = false;              // a shared slot: in use at this end
-  shared_slots* shared = nullptr;  // whose slot it is, that of a peer's process, too
-  staging_pool* pool = nullptr;    // that it is of; null: of another kind of pool
-  staging_share* share = nullptr;  // where it counts there
+  std::uint32_t connection_id = 0;  // a receive buffer: where it was posted, by id; 0: for all
+  bool taken = false;               // a shared slot: in use at this end
+  shared_slots* shared = nullptr;   // whose slot it is, that of a peer's process, too
+  staging_pool* pool = nullptr;     // that it is of; null: of another kind of pool
+  staging_share* share = nullptr;   // where it counts there
 
   [[nodiscard]] void* descriptor() const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;

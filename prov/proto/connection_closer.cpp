@@ -56,7 +56,7 @@ void connection_closer::ask(connection& c, entry& e) {
   const auto now = clock_.now();
   if (now < e.asks_from) return;
   e.asks_from = now + e.pause;
-  e.pause = std::min(2 * e.pause, longest_pause);
+  e.pause = std::min(2 * e.pause, max_pause);
   if (!c.is_idle() || sender_.send_header(c, wire::kind::close_request)) return;
   c.closing.completion = true;
   c.state = connection_state::closing;

@@ -49,7 +49,7 @@ class connection_closer {
   struct entry {
     std::uint32_t id;  // of the connection
     base::clock::time_point asks_from{};
-    base::clock::duration pause = shortest_pause;
+    base::clock::duration pause = min_pause;
   };
 
   void list(const connection& c);
@@ -59,8 +59,8 @@ class connection_closer {
 
   // Each poll costs a look at the clock, and some peers are never through.
   static constexpr unsigned polls_per_look = 8;
-  static constexpr base::clock::duration shortest_pause = std::chrono::milliseconds(1);
-  static constexpr base::clock::duration longest_pause = std::chrono::seconds(1);
+  static constexpr base::clock::duration min_pause = std::chrono::milliseconds(1);
+  static constexpr base::clock::duration max_pause = std::chrono::seconds(1);
 
   connection_manager& connections_;
   header_sender& sender_;

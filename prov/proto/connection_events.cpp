@@ -14,11 +14,11 @@ namespace gaudi::proto {
 namespace {
 
 // A look at the core's events is a system call. They come in swarms, or not for long.
-constexpr auto longest_interval = std::chrono::milliseconds(5);
+constexpr auto max_interval = std::chrono::milliseconds(5);
 
 // Between requests that the peer refuses because it has made one itself.
-constexpr base::clock::duration shortest_pause = std::chrono::milliseconds(1);
-constexpr base::clock::duration longest_pause = std::chrono::milliseconds(100);
+constexpr base::clock::duration min_pause = std::chrono::milliseconds(1);
+constexpr base::clock::duration max_pause = std::chrono::milliseconds(100);
 
 // The same order at every endpoint, whatever the machine.
 bool precedes(const net_address& a, const net_address& b) noexcept {
@@ -51,7 +51,7 @@ bool is_from_its_host(const fi_info& info, const hello& remote_hello) noexcept {
 
 // Each request of two that ask at once costs both a connection.
 void pause_requests(peer& p, base::clock::time_point now) noexcept {
-  p.pause = std::clamp(2 * p.pause, shortest_pause, longest_pause);
+  p.pause = std::clamp(2 * p.pause, min_pause, max_pause);
   p.asks_from = now + p.pause;
 }
 
@@ -60,12 +60,12 @@ void pause_requests(peer& p, base::clock::time_point now) noexcept {
 void connection_manager::poll_if_due() {
   idle_polls_ = 0;
   if (being_made_ == 0) {
-    const auto now = terms_.clock.now();
+    const auto now = config_.clock.now();
     if (now - last_poll_ < interval_) return;
     last_poll_ = now;
     // A link's word does not come by the core.
     if (awaiting_shm_.empty())
-      interval_ = std::min<base::clock::duration>(2 * interval_, longest_interval);
+      interval_ = std::min<base::clock::duration>(2 * interval_, max_interval);
   }
   poll_now();
 }
@@ -121,7 +121,7 @@ void connection_manager::read_events() {
     // where an earlier call left EAGAIN here (tcpx_conn_mgr.c, rx_cm_data).
     errno = 0;
     const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
-    if (got != -FI_EAGAIN) interval_ = shortest_interval;
+    if (got != -FI_EAGAIN) interval_ = min_interval;
     if (got == -FI_EAVAIL) {
       handle_error();
       continue;
@@ -163,11 +163,11 @@ void connection_manager::read_events() {
 // which stays open, and the peer goes on waiting. One look accepts it, and the next reads it.
 void connection_manager::refuse_unread() noexcept {
   if (!events_) return;
-  constexpr unsigned most_looks = 1024;  // whoever makes many more of them meanwhile
+  constexpr unsigned max_looks = 1024;  // whoever makes many more of them meanwhile
   alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
   const auto& entry = *reinterpret_cast<const fi_eq_cm_entry*>(space);
   unsigned empty = 0;
-  for (unsigned looks = 0; looks < most_looks && empty < 2; ++looks) {
+  for (unsigned looks = 0; looks < max_looks && empty < 2; ++looks) {
     std::uint32_t event = 0;
     errno = 0;
     const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
@@ -239,7 +239,7 @@ void connection_manager::handle_connected(connection& c, const hello* remote_hel
     c.data.start(remote_hello->data_window, static_cast<std::uint16_t>(c.data.granted()));
     c.control.start(remote_hello->control_window, wire::control_window);
     if ((remote_hello->flags & wire::shares_memory) && !attach_shm(c, *remote_hello)) {
-      // Whatever of the invitation is still on its way is answered with no by this.
+      // A handshake id that is still on its way is answered with no by this.
       stop_sharing();
       c.refused_shm = true;
     }
@@ -287,7 +287,7 @@ void connection_manager::handle_error() {
   const auto why = static_cast<wire::reject_reason>(h.reason);
   if (verdict == wire::reject_reason::none && why == wire::reject_reason::simultaneous) {
     // The peer's own request makes the connection; if it does not, a later operation asks again.
-    pause_requests(*c->remote, terms_.clock.now());
+    pause_requests(*c->remote, config_.clock.now());
     drop(*c);
     return;
   }

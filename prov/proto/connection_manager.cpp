@@ -25,10 +25,10 @@ std::uint64_t random_instance(const base::random_source& source) {
 
 }  // namespace
 
-connection_manager::connection_manager(core::inner_domain& core, terms t,
+connection_manager::connection_manager(core::inner_domain& core, config t,
                                        connection_observer& observer)
     : core_(core),
-      terms_(t),
+      config_(t),
       observer_(observer),
       credits_(core.over_rdma(), t.rx_buffers / 2),
       scope_(net_address(core.info().src_addr, core.info().src_addrlen).scope()),
@@ -80,8 +80,8 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   listener_ = std::move(listener);
   waitable_ = waitable;
   limits_silence_ = !core_.over_rdma() && core::limit_reads(name_.raw(), name_.length());
-  next_silence_look_ = terms_.clock.now();
-  if (terms_.ipc) open_fd_listener();
+  next_silence_look_ = config_.clock.now();
+  if (config_.ipc) open_fd_listener();
   return {};
 }
 
@@ -114,14 +114,14 @@ void connection_manager::forget_unused_peers() {
     peers_by_name_.erase(p->name);
     return true;
   });
-  peers_to_look_at_ = std::max(least_peers_to_look_at, 2 * peers_.size());
+  peers_to_look_at_ = std::max(min_peers_to_look_at, 2 * peers_.size());
 }
 
 base::result<connection*> connection_manager::get_connection(peer& p) {
   if (p.current && p.current->state == connection_state::connected) return p.current;
   if (const int error = std::exchange(p.last_error, 0)) return base::error{-error};
   if (!p.current) {
-    if (p.pause.count() != 0 && terms_.clock.now() < p.asks_from) return base::error{-FI_EAGAIN};
+    if (p.pause.count() != 0 && config_.clock.now() < p.asks_from) return base::error{-FI_EAGAIN};
     if (const auto started = connect(p); !started) return started.failure();
   }
   return base::error{-FI_EAGAIN};
@@ -137,7 +137,7 @@ base::result<connection*> connection_manager::add(peer& p, connection_state s) {
   if (awaiting_shm_.capacity() < most) awaiting_shm_.reserve(2 * most);
   c->id = by_id_.insert(c.get());
   if (c->id == by_id_.invalid) return base::error{-FI_ENOMEM};
-  c->made_at = terms_.clock.now();
+  c->made_at = config_.clock.now();
   c->requested_here = s == connection_state::connecting;
   ++being_made_;
   connections_.push_back(std::move(c));
@@ -146,7 +146,7 @@ base::result<connection*> connection_manager::add(peer& p, connection_state s) {
 
 base::result<void> connection_manager::open_endpoint(connection& c, fi_info& info) {
   info.ep_attr->rx_ctx_cnt = shared_receives_ ? FI_SHARED_CONTEXT : 1;
-  // What the mover takes for the limit of inline sends, whichever side the request came from.
+  // What the data mover takes for the limit of inline sends, whichever side the request came from.
   info.tx_attr->inject_size = core_.info().tx_attr->inject_size;
   fid_ep* ep = nullptr;
   int ret = fi_endpoint(core_.domain(), &info, &ep, &c);
@@ -170,11 +170,11 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
   h.magic = wire::magic;
   h.version = wire::version;
   h.connection = c ? c->id : 0;
-  h.eager_limit = terms_.eager_limit;
+  h.eager_limit = config_.eager_limit;
   h.instance = instance_;
   h.control_window = wire::control_window;
   h.host = host_;
-  if (terms_.takes_dmabufs) h.flags |= wire::takes_dmabufs;
+  if (config_.takes_dmabufs) h.flags |= wire::takes_dmabufs;
   set_address(h, name_);
   return h;
 }
@@ -321,7 +321,7 @@ void connection_manager::reject(fi_info& info, wire::reject_reason why) {
 void connection_manager::take_terms(connection& c, const hello& remote_hello) {
   c.remote_id = remote_hello.connection;
   c.remote_instance = remote_hello.instance;
-  c.eager_limit = std::min(remote_hello.eager_limit, terms_.eager_limit);
+  c.eager_limit = std::min(remote_hello.eager_limit, config_.eager_limit);
   c.peer_takes_dmabufs = remote_hello.flags & wire::takes_dmabufs;
 }
 

@@ -52,7 +52,7 @@ class connection_observer {
 class connection_manager {
  public:
   /// What peers are told.
-  struct terms {
+  struct config {
     std::uint32_t eager_limit;
     std::size_t rx_buffers;     // shared by all peers
     bool ipc;                   // share memory with peers on this host
@@ -65,7 +65,7 @@ class connection_manager {
     base::random_source random{};
   };
 
-  connection_manager(core::inner_domain& core, terms t, connection_observer& observer);
+  connection_manager(core::inner_domain& core, config t, connection_observer& observer);
   ~connection_manager();
 
   /// Opens the listener, whose address is name() from then on. Each connection's core endpoint uses
@@ -176,7 +176,7 @@ class connection_manager {
   core::inner_domain& core_;
   fid_cq* completions_ = nullptr;
   fid_ep* shared_receives_ = nullptr;
-  const terms terms_;
+  const config config_;
   connection_observer& observer_;
   credit_pool credits_;
   const std::uint32_t scope_;     // of our own address, if it is a link-local one
@@ -191,7 +191,7 @@ class connection_manager {
 
   std::vector<std::unique_ptr<peer>> peers_;
   std::unordered_map<net_address, peer*> peers_by_name_;
-  std::size_t peers_to_look_at_ = least_peers_to_look_at;  // when there are as many, at the unused
+  std::size_t peers_to_look_at_ = min_peers_to_look_at;  // when there are as many, at the unused
   base::random_name_table<connection> by_id_;
   std::unordered_map<const fid*, connection*> by_fid_;
   std::vector<std::unique_ptr<connection>> connections_;
@@ -207,13 +207,13 @@ class connection_manager {
   std::vector<peer_request> deferred_requests_;
   /// Up in the core, and without the peer's word on the link.
   std::vector<std::uint32_t> awaiting_shm_;
-  static constexpr std::size_t least_peers_to_look_at = 1024;
+  static constexpr std::size_t min_peers_to_look_at = 1024;
   unsigned being_made_ = 0;
   // Reading the clock costs as much as a poll that finds nothing: only every so many polls.
   static constexpr unsigned polls_per_clock = 8;
-  static constexpr std::chrono::microseconds shortest_interval{200};
+  static constexpr std::chrono::microseconds min_interval{200};
   unsigned idle_polls_ = 0;
-  base::clock::duration interval_ = shortest_interval;
+  base::clock::duration interval_ = min_interval;
   base::clock::time_point last_poll_{};
   base::clock::time_point next_overdue_look_{};
   base::clock::time_point next_silence_look_{};

@@ -41,8 +41,8 @@ void connection_manager::open_fd_listener() {
 ipc::shm_channel::config connection_manager::shm_config(const connection& c) const noexcept {
   return {.largest_packet = c.eager_limit,
           .sleeps = waitable_,
-          .slots = terms_.slots,
-          .slot_size = terms_.slot_size};
+          .slots = config_.slots,
+          .slot_size = config_.slot_size};
 }
 
 // Where it comes to nothing the core carries the packets.
@@ -75,15 +75,14 @@ bool connection_manager::attach_shm(connection& c, const hello& remote_hello) {
   auto brought = fd_listener_->take(to);
   if (!brought) {
     GAUDI_WARN(EP_CTRL,
-               "the memory to share with %s did not come (are there descriptors left?): this "
-               "endpoint goes on without (FI_GAUDI_IPC)\n",
+               "shared memory disabled for the connection with %s: its descriptor did not arrive "
+               "(raise ulimit -n if descriptors are used up; FI_GAUDI_IPC)\n",
                c.remote->name.to_string().c_str());
     return false;
   }
   auto taken = ipc::shm_channel::take(std::move(*brought), shm_config(c));
   if (!taken) {
-    GAUDI_WARN(EP_CTRL,
-               "cannot share memory with %s: %s: this endpoint goes on without (FI_GAUDI_IPC)\n",
+    GAUDI_WARN(EP_CTRL, "shared memory disabled for the connection with %s: %s (FI_GAUDI_IPC)\n",
                c.remote->name.to_string().c_str(), fi_strerror(-taken.code()));
     return false;
   }

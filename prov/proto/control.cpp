@@ -34,7 +34,7 @@ void endpoint::let_control_wait(connection& c) {
 // For payloads: the buffer leaves when it is loaded and there is a credit.
 void endpoint::queue_control_buffer(connection& c, buffer& b) {
   b.owner = nullptr;
-  b.on = nullptr;
+  b.connection = nullptr;
   b.ready = b.copies == 0;
   c.control_buffers.push_back(&b);
   let_control_wait(c);

@@ -19,7 +19,7 @@ namespace {
 // Some 10 to 30 us: whoever has the last piece is not waited for long.
 constexpr std::uint32_t piece_length = 128 * 1024;
 // Below that it is over before the other has heard of it.
-constexpr std::size_t least_length = std::size_t{2} * piece_length;
+constexpr std::size_t min_length = std::size_t{2} * piece_length;
 
 // Who helps takes it from who copies. (Not what this process may use: ranks are often bound to one
 // each.)
@@ -33,7 +33,7 @@ bool machine_has_one_cpu() noexcept {
 // A peer that sleeps is not woken for it.
 void endpoint::request_assist(connection& c, const wire::rts_fields& rts, transfer& t) {
   std::byte* const to = t.memory.single_host();
-  if (t.length < least_length || t.via_copy_engine || !to || rts.segment_count != 1 ||
+  if (t.length < min_length || t.via_copy_engine || !to || rts.segment_count != 1 ||
       rts.segments[0].length < t.length ||
       !reaches(t, t.memory[0].address, rts.segments[0].address))
     return;
@@ -99,17 +99,17 @@ void endpoint::end_cooperative_copy(transfer& t) noexcept {
 
 // Its connection goes, and the helper is not through.
 void endpoint::outlive_connection(transfer& t) noexcept {
-  t.on->transfers.erase(t.on->transfers.iterator_to(t));
-  t.on = nullptr;
+  t.connection->transfers.erase(t.connection->transfers.iterator_to(t));
+  t.connection = nullptr;
 }
 
 // All connections have ended, so those that are stalled wait for a helper.
 void endpoint::await_helpers() {
-  const auto tell = how_.clock.now() + std::chrono::seconds(1);
+  const auto tell = config_.clock.now() + std::chrono::seconds(1);
   bool told = false;
   while (!stalled_.empty()) {
     retry_stalled();
-    if (!told && how_.clock.now() > tell) {
+    if (!told && config_.clock.now() > tell) {
       told = true;
       GAUDI_WARN(EP_CTRL,
                  "waiting to close: a process of this host was stopped in the middle of a copy to "
@@ -123,7 +123,7 @@ void endpoint::start_assist(connection& c, const wire::copy_assist_fields& reque
   if (!c.shm || request.words >= ipc::cooperative_copies::most || request.piece == 0)
     return malformed(c, "request for help");
   const transfer* const t = transfers_.find(request.source_operation);
-  if (!t || t->on != &c || t->ending || t->role != transfer_role::source || !c.shm->cma() ||
+  if (!t || t->connection != &c || t->ending || t->role != transfer_role::source || !c.shm->cma() ||
       !t->memory.single_host() || request.length > t->memory.length())
     return;
   pending_assists_.push_back(
@@ -141,17 +141,17 @@ void endpoint::help_peers() {
 // Whether there may be more of it to copy.
 bool endpoint::help_peer(pending_assist& h) {
   const transfer* const t = transfers_.find(h.source);
-  const ipc::peer_process* const sink = t && !t->ending ? t->on->shm->cma() : nullptr;
+  const ipc::peer_process* const sink = t && !t->ending ? t->connection->shm->cma() : nullptr;
   if (!sink) return false;
   const auto piece = h.copy.take_assist();
   if (!piece) return false;
   const int ret =
       sink->write(h.to + piece->offset, t->memory.single_host() + piece->offset, piece->length);
   h.copy.gave(*piece, -ret);
-  if (ipc::peer_process::is_denial(ret)) disable_cma(*t->on, ret);
+  if (ipc::peer_process::is_denial(ret)) disable_cma(*t->connection, ret);
   if (ret) return false;
-  ++paths_.one_copy_ops;
-  paths_.one_copy_bytes += piece->length;
+  ++paths_.cma_ops;
+  paths_.cma_bytes += piece->length;
   return true;
 }
 

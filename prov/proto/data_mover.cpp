@@ -22,7 +22,7 @@ constexpr std::size_t local_copy_limit = std::size_t{512} * 1024;
 
 // For a message that tells of data which the core may still be carrying.
 std::uint8_t behind(const transfer& t) noexcept {
-  return t.on->shm && t.via_core ? wire::via_core : 0;
+  return t.connection->shm && t.via_core ? wire::via_core : 0;
 }
 
 }  // namespace
@@ -64,10 +64,10 @@ void endpoint::stall(transfer& t) noexcept {
 
 // Nothing may overtake it (data_connection), so that the core sees operations in their order.
 void endpoint::note_remainder(transfer& t) noexcept {
-  const bool rest = how_.rma_order && !t.slots && t.issued < t.length && !t.ending;
-  if (rest == t.partially_issued || !t.on) return;
+  const bool rest = config_.rma_order && !t.slots && t.issued < t.length && !t.ending;
+  if (rest == t.partially_issued || !t.connection) return;
   t.partially_issued = rest;
-  rest ? ++t.on->ordered_rma_pending : --t.on->ordered_rma_pending;
+  rest ? ++t.connection->ordered_rma_pending : --t.connection->ordered_rma_pending;
 }
 
 // Device memory that the core may have. It takes a short message for host memory and reads it with
@@ -116,16 +116,16 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
 
 void endpoint::count_piece(transfer& t, const local_memory::place& place, bool local,
                            std::size_t length) {
-  ++(local ? paths_.one_copy_ops : paths_.direct_ops);
-  (local ? paths_.one_copy_bytes : paths_.direct_bytes) += length;
+  ++(local ? paths_.cma_ops : paths_.direct_ops);
+  (local ? paths_.cma_bytes : paths_.direct_bytes) += length;
   if (t.via_nic) {
-    ++paths_.passed_ops;
-    paths_.passed_bytes += length;
+    ++paths_.dmabuf_ipc_ops;
+    paths_.dmabuf_ipc_bytes += length;
   }
   if (place.segment->is_host()) return;
   ++paths_.zero_copy_ops;
   paths_.zero_copy_bytes += length;
-  if (place.segment->on) place.segment->on->counted().zero_copy_bytes.add(length);
+  if (place.segment->owner) place.segment->owner->counted().zero_copy_bytes.add(length);
   if (t.strategy == transfer_strategy::pull) t.nic_wrote = true;
 }
 
@@ -144,13 +144,13 @@ endpoint::issue_result endpoint::no_chunk_for(transfer& t) {
 endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
                                                  std::size_t length) {
   if (t.in_flight >= pipeline_params_of(t).depth) return issue_result::waiting;
-  buffer* const b = acquire_chunk(*t.on);
+  buffer* const b = acquire_chunk(*t.connection);
   if (!b) return no_chunk_for(t);
   b->owner = &t;
   b->length = length;
   b->copies = 0;
   b->failed = 0;
-  const int ret = copies_.start_within(*place.segment->on, *b, place.address(),
+  const int ret = copies_.start_within(*place.segment->owner, *b, place.address(),
                                        t.remote_at(t.issued).address, length);
   if (ret) {
     release_staging(*b);
@@ -168,8 +168,8 @@ endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory
 endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   if (t.in_flight >= pipeline_params_of(t).depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
-  buffer* b = t.shared ? t.on->slots_out->take(t.remote[t.free_slots.back()].address)
-                       : acquire_chunk(*t.on);
+  buffer* b = t.shared ? t.connection->slots_out->take(t.remote[t.free_slots.back()].address)
+                       : acquire_chunk(*t.connection);
   if (!b) return t.shared ? issue_result::no_room : no_chunk_for(t);
   b->owner = &t;
   b->offset = t.issued;
@@ -197,7 +197,7 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   t.issued += b->length;
   ++paths_.staged_ops;
   paths_.staged_bytes += b->length;
-  if (t.shared) ++paths_.shared_ops;
+  if (t.shared) ++paths_.shm_ops;
   // Without a device segment in it there was nothing to wait for.
   if (t.strategy == transfer_strategy::push && b->copies == 0) copied(*b);
   return issue_result::issued;
@@ -212,7 +212,7 @@ int endpoint::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t lengt
   if (!core_has_room()) [[unlikely]]
     return -FI_EAGAIN;
   t.via_core = true;
-  t.on->core_wrote = t.on->core_wrote || t.strategy == transfer_strategy::push;
+  t.connection->core_wrote = t.connection->core_wrote || t.strategy == transfer_strategy::push;
   iovec local{bytes, length};
   fi_rma_iov remote{target.address, length, target.key};
   fi_msg_rma message{};
@@ -224,10 +224,10 @@ int endpoint::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t lengt
   message.context = w.context();
   const base::cancellation_deferred while_the_core_posts;
   const ssize_t ret = t.strategy == transfer_strategy::pull
-                          ? fi_readmsg(t.on->ep.get(), &message, FI_COMPLETION)
-                          : fi_writemsg(t.on->ep.get(), &message,
+                          ? fi_readmsg(t.connection->ep.get(), &message, FI_COMPLETION)
+                          : fi_writemsg(t.connection->ep.get(), &message,
                                         FI_COMPLETION | (t.delivery ? FI_DELIVERY_COMPLETE : 0));
-  if (ret == 0) list_posted(*t.on, w);
+  if (ret == 0) list_posted(*t.connection, w);
   return static_cast<int>(ret);
 }
 
@@ -253,7 +253,7 @@ void endpoint::chunk_completed(buffer& b, int error) {
 
 // All device copies that read or write the buffer have ended.
 void endpoint::copied(buffer& b) noexcept {
-  on_behalf_of(b.owner ? b.owner->on : nullptr, [&] { all_copied(b); });
+  on_behalf_of(b.owner ? b.owner->connection : nullptr, [&] { all_copied(b); });
 }
 
 void endpoint::all_copied(buffer& b) {
@@ -316,7 +316,7 @@ void endpoint::send_chunk(const transfer& t, const buffer& b) {
   fields.offset = b.offset;
   fields.length = static_cast<std::uint32_t>(b.length);
   fields.slot = b.slot;
-  send_control(*t.on, wire::kind::chunk, behind(t), fields, sizeof fields);
+  send_control(*t.connection, wire::kind::chunk, behind(t), fields, sizeof fields);
 }
 
 // A received payload goes from its buffer to device memory. Whether the buffer is free again
@@ -369,7 +369,7 @@ void endpoint::piece_finished(transfer& t, std::size_t length, int error) {
   if (wants_remote_flush(t)) return ask_to_flush(t);
   if (t.strategy == transfer_strategy::push && t.peer_operation != 0) {
     // Slots are emptied by the peer, which then says so; final memory is complete now.
-    if (!t.slots) send_fin(*t.on, t.peer_operation, 0, behind(t));
+    if (!t.slots) send_fin(*t.connection, t.peer_operation, 0, behind(t));
     return;
   }
   complete(t, 0);

@@ -26,7 +26,7 @@ base::result<copy::dma_engine*> device_copies::engine_for(device::device& on) no
            std::none_of(copies_.begin(), copies_.end(),
                         [&](const copy_of& c) { return c.engine == engine.get(); });
   });
-  auto engine = copy::dma_engine::for_device(on.shared_from_this(), terms_);
+  auto engine = copy::dma_engine::for_device(on.shared_from_this(), config_);
   if (!engine) return engine.failure();
   engines_.push_back(*engine);
   return engines_.back().get();
@@ -62,9 +62,9 @@ int device_copies::start_all(buffer& b, std::size_t at, const local_memory& memo
 int device_copies::start_part(buffer& b, std::size_t at, const local_memory::place& place,
                               std::size_t length, copy::direction dir) {
   const local_segment& segment = *place.segment;
-  if (segment.on) return start_on(*segment.on, b, at, place.address(), length, dir);
+  if (segment.owner) return start_on(*segment.owner, b, at, place.address(), length, dir);
   const bool to_device = dir == copy::direction::host_to_device;
-  if (!segment.is_host()) return copy_foreign(b, at, place, length, to_device);
+  if (!segment.is_host()) return copy_imported(b, at, place, length, to_device);
   if (to_device) {
     std::memcpy(reinterpret_cast<void*>(place.address()), b.bytes + at, length);
   } else {
@@ -74,8 +74,8 @@ int device_copies::start_part(buffer& b, std::size_t at, const local_memory::pla
 }
 
 // Memory that no device of ours has: the NIC reads it, or sends it our buffer, here and now.
-int device_copies::copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
-                                std::size_t length, bool to_device) {
+int device_copies::copy_imported(const buffer& b, std::size_t at, const local_memory::place& place,
+                                 std::size_t length, bool to_device) {
   const base::cancellation_deferred until_it_is_copied;
   const core::inner_mr* const known =
       place.segment->registered->core_for(to_device ? 0 : FI_REMOTE_READ);

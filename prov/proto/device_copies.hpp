@@ -10,7 +10,7 @@
 #include "base/result.hpp"
 #include "copy/dma_engine.hpp"
 #include "proto/memory.hpp"
-#include "reg/nic_loop.hpp"
+#include "reg/nic_loopback.hpp"
 
 namespace gaudi::proto {
 
@@ -35,8 +35,8 @@ class device_copies {
 
   /// `loop`: the domain's; null: memory of devices that are not ours cannot be copied. It and the
   /// observer outlive the object.
-  device_copies(const copy::engine_terms& terms, reg::nic_loop* loop, observer& tell) noexcept
-      : terms_(terms), loop_(loop), observer_(tell) {}
+  device_copies(const copy::engine_config& config, reg::nic_loopback* loop, observer& tell) noexcept
+      : config_(config), loop_(loop), observer_(tell) {}
   device_copies(const device_copies&) = delete;
   device_copies& operator=(const device_copies&) = delete;
 
@@ -97,16 +97,16 @@ class device_copies {
                 std::size_t length, copy::direction dir);
   int start_part(buffer& b, std::size_t at, const local_memory::place& place, std::size_t length,
                  copy::direction dir);
-  int copy_foreign(const buffer& b, std::size_t at, const local_memory::place& place,
-                   std::size_t length, bool to_device);
+  int copy_imported(const buffer& b, std::size_t at, const local_memory::place& place,
+                    std::size_t length, bool to_device);
   int start_on(device::device& on, buffer& b, std::size_t at, std::uint64_t address,
                std::size_t length, copy::direction dir);
   static int begin_waiting(copy_of& c, bool urgently);
   void begin_now(copy_of& c);
   bool wait_for_one(copy::dma_engine& engine);
 
-  const copy::engine_terms terms_;
-  reg::nic_loop* const loop_;
+  const copy::engine_config config_;
+  reg::nic_loopback* const loop_;
   observer& observer_;
   std::vector<copy_of> copies_;
   std::vector<std::shared_ptr<copy::dma_engine>> engines_;

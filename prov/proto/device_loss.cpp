@@ -9,9 +9,9 @@ namespace gaudi::proto {
 // Devices have been lost, for this endpoint or for others. What is under way on them ends here;
 // what a peer does not know of yet ends there when its word comes.
 void endpoint::end_lost() {
-  losses_seen_ = device::losses::count();
+  losses_seen_ = device::device_loss_epoch::count();
   copies_.prefer_lost();
-  if (how_.flush) how_.flush->forget_lost();
+  if (config_.flush) config_.flush->forget_lost();
   receives_->fail_lost();
   // By name: the end of one can be that of its connection, and so of others.
   std::vector<base::id_table<transfer>::id> ended;

@@ -18,7 +18,7 @@ namespace gaudi::proto {
 namespace {
 
 // Shorter ones are staged sooner than the NIC learns of their memory.
-constexpr std::size_t least_to_pass = std::size_t{128} * 1024;
+constexpr std::size_t min_to_pass = std::size_t{128} * 1024;
 
 }  // namespace
 
@@ -26,20 +26,20 @@ constexpr std::size_t least_to_pass = std::size_t{128} * 1024;
 bool endpoint::name_for_peer(const connection& c, const local_memory& memory,
                              wire::rts_fields& rts) const {
   using base::rendezvous_choice;
-  const bool pulled =
-      how_.rendezvous == rendezvous_choice::automatic || how_.rendezvous == rendezvous_choice::read;
-  if (!how_.passes_dmabufs || !c.shm || !c.peer_takes_dmabufs || !pulled ||
+  const bool pulled = config_.rendezvous == rendezvous_choice::automatic ||
+                      config_.rendezvous == rendezvous_choice::read;
+  if (!config_.passes_dmabufs || !c.shm || !c.peer_takes_dmabufs || !pulled ||
       !name_allocations(memory, rts))
     return false;
-  return memory.length() >= least_to_pass ||
+  return memory.length() >= min_to_pass ||
          std::any_of(rts.segments, rts.segments + rts.segment_count,
                      [&](const wire::segment& s) { return exported_.has(s.key, c.id); });
 }
 
 // At the sink. Whether our NIC may be tried.
 bool endpoint::may_import(const connection& c, const local_memory& memory) const noexcept {
-  return how_.imports && c.shm && !c.import_disabled && memory.core_reaches(0) &&
-         how_.rendezvous != base::rendezvous_choice::staged;
+  return config_.imports && c.shm && !c.import_disabled && memory.core_reaches(0) &&
+         config_.rendezvous != base::rendezvous_choice::staged;
 }
 
 void endpoint::start_import(connection& c, const wire::rts_fields& rts, transfer& t) {
@@ -52,7 +52,7 @@ void endpoint::start_import(connection& c, const wire::rts_fields& rts, transfer
 void endpoint::continue_import(connection& c, transfer& t) {
   while (t.imported.size() < t.remote.size()) {
     const wire::segment& s = t.remote[t.imported.size()];
-    auto known = how_.imports->find({c.remote_instance, s.key});
+    auto known = config_.imports->find({c.remote_instance, s.key});
     if (!known) return ask_for_dmabuf(c, t);
     if (!known->holds(s.address, s.length)) return malformed(c, "rendezvous (allocation)");
     t.imported.push_back(std::move(known));
@@ -75,8 +75,8 @@ void endpoint::export_to_peer(connection& c, const wire::dmabuf_ask_fields& requ
   wire::dmabuf_fields fields{};
   fields.sink_operation = request.sink_operation;
   const transfer* const t = transfers_.find(request.source_operation);
-  const bool named = c.shm && t && t->on == &c && !t->ending && t->role == transfer_role::source &&
-                     t->strategy == transfer_strategy::none;
+  const bool named = c.shm && t && t->connection == &c && !t->ending &&
+                     t->role == transfer_role::source && t->strategy == transfer_strategy::none;
   fields.status = named ? -send_dmabuf(c, *t, request.segment, fields) : FI_ENOENT;
   send_control(c, wire::kind::dmabuf, 0, fields, sizeof fields);
 }
@@ -87,17 +87,17 @@ int endpoint::send_dmabuf(connection& c, const transfer& t, std::uint32_t segmen
     const local_segment& s = t.memory[i];
     if (s.length == 0) continue;
     if (segment-- != 0) continue;
-    const auto where = s.on ? s.on->find(s.address, s.length)
-                            : base::result<device::location>(base::error{-FI_EACCES});
+    const auto where = s.owner ? s.owner->find(s.address, s.length)
+                               : base::result<device::location>(base::error{-FI_EACCES});
     if (!where) return where.code();
-    const auto exported = reg::export_allocation(*s.on, *where);
+    const auto exported = reg::export_allocation(*s.owner, *where);
     if (!exported) return exported.code();
-    fields.allocation = where->generation;
+    fields.allocation = where->allocation_id;
     fields.offset = exported->range.offset;
     fields.length = exported->range.length;
     fields.address = exported->range.base_addr;
-    exported_.add(*s.on, where->generation, c.id);
-    return connections_->send_dmabuf(c, where->generation, exported->range.fd);
+    exported_.add(*s.owner, where->allocation_id, c.id);
+    return connections_->send_dmabuf(c, where->allocation_id, exported->range.fd);
   }
   return -FI_EINVAL;
 }
@@ -107,7 +107,8 @@ void endpoint::import_from_peer(connection& c, const wire::dmabuf_fields& sent) 
   const base::scoped_fd fd =
       sent.status == 0 ? connections_->import_from_peer(c, sent.allocation) : base::scoped_fd();
   transfer* const t = transfers_.find(sent.sink_operation);
-  if (!t || t->on != &c || t->ending || !t->via_nic || t->strategy != transfer_strategy::none)
+  if (!t || t->connection != &c || t->ending || !t->via_nic ||
+      t->strategy != transfer_strategy::none)
     return;
   if (!fd) return fall_back_to_staging(c, *t, sent.status ? -sent.status : -FI_ENODATA);
   const wire::segment& wanted = t->remote[t->imported.size()];
@@ -119,10 +120,10 @@ void endpoint::import_from_peer(connection& c, const wire::dmabuf_fields& sent) 
   continue_import(c, *t);
 }
 
-base::result<reg::import_cache::user> endpoint::import(const connection& c,
-                                                       const wire::dmabuf_fields& sent, int fd) {
-  if (const auto loop = how_.loop->connect(); !loop) return loop.failure();
-  return how_.imports->add(
+base::result<reg::import_cache::handle> endpoint::import(const connection& c,
+                                                         const wire::dmabuf_fields& sent, int fd) {
+  if (const auto loop = config_.loop->connect(); !loop) return loop.failure();
+  return config_.imports->add(
       {c.remote_instance, sent.allocation},
       {.fd = fd, .offset = sent.offset, .length = sent.length, .base_addr = sent.address});
 }
@@ -142,8 +143,8 @@ void endpoint::fall_back_to_staging(connection& c, transfer& t, int why) {
 int endpoint::read_by_nic(transfer& t, posted_op& w, void* bytes, void* descriptor,
                           std::size_t length, const wire::segment& from) {
   const base::cancellation_deferred until_it_is_read;
-  const auto done = how_.loop->read(bytes, descriptor, length, from.address, from.key);
-  list_posted(*t.on, w);
+  const auto done = config_.loop->read(bytes, descriptor, length, from.address, from.key);
+  list_posted(*t.connection, w);
   local_copies_.push_back({&w, length, -done.code()});
   return 0;
 }
@@ -159,7 +160,7 @@ void endpoint::tell_of_freed() {
 }
 
 void endpoint::forget_freed(const connection& c, const wire::allocation_fields& told) {
-  if (how_.imports) how_.imports->forget({c.remote_instance, told.allocation});
+  if (config_.imports) config_.imports->forget({c.remote_instance, told.allocation});
 }
 
 }  // namespace gaudi::proto

@@ -19,7 +19,7 @@ constexpr std::size_t send_buffer_limit = 4096;
 constexpr std::size_t chunks_per_slab = 4;
 constexpr std::size_t injected_limit = 256;
 // Some cores keep lengths in 32 bits, whatever they say.
-constexpr std::size_t longest_operation = std::size_t{1} << 30;
+constexpr std::size_t max_operation = std::size_t{1} << 30;
 // For all peers together, where the core's completion queue does not grow.
 constexpr std::size_t operations_at_core = 4096;
 // Depth of both pools of staging memory together, in transfers at full depth.
@@ -29,7 +29,7 @@ constexpr std::size_t shared_at_once = 2;
 
 // Everything that is not bulk data fits, and two buffers never share a cache line.
 std::size_t message_limit(std::size_t eager_size) {
-  const std::size_t bytes = std::max(eager_size + sizeof(wire::eager_fields), wire::least_message);
+  const std::size_t bytes = std::max(eager_size + sizeof(wire::eager_fields), wire::min_message);
   return (bytes + 63) & ~std::size_t{63};
 }
 
@@ -39,43 +39,43 @@ bool polls_each_socket(const core::inner_domain& core) noexcept {
   return !core.over_rdma() && fi_version() < FI_VERSION(1, 18);
 }
 
-connection_manager::terms terms_of(const endpoint_settings& how, std::size_t message_limit) {
+connection_manager::config terms_of(const endpoint_settings& config, std::size_t message_limit) {
   return {.eager_limit = static_cast<std::uint32_t>(message_limit),
-          .rx_buffers = how.rx_buffers,
-          .ipc = how.ipc,
-          .takes_dmabufs = how.ipc && how.imports,
-          .slots = shared_at_once * how.staging_depth,
-          .slot_size = how.staging_chunk,
-          .connect_timeout = how.connect_timeout,
-          .clock = how.clock,
-          .random = how.random};
+          .rx_buffers = config.rx_buffers,
+          .ipc = config.ipc,
+          .takes_dmabufs = config.ipc && config.imports,
+          .slots = shared_at_once * config.staging_depth,
+          .slot_size = config.staging_chunk,
+          .connect_timeout = config.connect_timeout,
+          .clock = config.clock,
+          .random = config.random};
 }
 
 }  // namespace
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
-                   settings how)
+                   settings config)
     : core_(core),
       keys_(keys),
       paths_(paths),
-      how_(how),
-      message_limit_(message_limit(how.eager_size)),
-      own_receives_(std::make_unique<receive_context>(how.eager_size)),
+      config_(config),
+      message_limit_(message_limit(config.eager_size)),
+      own_receives_(std::make_unique<receive_context>(config.eager_size)),
       receives_(own_receives_.get()),
-      unexpected_(how.unexpected_limit),
-      copies_(how.copies, how.loop, *this),
-      nic_copies_(how.copies,
-                  how.rendezvous == base::rendezvous_choice::staged ? nullptr : how.loop, how.flush,
-                  copies_),
-      connections_(std::make_unique<connection_manager>(core_, terms_of(how_, message_limit_),
+      unexpected_(config.unexpected_limit),
+      copies_(config.copies, config.loop, *this),
+      nic_copies_(config.copies,
+                  config.rendezvous == base::rendezvous_choice::staged ? nullptr : config.loop,
+                  config.flush, copies_),
+      connections_(std::make_unique<connection_manager>(core_, terms_of(config_, message_limit_),
                                                         static_cast<connection_observer&>(*this))),
-      closer_(*connections_, *this, how_.clock) {
+      closer_(*connections_, *this, config_.clock) {
   receives_->add(*this);
-  const auto limit = staged_at_once * how_.staging_depth;
+  const auto limit = staged_at_once * config_.staging_depth;
   send_buffers_ = std::make_unique<buffer_pool>(core_, posted_op::kind::message, message_limit_,
                                                 buffers_per_slab, send_buffer_limit);
-  chunks_ = std::make_unique<staging_pool>(core_, how_.staging_chunk, chunks_per_slab, limit);
-  slots_ = std::make_unique<staging_pool>(core_, how_.staging_chunk, chunks_per_slab, limit,
+  chunks_ = std::make_unique<staging_pool>(core_, config_.staging_chunk, chunks_per_slab, limit);
+  slots_ = std::make_unique<staging_pool>(core_, config_.staging_chunk, chunks_per_slab, limit,
                                           FI_REMOTE_WRITE);
   injected_ = std::make_unique<staging_pool>(core_, max_inject, buffers_per_slab, injected_limit);
 }
@@ -130,14 +130,14 @@ void endpoint::quiesce_region(const reg::region& r) {
     }
     return false;
   };
-  const auto give_up = how_.clock.now() + std::chrono::seconds(1);
+  const auto give_up = config_.clock.now() + std::chrono::seconds(1);
   for (;;) {
     const auto user = std::find_if(for_peers_.begin(), for_peers_.end(), uses);
     if (user == for_peers_.end()) return;
     if (!user->ending) {
       complete(*user, FI_ECANCELED);
-    } else if (user->on && how_.clock.now() > give_up) {
-      connections_->fail(*user->on, FI_ECONNABORTED);
+    } else if (user->connection && config_.clock.now() > give_up) {
+      connections_->fail(*user->connection, FI_ECONNABORTED);
     } else {
       progress();
     }
@@ -152,10 +152,10 @@ void endpoint::use_addresses(address_vector& av) {
   addresses_ = &av;
 }
 
-base::result<void> endpoint::enable(opening how) {
+base::result<void> endpoint::enable(opening config) {
   base::result<void> opened = base::error{-FI_ENOMEM};
   try {
-    opened = open_core(how);
+    opened = open_core(config);
   } catch (const std::bad_alloc&) {
     // As a failure that is told.
   }
@@ -167,28 +167,28 @@ base::result<void> endpoint::enable(opening how) {
   return opened;
 }
 
-base::result<void> endpoint::open_core(opening how) {
+base::result<void> endpoint::open_core(opening config) {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
-  attr.wait_obj = how.waitable || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
+  attr.wait_obj = config.waitable || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
   // Each receive that is posted, and each operation that we have the core do, takes one entry.
-  attr.size = receive_buffers::most_at_core(core_, how_.rx_buffers) + operations_at_core;
-  core_operations_ = how_.core_operations ? how_.core_operations
-                     : core_.over_rdma()  ? operations_at_core
-                                          : SIZE_MAX;
+  attr.size = receive_buffers::max_at_core(core_, config_.rx_buffers) + operations_at_core;
+  core_operations_ = config_.core_operations ? config_.core_operations
+                     : core_.over_rdma()     ? operations_at_core
+                                             : SIZE_MAX;
   fid_cq* queue = nullptr;
   if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
   core_queue_.reset(queue);
 
-  receive_buffers_ = std::make_unique<receive_buffers>(core_, message_limit_, how_.rx_buffers);
+  receive_buffers_ = std::make_unique<receive_buffers>(core_, message_limit_, config_.rx_buffers);
   if (const auto posted = receive_buffers_->open(); !posted) return posted;
   inline_limit_ = core_.info().tx_attr->inject_size;
-  core_length_ = std::min(core_.info().ep_attr->max_msg_size, longest_operation);
+  core_length_ = std::min(core_.info().ep_attr->max_msg_size, max_operation);
   core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
 
   const auto listens =
-      connections_->listen(queue, receive_buffers_->context(), how.waitable, how.any_port);
-  if (!listens || !how.waitable) return listens;
+      connections_->listen(queue, receive_buffers_->context(), config.waitable, config.any_port);
+  if (!listens || !config.waitable) return listens;
   for (fid* f : {&core_queue_->fid, connections_->events()}) {
     int fd = -1;
     if (const int ret = fi_control(f, FI_GETWAIT, &fd)) {

@@ -12,7 +12,7 @@
 #include "base/id_table.hpp"
 #include "base/object_pool.hpp"
 #include "core/inner_domain.hpp"
-#include "device/losses.hpp"
+#include "device/device_loss_epoch.hpp"
 #include "proto/address_vector.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_closer.hpp"
@@ -49,7 +49,7 @@ class endpoint final : private connection_observer,
  public:
   using settings = endpoint_settings;
 
-  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings how);
+  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings config);
   ~endpoint() override;
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
@@ -74,7 +74,7 @@ class endpoint final : private connection_observer,
   /// Opens the core objects and listens. Before everything below; once, but for attempts that
   /// failed.
   using opening = endpoint_opening;
-  base::result<void> enable(opening how);
+  base::result<void> enable(opening config);
   base::result<void> enable() { return enable({}); }
   [[nodiscard]] bool enabled() const noexcept { return core_queue_ != nullptr; }
   [[nodiscard]] const net_address& name() const noexcept { return connections_->name(); }
@@ -82,12 +82,12 @@ class endpoint final : private connection_observer,
   // Each returns 0, -FI_EAGAIN (no connection or credit yet: progress, and try again), or an error.
   // Errors after that are reported by completion.
   int send(const local_memory& memory, const send_params& message);
-  int receive(const local_memory& memory, const recv_params& wanted) {
-    return receives_->receive(memory, wanted);
+  int receive(const local_memory& memory, const recv_params& params) {
+    return receives_->receive(memory, params);
   }
   /// FI_MULTI_RECV, untagged only. -FI_EINVAL: not one buffer.
-  int receive_many(const local_memory& memory, const recv_params& wanted) {
-    return receives_->receive_many(memory, wanted);
+  int receive_many(const local_memory& memory, const recv_params& params) {
+    return receives_->receive_many(memory, params);
   }
   int write(const local_memory& memory, const rma_access& access);
   int read(const local_memory& memory, const rma_access& access);
@@ -101,13 +101,13 @@ class endpoint final : private connection_observer,
 
   /// FI_PEEK with or without FI_CLAIM and FI_DISCARD: the result is a completion, FI_ENOMSG when
   /// nothing fits. -FI_EINVAL: a message is claimed under this context already.
-  int peek(const recv_params& wanted, bool claim, bool discard) {
+  int peek(const recv_params& params, bool claim, bool discard) {
     progress();
-    return receives_->peek(wanted, claim, discard);
+    return receives_->peek(params, claim, discard);
   }
   /// Receives (or with `discard` drops) the message claimed under wanted.asked.context.
-  int receive_claimed(const local_memory& memory, const recv_params& wanted, bool discard) {
-    return receives_->receive_claimed(memory, wanted, discard);
+  int receive_claimed(const local_memory& memory, const recv_params& params, bool discard) {
+    return receives_->receive_claimed(memory, params, discard);
   }
 
   /// Completes the posted receive of this context with FI_ECANCELED. -FI_ENOENT: none is posted.
@@ -223,8 +223,8 @@ class endpoint final : private connection_observer,
   int send_dmabuf(connection& c, const transfer& t, std::uint32_t segment,
                   wire::dmabuf_fields& fields);
   void import_from_peer(connection& c, const wire::dmabuf_fields& sent);
-  base::result<reg::import_cache::user> import(const connection& c, const wire::dmabuf_fields& sent,
-                                               int fd);
+  base::result<reg::import_cache::handle> import(const connection& c,
+                                                 const wire::dmabuf_fields& sent, int fd);
   void fall_back_to_staging(connection& c, transfer& t, int why);
   int read_by_nic(transfer& t, posted_op& w, void* bytes, void* descriptor, std::size_t length,
                   const wire::segment& from);
@@ -282,7 +282,7 @@ class endpoint final : private connection_observer,
   void consumed_data(connection& c);
 
   // receive.cpp
-  base::result<std::uint32_t> source_of(const recv_params& wanted);
+  base::result<std::uint32_t> source_of(const recv_params& params);
   bool queue_unexpected(connection& c, buffer& b, const message_info& m, const std::byte* payload);
   void discard_message(unexpected& m);
   void deliver_unexpected(unexpected& m, const completion_spec& completion,
@@ -402,7 +402,7 @@ class endpoint final : private connection_observer,
   bool poll_shm_first();
   std::size_t handle_completions(std::size_t most);
   void handle_core_error();
-  base::result<void> open_core(opening how);
+  base::result<void> open_core(opening config);
   void free_transfers();
   void completed(posted_op& w, std::size_t length, int error);
   void completed_or_end(posted_op& w, std::size_t length, int error) noexcept;
@@ -442,7 +442,7 @@ class endpoint final : private connection_observer,
   core::inner_domain& core_;
   reg::key_table& keys_;
   path_counters& paths_;
-  const settings how_;
+  const settings config_;
   const std::size_t message_limit_;  // bytes of the largest message, header included
   std::size_t core_inject_ = 0;
   std::size_t core_length_ = 0;   // bytes that one operation of the core may have
@@ -482,7 +482,7 @@ class endpoint final : private connection_observer,
 
   device_copies copies_;
   nic_copies nic_copies_;
-  std::uint64_t losses_seen_ = device::losses::count();
+  std::uint64_t losses_seen_ = device::device_loss_epoch::count();
 
   stalled_list stalled_;  // could not hand out more: no chunk, no room in core or device
   for_peer_list for_peers_;

@@ -9,7 +9,7 @@
 #include "base/random_source.hpp"
 #include "copy/dma_engine.hpp"
 #include "reg/import_cache.hpp"
-#include "reg/nic_loop.hpp"
+#include "reg/nic_loopback.hpp"
 #include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
@@ -32,9 +32,9 @@ struct endpoint_settings {
   std::chrono::milliseconds linger{0};
   // How long a peer may take to answer a connection request; 0: as long as it likes.
   std::chrono::seconds connect_timeout{0};
-  copy::engine_terms copies{};
+  copy::engine_config copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
-  reg::nic_loop* loop =
+  reg::nic_loopback* loop =
       nullptr;  // of the domain; null: devices get short messages by their engines
   reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
   bool ipc = false;                   // share memory with peers on this host

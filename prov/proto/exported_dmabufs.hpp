@@ -9,15 +9,14 @@
 
 #include "base/mutex.hpp"
 #include "device/device.hpp"
-#include "device/free_watchers.hpp"
-#include "device/loss_watchers.hpp"
+#include "device/observers.hpp"
 
 namespace gaudi::proto {
 
 /// The allocations whose dma-bufs peers got from us: they want to know when one is freed, as their
 /// NIC keeps it mapped until then, and with it the device open: so one of a device that is lost
 /// counts as freed. The caller holds the domain lock; frees and losses come from any thread.
-class exported_dmabufs final : private device::free_watcher {
+class exported_dmabufs final : private device::free_observer {
  public:
   struct export_record {
     std::uint64_t allocation;  ///< device::location::generation
@@ -45,7 +44,7 @@ class exported_dmabufs final : private device::free_watcher {
 
  private:
   /// A device of which something was given away.
-  struct watched_device final : device::loss_watcher {
+  struct watched_device final : device::loss_observer {
     watched_device(exported_dmabufs& records, device::device& on)
         : all(records), owner(on.shared_from_this()) {}
     void device_lost() noexcept override { all.end_all_of(*owner); }
@@ -54,7 +53,7 @@ class exported_dmabufs final : private device::free_watcher {
     const std::shared_ptr<device::device> owner;
   };
 
-  void leaving(std::uint64_t generation) noexcept override;
+  void on_free(std::uint64_t allocation_id) noexcept override;
   void end_all_of(const device::device& lost) noexcept;
   void watch(device::device& on);
 

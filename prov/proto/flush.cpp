@@ -7,20 +7,20 @@
 #include <cstring>
 
 #include "base/cancellation_deferred.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
 
 // 0 or a positive FI_E*.
 int endpoint::flush_local(const transfer& t) {
-  if (!how_.flush) return 0;
+  if (!config_.flush) return 0;
   const base::cancellation_deferred until_it_is_flushed;
   const device::device* last = nullptr;
   for (std::size_t i = 0; i < t.memory.count(); ++i) {
-    device::device* const on = t.memory[i].on;
+    device::device* const on = t.memory[i].owner;
     if (!on || on == last) continue;
-    if (const auto done = how_.flush->flush(*on); !done) return -done.code();
+    if (const auto done = config_.flush->flush(*on); !done) return -done.code();
     last = on;
   }
   return 0;
@@ -31,12 +31,12 @@ int endpoint::flush_local(const transfer& t) {
 // left: one way of the wire less than a read first and the message then. Not where that could make
 // a receive wait for more than the NICs: credits come back from a peer that progresses.
 bool endpoint::can_flush_by_fin(const transfer& t) const noexcept {
-  if (!t.tell_peer || t.status != 0 || !how_.flush) return false;
-  const connection& c = *t.on;
+  if (!t.tell_peer || t.status != 0 || !config_.flush) return false;
+  const connection& c = *t.connection;
   if (!c.usable() || c.shm || !c.control.can_send()) return false;
   if (!c.control_queue.empty() || !c.control_buffers.empty()) return false;
-  if (t.memory.count() != 1 || !t.memory[0].on || !t.memory[0].core_descriptor()) return false;
-  if (!how_.flush->reads_back(*t.memory[0].on)) return false;
+  if (t.memory.count() != 1 || !t.memory[0].owner || !t.memory[0].core_descriptor()) return false;
+  if (!config_.flush->reads_back(*t.memory[0].owner)) return false;
   return sizeof(wire::fin_fields) >= inline_limit_ && core_.info().tx_attr->iov_limit > 1;
 }
 
@@ -44,7 +44,7 @@ bool endpoint::can_flush_by_fin(const transfer& t) const noexcept {
 bool endpoint::flush_by_fin(transfer& t) {
   buffer* const b = can_flush_by_fin(t) ? send_buffers_->acquire() : nullptr;
   if (!b) return false;
-  const wire::fin_fields fields{.head = {wire::kind::fin, 0, 0, 0, t.on->remote_id},
+  const wire::fin_fields fields{.head = {wire::kind::fin, 0, 0, 0, t.connection->remote_id},
                                 .operation = t.peer_operation,
                                 .status = 0,
                                 .reserved = 0};
@@ -57,11 +57,11 @@ bool endpoint::flush_by_fin(transfer& t) {
   b->gathered.skip(t.length - 1);
   b->awaits = t.id;
   b->flushes = true;
-  if (post_message(*t.on, *b)) {
+  if (post_message(*t.connection, *b)) {
     recycle(*b);
     return false;
   }
-  t.on->control.sent();
+  t.connection->control.sent();
   t.tell_peer = false;
   t.flushing = true;
   ++t.in_flight;
@@ -75,7 +75,7 @@ void endpoint::fin_has_flushed(std::uint32_t operation, int error) {
   t->flushing = false;
   if (error == 0) {
     t->nic_wrote = false;
-    how_.flush->count_read();
+    config_.flush->count_read();
   }
   --t->in_flight;
   try_retire(*t);
@@ -84,10 +84,10 @@ void endpoint::fin_has_flushed(std::uint32_t operation, int error) {
 // The device's memory that a peer wrote to; nothing to do where that is host memory. The peer names
 // an address only: of several devices that have it, each may be the one.
 int endpoint::flush_at(std::uint64_t address) {
-  if (!how_.flush || !device::may_be_device_address(address)) return 0;
+  if (!config_.flush || !device::may_be_device_address(address)) return 0;
   int failed = 0;
-  device::table::instance().each_holder(address, [&](device::device& on) {
-    if (const auto done = how_.flush->flush(on); !done) failed = -done.code();
+  device::device_registry::instance().each_owner(address, [&](device::device& on) {
+    if (const auto done = config_.flush->flush(on); !done) failed = -done.code();
   });
   return failed;
 }
@@ -95,7 +95,7 @@ int endpoint::flush_at(std::uint64_t address) {
 // A direct RMA write; all others are answered by the target's provider, which flushes first.
 bool endpoint::wants_remote_flush(const transfer& t) const noexcept {
   return t.delivery && t.status == 0 && t.strategy == transfer_strategy::push && !t.slots &&
-         t.peer_operation == 0 && how_.flush && how_.flush->active() &&
+         t.peer_operation == 0 && config_.flush && config_.flush->active() &&
          device::may_be_device_address(t.remote.front().address);
 }
 
@@ -104,7 +104,7 @@ void endpoint::ask_to_flush(const transfer& t) {
   fields.data = t.id;
   fields.length = t.length;
   fields.address = t.remote.front().address;
-  send_control(*t.on, wire::kind::flush, 0, fields, sizeof fields);
+  send_control(*t.connection, wire::kind::flush, 0, fields, sizeof fields);
 }
 
 void endpoint::answer_flush(connection& c, const wire::event_fields& request) {

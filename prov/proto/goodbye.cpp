@@ -19,19 +19,19 @@ namespace gaudi::proto {
 namespace {
 
 // What only has to leave this process takes no peer's time.
-constexpr std::chrono::milliseconds least_linger{500};
+constexpr std::chrono::milliseconds min_linger{500};
 
 }  // namespace
 
 bool endpoint::must_linger() {
   if (!connections_ || !enabled()) return false;
-  if (!linger_until_) linger_until_ = how_.clock.now() + std::max(how_.linger, least_linger);
+  if (!linger_until_) linger_until_ = config_.clock.now() + std::max(config_.linger, min_linger);
   const connection* waits_for = nullptr;
   connections_->for_each([&](connection& c) {
     if (c.usable() && !has_left(c)) waits_for = &c;
   });
   if (!waits_for && !early_.any_injected()) return false;
-  if (how_.clock.now() < *linger_until_) return true;
+  if (config_.clock.now() < *linger_until_) return true;
   GAUDI_WARN(EP_CTRL,
              "an endpoint closes although %s has not taken all that was sent to it: it may miss "
              "the last messages (does it make progress?)\n",
@@ -52,7 +52,7 @@ bool endpoint::has_left(connection& c) {
 
 // Over tcp the window is the same all the time, so credits tell that nothing is on its way.
 bool endpoint::owes_goodbye(const connection& c) const noexcept {
-  if (c.said_goodbye || c.shm || how_.linger.count() == 0) return false;
+  if (c.said_goodbye || c.shm || config_.linger.count() == 0) return false;
   return core_.over_rdma() || c.core_wrote || !c.data.all_returned() || !c.control.all_returned();
 }
 

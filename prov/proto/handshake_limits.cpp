@@ -15,14 +15,14 @@ namespace {
 constexpr auto overdue_interval = std::chrono::milliseconds(100);
 // A request is sent at once by whoever connects, so the network's time is all that this takes. To
 // look for those who do not costs a system call for each descriptor.
-constexpr std::chrono::milliseconds longest_silence{10'000};
+constexpr std::chrono::milliseconds max_silence{10'000};
 
 }  // namespace
 
 void connection_manager::limit_handshakes() {
-  const bool may_be_overdue = being_made_ != 0 && terms_.connect_timeout.count() != 0;
+  const bool may_be_overdue = being_made_ != 0 && config_.connect_timeout.count() != 0;
   if (!may_be_overdue && !limits_silence_) return;
-  const auto now = terms_.clock.now();
+  const auto now = config_.clock.now();
   if (may_be_overdue && now >= next_overdue_look_) {
     next_overdue_look_ = now + overdue_interval;
     end_overdue(now);
@@ -36,7 +36,7 @@ void connection_manager::end_overdue(base::clock::time_point now) {
   const auto is_overdue = [&](const auto& c) {
     const bool is_made =
         c->state == connection_state::connecting || c->state == connection_state::accepting;
-    return is_made && now - c->made_at >= terms_.connect_timeout;
+    return is_made && now - c->made_at >= config_.connect_timeout;
   };
   for (;;) {
     const auto found = std::find_if(connections_.begin(), connections_.end(), is_overdue);
@@ -45,7 +45,7 @@ void connection_manager::end_overdue(base::clock::time_point now) {
                "no connection with %s within %lld s: is the process there stopped, or out of "
                "descriptors (ulimit -n)? (FI_GAUDI_CONNECT_TIMEOUT)\n",
                (*found)->remote->name.to_string().c_str(),
-               static_cast<long long>(terms_.connect_timeout.count()));
+               static_cast<long long>(config_.connect_timeout.count()));
     fail(**found, FI_ETIMEDOUT);
   }
 }
@@ -54,8 +54,8 @@ void connection_manager::end_overdue(base::clock::time_point now) {
 // nobody here.
 void connection_manager::end_silent(base::clock::time_point now) {
   const bool is_shorter =
-      terms_.connect_timeout.count() != 0 && terms_.connect_timeout < longest_silence;
-  const std::chrono::milliseconds limit = is_shorter ? terms_.connect_timeout : longest_silence;
+      config_.connect_timeout.count() != 0 && config_.connect_timeout < max_silence;
+  const std::chrono::milliseconds limit = is_shorter ? config_.connect_timeout : max_silence;
   next_silence_look_ = now + limit;
   const unsigned ended = core::end_silent(name_.raw(), name_.length(), sizeof(hello), limit);
   if (ended != 0 && !std::exchange(told_of_silent_, true))

@@ -17,8 +17,7 @@ wire::reject_reason check_hello(const void* bytes, std::size_t length, hello& ou
   if (out.version != wire::version) return wire::reject_reason::wrong_version;
   if (length < sizeof(hello)) return wire::reject_reason::malformed;
   std::memcpy(&out, bytes, sizeof(hello));
-  if (out.reason == 0 && out.eager_limit < wire::least_message)
-    return wire::reject_reason::malformed;
+  if (out.reason == 0 && out.eager_limit < wire::min_message) return wire::reject_reason::malformed;
   return wire::reject_reason::none;
 }
 

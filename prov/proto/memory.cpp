@@ -8,7 +8,7 @@
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -16,8 +16,8 @@ namespace {
 // Without a descriptor only the address tells. Null after a warning.
 device::device* device_that_has(std::uint64_t address, std::size_t length) noexcept {
   const base::cancellation_deferred until_it_is_known;
-  const auto held = device::table::instance().find_or_attach(address);
-  if (held.on && held.on->find(address, length)) return held.on;
+  const auto held = device::device_registry::instance().find_or_attach(address);
+  if (held.owner && held.owner->find(address, length)) return held.owner;
   if (held.several) {
     GAUDI_WARN(EP_DATA,
                "0x%lx+%zu is an address on several of the open Gaudis: register it (iface "
@@ -99,7 +99,7 @@ bool local_memory::core_reaches(std::uint64_t remote) const noexcept {
 
 int local_memory::loss_of_device() const noexcept {
   for (std::size_t i = 0; i < count_; ++i) {
-    const int gone = segments_[i].on ? segments_[i].on->lost() : 0;
+    const int gone = segments_[i].owner ? segments_[i].owner->lost() : 0;
     if (gone != 0) return -gone;
   }
   return 0;
@@ -107,7 +107,7 @@ int local_memory::loss_of_device() const noexcept {
 
 bool local_memory::only_on_device() const noexcept {
   return device_ && std::all_of(segments_.begin(), segments_.begin() + count_,
-                                [](const local_segment& s) { return s.on || s.length == 0; });
+                                [](const local_segment& s) { return s.owner || s.length == 0; });
 }
 
 local_memory::place local_memory::at(std::size_t offset) const noexcept {

@@ -20,11 +20,11 @@ struct local_segment {
   std::uint64_t address;
   std::size_t length;
   const reg::region* registered;  // as the application gave it, or null
-  device::device* on;
+  device::device* owner;
 
-  /// A CPU can touch it. What is neither this nor `on` a device of ours only the NIC reaches.
+  /// A CPU can touch it. What is neither this nor on a device of ours only the NIC reaches.
   [[nodiscard]] bool is_host() const noexcept {
-    return !on && !(registered && registered->foreign);
+    return !owner && !(registered && registered->imported);
   }
   [[nodiscard]] std::byte* host() const noexcept { return reinterpret_cast<std::byte*>(address); }
   /// What the core wants with it; null: it does not know the memory.

@@ -18,9 +18,9 @@ bool multi_receive::message_ended(cq_entry& entry) noexcept {
 
 // The receive stays first in its queue while it takes messages, so that those posted behind it get
 // none of them.
-int receive_context::receive_many(const local_memory& memory, const recv_params& wanted) {
+int receive_context::receive_many(const local_memory& memory, const recv_params& params) {
   if (memory.count() != 1) return -FI_EINVAL;
-  const auto source = source_of(wanted);
+  const auto source = source_of(params);
   if (!source) return source.code();
   posted_receive* r = receive_pool_.create();
   if (!r) return -FI_ENOMEM;
@@ -30,7 +30,7 @@ int receive_context::receive_many(const local_memory& memory, const recv_params&
     return -FI_ENOMEM;
   }
   r->source = *source;
-  r->completion = wanted.completion;
+  r->completion = params.completion;
   r->completion.many = r->many;
   r->memory = memory;
   for (bool room = true; room;) {

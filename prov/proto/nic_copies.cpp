@@ -11,8 +11,8 @@ namespace gaudi::proto {
 
 bool nic_copies::copy(const buffer& from, std::size_t at, const local_memory& to,
                       std::size_t length) {
-  if (!loop_ || length > limit_.most() || !to.core_reaches(0)) return false;
-  device::device* const on = to[0].on;
+  if (!loop_ || length > limit_.limit() || !to.core_reaches(0)) return false;
+  device::device* const on = to[0].owner;
   const bool is_timed = to.count() == 1 && on && limit_.wants_time(length);
   using std::chrono::steady_clock;
   const auto began = is_timed ? steady_clock::now() : steady_clock::time_point{};
@@ -26,12 +26,12 @@ bool nic_copies::copy(const buffer& from, std::size_t at, const local_memory& to
 
 // A device without an engine leaves it to the NIC.
 void nic_copies::compare(device::device& on, std::size_t length, double nic_ns) {
-  if (!limit_.took(length, nic_ns) || !on.generation().copies) return;
+  if (!limit_.add_sample(length, nic_ns) || !on.generation().copies) return;
   const auto engine = engines_.engine_for(on);
   const bool flushes = flush_ && flush_->reads_back(on);
-  if (engine && limit_.judge(length, (*engine)->table()[copy::direction::host_to_device], flushes))
+  if (engine && limit_.update(length, (*engine)->table()[copy::direction::host_to_device], flushes))
     GAUDI_INFO(EP_DATA, "short messages to %s: by the NIC up to %s, else by the engine\n",
-               on.attributes().bus_id.c_str(), copy::limit_text(limit_.most()).c_str());
+               on.attributes().bus_id.c_str(), copy::limit_text(limit_.limit()).c_str());
 }
 
 bool nic_copies::bring(const buffer& from, std::size_t at, const local_memory& to,
@@ -46,8 +46,8 @@ bool nic_copies::bring(const buffer& from, std::size_t at, const local_memory& t
                                              place.segment->core_descriptor()};
                !loop_->copy(there, {from.bytes + at + done, from.descriptor()}, part)) {
       return false;
-    } else if (place.segment->on) {
-      place.segment->on->counted().staged_bytes.add(part);
+    } else if (place.segment->owner) {
+      place.segment->owner->counted().staged_bytes.add(part);
     }
     done += part;
   }

@@ -3,10 +3,10 @@
 
 #include <cstddef>
 
-#include "copy/nic_limit.hpp"
+#include "copy/nic_copy_threshold.hpp"
 #include "proto/device_copies.hpp"
 #include "proto/memory.hpp"
-#include "reg/nic_loop.hpp"
+#include "reg/nic_loopback.hpp"
 #include "reg/write_flush.hpp"
 
 namespace gaudi::proto {
@@ -21,9 +21,9 @@ class nic_copies {
  public:
   /// `loop`: null: nothing goes this way; `flush`: null: what the NIC wrote is not flushed. They
   /// and `engines` outlive the object.
-  nic_copies(const copy::engine_terms& terms, reg::nic_loop* loop, const reg::write_flush* flush,
-             device_copies& engines) noexcept
-      : loop_(loop), flush_(flush), engines_(engines), limit_(terms.table) {}
+  nic_copies(const copy::engine_config& config, reg::nic_loopback* loop,
+             const reg::write_flush* flush, device_copies& engines) noexcept
+      : loop_(loop), flush_(flush), engines_(engines), limit_(config.table) {}
 
   /// Brings all `length` bytes at `at` in the buffer to `to`, here and now. False: not this way,
   /// and some of them may have been written.
@@ -33,10 +33,10 @@ class nic_copies {
   bool bring(const buffer& from, std::size_t at, const local_memory& to, std::size_t length) const;
   void compare(device::device& on, std::size_t length, double nic_ns);
 
-  reg::nic_loop* const loop_;
+  reg::nic_loopback* const loop_;
   const reg::write_flush* const flush_;
   device_copies& engines_;
-  copy::nic_limit limit_;  // of all devices: their times are taken to be alike
+  copy::nic_copy_threshold limit_;  // of all devices: their times are taken to be alike
 };
 
 }  // namespace gaudi::proto

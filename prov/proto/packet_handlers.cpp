@@ -61,8 +61,8 @@ void endpoint::overrun(connection& c) {
 void endpoint::receive_completed(buffer& b, std::size_t length, int error) {
   const auto& head = *reinterpret_cast<const wire::header*>(b.bytes);
   const bool is_whole = error == 0 && length >= sizeof head;
-  const bool by_stream = b.connection != 0;
-  connection* const c = connections_->find(by_stream  ? b.connection
+  const bool by_stream = b.connection_id != 0;
+  connection* const c = connections_->find(by_stream  ? b.connection_id
                                            : is_whole ? head.connection
                                                       : 0);
   receive_buffers_->completed(c);
@@ -336,7 +336,7 @@ bool endpoint::handle_read_reply(connection& c, buffer& b, std::size_t length, b
     return true;
   }
   transfer* t = transfers_.find(fields.operation);
-  if (!t || t->on != &c || t->ending || t->role != transfer_role::reader) return true;
+  if (!t || t->connection != &c || t->ending || t->role != transfer_role::reader) return true;
   t->role = transfer_role::sink;
   const std::byte* payload = b.bytes + sizeof fields;
   const std::size_t left = length - sizeof fields;
@@ -367,7 +367,7 @@ void endpoint::handle_cts(connection& c, buffer& b, std::size_t length) {
   if (length < fixed) return malformed(c, "grant");
   std::memcpy(&g, b.bytes, std::min(length, sizeof g));
   transfer* t = transfers_.find(g.source_operation);
-  if (!t || t->on != &c || t->ending || t->role != transfer_role::source) return;
+  if (!t || t->connection != &c || t->ending || t->role != transfer_role::source) return;
   const bool has_some = t->strategy == transfer_strategy::push;
   if (t->strategy != transfer_strategy::none && !has_some) return;
   if (g.segment_count == 0 || g.segment_count > wire::max_slots - t->remote.size() ||
@@ -390,7 +390,8 @@ void endpoint::handle_chunk(connection& c, buffer& b, std::size_t length) {
   wire::chunk_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "chunk");
   transfer* t = transfers_.find(fields.operation);
-  if (!t || t->on != &c || t->strategy != transfer_strategy::recv_staged || t->ending) return;
+  if (!t || t->connection != &c || t->strategy != transfer_strategy::recv_staged || t->ending)
+    return;
   if (fields.length > t->granted.slot_length() || fields.offset > t->length ||
       fields.length > t->length - fields.offset)
     return malformed(c, "chunk");
@@ -402,7 +403,7 @@ void endpoint::handle_slot_credit(connection& c, buffer& b, std::size_t length) 
   wire::chunk_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "credit for a slot");
   transfer* t = transfers_.find(fields.operation);
-  if (!t || t->on != &c || !t->slots || t->ending) return;
+  if (!t || t->connection != &c || !t->slots || t->ending) return;
   if (fields.slot >= t->remote.size() ||
       std::count(t->free_slots.begin(), t->free_slots.end(), fields.slot))
     return malformed(c, "credit for a slot");
@@ -414,7 +415,7 @@ void endpoint::handle_fin(connection& c, buffer& b, std::size_t length) {
   wire::fin_fields fields;
   if (!parse(b, length, fields)) return malformed(c, "end of an operation");
   transfer* t = transfers_.find(fields.operation);
-  if (!t || t->on != &c || fields.status < 0) return;
+  if (!t || t->connection != &c || fields.status < 0) return;
   t->peer_ended = true;
   complete(*t, fields.status);
 }

@@ -17,13 +17,14 @@ struct path_counters {
   std::uint64_t staged_bytes = 0;
   std::uint64_t zero_copy_ops = 0;  // of the direct ones: on device memory
   std::uint64_t zero_copy_bytes = 0;
-  std::uint64_t one_copy_ops = 0;  // from process to process on this host
-  std::uint64_t one_copy_bytes = 0;
-  std::uint64_t shared_ops = 0;  // of the eager and staged ones: through memory shared with a peer
+  std::uint64_t cma_ops = 0;  // from process to process on this host
+  std::uint64_t cma_bytes = 0;
+  std::uint64_t shm_ops = 0;     // of the eager and staged ones: through memory shared with a peer
   std::uint64_t engine_ops = 0;  // within a device, by its engine: between endpoints of one process
   std::uint64_t engine_bytes = 0;
-  std::uint64_t passed_ops = 0;  // of the direct ones: by a dma-buf that a peer on this host passed
-  std::uint64_t passed_bytes = 0;
+  std::uint64_t dmabuf_ipc_ops =
+      0;  // of the direct ones: by a dma-buf that a peer on this host passed
+  std::uint64_t dmabuf_ipc_bytes = 0;
   // Operations that the caller has to start again: the peer had granted no credit, or sends here
   // had no buffer or no room in the core.
   std::uint64_t peer_stalls = 0;

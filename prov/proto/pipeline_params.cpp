@@ -12,11 +12,11 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr double never = std::numeric_limits<double>::infinity();
 // The cost of a chunk would show in shorter ones, and what is measured is not that exact.
-constexpr std::size_t least_chunk = std::size_t{64} * 1024;
+constexpr std::size_t min_chunk = std::size_t{64} * 1024;
 // Of a copy within a device: long enough for its rate, and several for several queues.
-constexpr std::size_t longest_within_device = std::size_t{4} << 20;
+constexpr std::size_t max_within_device = std::size_t{4} << 20;
 // Shorter transfers have few chunks in any case, and need not wait for the table.
-constexpr std::size_t least_for_table = std::size_t{256} * 1024;
+constexpr std::size_t min_for_table = std::size_t{256} * 1024;
 
 // After the copy comes the wire, with a write of the core's and a message, and the other copy. Over
 // tcp the CPU carries the wire, 2 bytes per ns or more. In shared memory there are two short
@@ -35,7 +35,7 @@ copy::direction direction_of(const transfer& t) noexcept {
 
 device::device* first_device(const local_memory& memory) noexcept {
   for (std::size_t i = 0; i < memory.count(); ++i) {
-    if (memory[i].on) return memory[i].on;
+    if (memory[i].owner) return memory[i].owner;
   }
   return nullptr;
 }
@@ -51,7 +51,7 @@ std::size_t usual_chunk(const transfer& t) noexcept {
 // Nothing measured, and nothing fixed, where the engine is not to be had: the copy itself says why.
 copy::copy_row endpoint::row_for(const transfer& t) {
   device::device* const on = first_device(t.memory);
-  if (!on || t.length < least_for_table) return {};
+  if (!on || t.length < min_for_table) return {};
   const auto engine = copies_.engine_for(*on);
   return engine ? (*engine)->table()[direction_of(t)] : copy::copy_row{};
 }
@@ -60,19 +60,18 @@ copy::copy_row endpoint::row_for(const transfer& t) {
 const transfer::pipeline_params& endpoint::pipeline_params_of(transfer& t) {
   if (t.pipeline.chunk != 0) return t.pipeline;
   const copy::copy_row row = row_for(t);
-  t.pipeline.depth = how_.staging_depth;
+  t.pipeline.depth = config_.staging_depth;
   if (t.via_copy_engine) {
-    t.pipeline.chunk =
-        std::min<std::size_t>(copy::part_length(row, t.length), longest_within_device);
+    t.pipeline.chunk = std::min<std::size_t>(copy::part_length(row, t.length), max_within_device);
     return t.pipeline;
   }
   const copy::pipeline_cost_model& way = t.shared ? over_link : over_core;
   std::size_t chunk = copy::best_chunk(row, t.length, way);
   if (chunk == 0) chunk = usual_chunk(t);
-  if (row.chunk == 0) chunk = std::max((chunk + page - 1) & ~(page - 1), least_chunk);
-  t.pipeline.chunk = std::min(chunk, how_.staging_chunk);
+  if (row.chunk == 0) chunk = std::max((chunk + page - 1) & ~(page - 1), min_chunk);
+  t.pipeline.chunk = std::min(chunk, config_.staging_chunk);
   if (const unsigned depth = copy::best_depth(row, t.pipeline.chunk, way))
-    t.pipeline.depth = std::min<std::size_t>(depth, how_.staging_depth);
+    t.pipeline.depth = std::min<std::size_t>(depth, config_.staging_depth);
   return t.pipeline;
 }
 

@@ -31,7 +31,7 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
 
   const kind what;
   // The connection it was posted on, which lists it; null when that connection failed meanwhile.
-  connection* on = nullptr;
+  proto::connection* connection = nullptr;
 
   [[nodiscard]] void* context() noexcept { return static_cast<core_context*>(this); }
   static posted_op& from_context(void* context) noexcept {

@@ -25,13 +25,13 @@ constexpr unsigned looks_at_the_end = 64;
 }  // namespace
 
 void endpoint::completed_or_end(posted_op& w, std::size_t length, int error) noexcept {
-  on_behalf_of(w.on, [&] { completed(w, length, error); });
+  on_behalf_of(w.connection, [&] { completed(w, length, error); });
 }
 
 void endpoint::progress() noexcept try {
   if (!enabled()) return;
   const base::cancellation_deferred until_it_is_done;
-  if (device::losses::count() != losses_seen_) [[unlikely]]
+  if (device::device_loss_epoch::count() != losses_seen_) [[unlikely]]
     end_lost();
   if (any_waiting_) [[unlikely]]
     go_on_with_waiting();
@@ -94,7 +94,7 @@ bool endpoint::needs_polling() const noexcept {
 bool endpoint::waits_unnoticed() const noexcept {
   const auto must = [this](std::uint32_t id) { return must_flush(id); };
   return std::any_of(write_backlog_.begin(), write_backlog_.end(),
-                     [](const buffer* b) { return b->owner->on->posted.empty(); }) ||
+                     [](const buffer* b) { return b->owner->connection->posted.empty(); }) ||
          std::any_of(stalled_.begin(), stalled_.end(),
                      [this](const transfer& t) { return must_retry(t); }) ||
          std::any_of(control_waiting_.begin(), control_waiting_.end(), must) ||
@@ -106,7 +106,7 @@ bool endpoint::must_retry(const transfer& t) const noexcept {
   // The engine may be full of what others have it do.
   const bool by_core =
       t.strategy == transfer_strategy::pull ? !t.via_copy_engine : !t.memory.on_device();
-  return !by_core || !t.on || t.on->posted.empty();
+  return !by_core || !t.connection || t.connection->posted.empty();
 }
 
 // Nobody tells of room in shared memory either.
@@ -174,10 +174,10 @@ void endpoint::completed(posted_op& w, std::size_t length, int error) {
   if (w.what == posted_op::kind::receive)
     return receive_completed(static_cast<buffer&>(w), length, error);
   --at_core_;
-  connection* c = w.on;
+  connection* c = w.connection;
   if (c) {
     c->posted.erase(c->posted.iterator_to(w));
-    w.on = nullptr;
+    w.connection = nullptr;
   }
   switch (w.what) {
     case posted_op::kind::message:
@@ -196,7 +196,7 @@ void endpoint::completed(posted_op& w, std::size_t length, int error) {
 
 void endpoint::list_posted(connection& c, posted_op& w) noexcept {
   ++at_core_;
-  w.on = &c;
+  w.connection = &c;
   c.posted.push_back(w);
 }
 
@@ -205,7 +205,8 @@ void endpoint::retry_stalled() {
   chunks_->forget_returns();
   std::vector<buffer*> buffers;
   buffers.swap(write_backlog_);
-  for (buffer* b : buffers) on_behalf_of(b->owner->on, [&] { chunk_loaded(*b->owner, *b, 0); });
+  for (buffer* b : buffers)
+    on_behalf_of(b->owner->connection, [&] { chunk_loaded(*b->owner, *b, 0); });
   // Most wait for the same: where several in a row found none of it, the rest has its turn later.
   constexpr unsigned max_in_vain = 16;
   unsigned in_vain = 0;
@@ -214,7 +215,7 @@ void endpoint::retry_stalled() {
     transfer& t = stalled_.front();
     stalled_.pop_front();
     const std::size_t others = stalled_.size();
-    on_behalf_of(t.on, [&] { progress_transfer(t); });
+    on_behalf_of(t.connection, [&] { progress_transfer(t); });
     in_vain = stalled_.size() > others ? in_vain + 1 : 0;
     tried_in_vain_ = in_vain == 0 ? 0 : tried_in_vain_ + 1;
   }
@@ -306,7 +307,7 @@ void endpoint::connection_down(connection& c, int error) {
   ++(was_wanted ? paths_.connections_closed : paths_.connections_lost);
   std::erase(shm_connections_, &c);
   exported_.forget_connection(c.id);
-  if (how_.imports) how_.imports->forget_peer(c.remote_instance);
+  if (config_.imports) config_.imports->forget_peer(c.remote_instance);
   drop_postponed(c);
   fail_posted(c, error);
   fail_queued(c, error);
@@ -324,7 +325,7 @@ void endpoint::fail_posted(connection& c, int error) {
   while (!c.posted.empty()) {
     posted_op& w = c.posted.front();
     c.posted.pop_front();
-    w.on = nullptr;
+    w.connection = nullptr;
     if (w.what == posted_op::kind::piece) {
       auto& piece = static_cast<rma_op&>(w);
       piece.owner = nullptr;
@@ -353,7 +354,7 @@ void endpoint::fail_queued(connection& c, int error) {
 void endpoint::fail_transfers(connection& c, int error) {
   // A device may still be writing to or reading from the application's memory: that ends by itself,
   // soon.
-  const auto is_its = [&](const buffer& b) { return b.owner && b.owner->on == &c; };
+  const auto is_its = [&](const buffer& b) { return b.owner && b.owner->connection == &c; };
   while (buffer* const b = copies_.find(is_its)) {
     copies_.wait_for(*b);
     const auto kind = b->owner->strategy;
@@ -366,7 +367,7 @@ void endpoint::fail_transfers(connection& c, int error) {
     if (kind != transfer_strategy::recv_staged) release_staging(*b);
   }
   std::erase_if(write_backlog_, [&](buffer* b) {
-    if (b->owner->on != &c) return false;
+    if (b->owner->connection != &c) return false;
     release_staging(*b);
     return true;
   });
@@ -382,14 +383,14 @@ void endpoint::fail_transfers(connection& c, int error) {
 // A message that is all here can still be received; one whose data is at the peer cannot.
 void endpoint::forget_rendezvous_of(connection& c) {
   receives_->for_each_arrived([&](match_queue& queue, unexpected& m) {
-    if (m.on != &c) return;
-    m.on = nullptr;
+    if (m.connection != &c) return;
+    m.connection = nullptr;
     if (!m.info.rendezvous) return;
     queue.remove(m);
     forget(m);
   });
   for (auto& [context, m] : receives_->claimed_) {
-    if (m->on == &c) m->on = nullptr;
+    if (m->connection == &c) m->connection = nullptr;
   }
 }
 

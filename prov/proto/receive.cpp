@@ -18,9 +18,9 @@ std::size_t footprint(const message_info& m) noexcept {
 
 }  // namespace
 
-base::result<std::uint32_t> endpoint::source_of(const recv_params& wanted) {
-  if (!how_.directed_receive || wanted.from == FI_ADDR_UNSPEC) return any_source;
-  const peer* p = peer_at(wanted.from);
+base::result<std::uint32_t> endpoint::source_of(const recv_params& params) {
+  if (!config_.directed_receive || params.from == FI_ADDR_UNSPEC) return any_source;
+  const peer* p = peer_at(params.from);
   if (!p) return base::error{-FI_EINVAL};
   return p->number;
 }
@@ -44,10 +44,10 @@ bool endpoint::queue_unexpected(connection& c, buffer& b, const message_info& m,
   kept->source = c.remote->number;
   kept->info = m;
   kept->owner = this;
-  kept->on = &c;
+  kept->connection = &c;
   const std::size_t bytes = m.rendezvous ? 0 : m.length;
   const bool fits = bytes <= sizeof kept->inside;
-  const bool in_its_buffer = !fits && held_buffers_ < how_.rx_buffers / 2;
+  const bool in_its_buffer = !fits && held_buffers_ < config_.rx_buffers / 2;
   try {
     if (!fits && !in_its_buffer) kept->copy.reset(new std::byte[bytes]);
     receives_->queue_for(m.flags & wire::tagged).add_arrival(*kept);
@@ -79,7 +79,7 @@ bool endpoint::queue_unexpected(connection& c, buffer& b, const message_info& m,
 // The message has left its queue.
 void endpoint::deliver_unexpected(unexpected& m, const completion_spec& completion,
                                   const local_memory& memory) {
-  connection* c = m.on;
+  connection* c = m.connection;
   const bool free = deliver(c, m.info, m.payload, m.holder, completion, memory);
   if (!free && m.holder) {
     // A device copies from the receive buffer, which goes back to the core after that.
@@ -96,9 +96,9 @@ void endpoint::forget(unexpected& m) {
   }
   unexpected_.drop(m.info.from->unexpected, footprint(m.info));
   // One message for another: what is kept does not grow.
-  if (m.on && m.on->withheld != 0) {
-    --m.on->withheld;
-    consumed_data(*m.on);
+  if (m.connection && m.connection->withheld != 0) {
+    --m.connection->withheld;
+    consumed_data(*m.connection);
   }
   receives_->unexpected_pool_.destroy(&m);
   if (!withholding_.empty()) return_withheld();
@@ -116,7 +116,7 @@ void endpoint::withhold_credit(connection& c, std::uint32_t& kind) noexcept {
 // Whether peers have reported more remote writes than the application has read: they need no
 // receive of its for that.
 bool endpoint::reports_are_behind() const noexcept {
-  return receive_queue_ && receive_queue_->size() >= how_.unexpected_limit / sizeof(cq_entry);
+  return receive_queue_ && receive_queue_->size() >= config_.unexpected_limit / sizeof(cq_entry);
 }
 
 // There is room again, for this peer or for all: the credits of messages that stay are returned,
@@ -152,7 +152,8 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
                        buffer* holder, const completion_spec& completion,
                        const local_memory& memory) {
   cq_entry entry = describe(m);
-  if (how_.source_errors && entry.source == FI_ADDR_NOTAVAIL) entry.unknown_source = &m.from->name;
+  if (config_.source_errors && entry.source == FI_ADDR_NOTAVAIL)
+    entry.unknown_source = &m.from->name;
   if (completion.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
   const std::size_t length = std::min(m.length, memory.length());
   if (length < m.length) {
@@ -199,8 +200,8 @@ bool endpoint::deliver(connection* c, const message_info& m, const std::byte* pa
 
 // The sender of a message that nobody wants must not wait for it.
 void endpoint::discard_message(unexpected& m) {
-  if (m.on && (m.info.rendezvous || (m.info.flags & wire::want_fin)))
-    send_fin(*m.on, m.info.rendezvous ? m.info.rts->operation : m.info.operation, 0);
+  if (m.connection && (m.info.rendezvous || (m.info.flags & wire::want_fin)))
+    send_fin(*m.connection, m.info.rendezvous ? m.info.rts->operation : m.info.operation, 0);
   forget(m);
 }
 

@@ -17,8 +17,8 @@ constexpr std::size_t per_peer = 2;  // over a stream
 // What a peer may send at any time, whatever others do (credit_pool).
 constexpr std::size_t per_peer_over_rdma = credit_pool::certain + wire::control_window;
 // Of a receive context that many peers share; what the core proposes is for a few of them.
-constexpr std::size_t longest_context = 4096;
-constexpr std::size_t most_per_stream = 16;  // as many as one look at the core reports
+constexpr std::size_t max_context = 4096;
+constexpr std::size_t max_per_stream = 16;  // as many as one look at the core reports
 
 }  // namespace
 
@@ -28,15 +28,15 @@ receive_buffers::receive_buffers(core::inner_domain& core, std::size_t size,
       pool_(core, posted_op::kind::receive, size, receives_per_slab, SIZE_MAX),
       streams_(!core.over_rdma()),
       budget_(most),
-      capacity_(most_at_core(core, most)),
+      capacity_(max_at_core(core, most)),
       most_(most),
       wanted_(streams_ ? 0 : std::min(most, capacity_)) {
   if (streams_) serve(1);
 }
 
-std::size_t receive_buffers::most_at_core(const core::inner_domain& core,
-                                          std::size_t most) noexcept {
-  return std::max(core.info().rx_attr->size, core.over_rdma() ? longest_context : most);
+std::size_t receive_buffers::max_at_core(const core::inner_domain& core,
+                                         std::size_t most) noexcept {
+  return std::max(core.info().rx_attr->size, core.over_rdma() ? max_context : most);
 }
 
 base::result<void> receive_buffers::open() {
@@ -70,7 +70,7 @@ buffer* receive_buffers::take_local() noexcept {
   buffer* b = pool_.acquire();
   if (!b) return nullptr;
   b->local = true;
-  b->connection = 0;
+  b->connection_id = 0;
   return b;
 }
 
@@ -88,8 +88,8 @@ void receive_buffers::serve(std::size_t peers) {
   if (streams_) {
     // Half of what there is, as the other half may be held by messages that wait
     // (queue_unexpected).
-    share_ = std::clamp(budget_ / 2 / std::max<std::size_t>(peers, 1), per_peer, most_per_stream);
-    most_shared_ = budget_ / 2 + per_peer * peers;
+    share_ = std::clamp(budget_ / 2 / std::max<std::size_t>(peers, 1), per_peer, max_per_stream);
+    max_shared_ = budget_ / 2 + per_peer * peers;
     most_ = budget_ + per_peer * peers;
     return;
   }
@@ -108,14 +108,14 @@ void receive_buffers::post_more() {
       return;
     }
     b->local = false;
-    b->connection = 0;
+    b->connection_id = 0;
     if (!post(*b)) return pool_.release(*b);
     ++out_;
   }
 }
 
 std::size_t receive_buffers::wanted_by(const connection& c) const noexcept {
-  return c.usable() && !c.shm && out_ < most_shared_ ? share_ : per_peer;
+  return c.usable() && !c.shm && out_ < max_shared_ ? share_ : per_peer;
 }
 
 bool receive_buffers::post_more(connection& c) {
@@ -128,7 +128,7 @@ bool receive_buffers::post_more(connection& c) {
       return c.receives_posted != 0;
     }
     b->local = false;
-    b->connection = c.id;
+    b->connection_id = c.id;
     ++out_;
     if (post(*b, c)) continue;
     give_back(*b);

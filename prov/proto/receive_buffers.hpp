@@ -25,8 +25,8 @@ class receive_buffers {
   receive_buffers(core::inner_domain& core, std::size_t size, std::size_t most) noexcept;
 
   /// How many receives may be posted to the core at once.
-  [[nodiscard]] static std::size_t most_at_core(const core::inner_domain& core,
-                                                std::size_t most) noexcept;
+  [[nodiscard]] static std::size_t max_at_core(const core::inner_domain& core,
+                                               std::size_t most) noexcept;
 
   /// Opens the shared context, where there is one, and posts to it. -FI_ENOMEM: there is no memory
   /// for buffers; other errors are the core's.
@@ -51,9 +51,9 @@ class receive_buffers {
   /// The same for one that has just come on this connection, which gets it again if it wants one.
   /// False: see post_more.
   [[nodiscard]] bool give_back(buffer& b, connection& c) {
-    if (b.connection != 0 && c.receives_posted < share_ && c.ep && post(b, c)) return true;
+    if (b.connection_id != 0 && c.receives_posted < share_ && c.ep && post(b, c)) return true;
     give_back(b);
-    return b.connection == 0 || post_more(c);
+    return b.connection_id == 0 || post_more(c);
   }
 
   /// Room for so many peers.
@@ -89,7 +89,7 @@ class receive_buffers {
   std::size_t out_ = 0;     // posted, or filled and not given back
   // Over a stream: posted for each connection, and how many may be out for more than two of them.
   std::size_t share_ = 0;
-  std::size_t most_shared_ = 0;
+  std::size_t max_shared_ = 0;
 };
 
 }  // namespace gaudi::proto

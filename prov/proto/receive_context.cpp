@@ -44,9 +44,9 @@ void receive_context::forget_number_of(const net_address& name) noexcept {
   if (members_.size() == 1) numbers_.erase(name);
 }
 
-base::result<std::uint32_t> receive_context::source_of(const recv_params& wanted) const {
+base::result<std::uint32_t> receive_context::source_of(const recv_params& params) const {
   if (members_.empty()) return any_source;
-  return members_.front()->source_of(wanted);
+  return members_.front()->source_of(params);
 }
 
 // What concerns no message has no endpoint of its own to report to.
@@ -54,46 +54,46 @@ completion_spec receive_context::reported_somewhere(const completion_spec& compl
   return members_.empty() ? completion : members_.front()->reported_here(completion);
 }
 
-int receive_context::receive(const local_memory& memory, const recv_params& wanted) {
-  const auto source = source_of(wanted);
+int receive_context::receive(const local_memory& memory, const recv_params& params) {
+  const auto source = source_of(params);
   if (!source) return source.code();
-  match_queue& queue = queue_for(wanted.tagged);
-  if (arrived_hook* found = queue.find_arrival(*source, wanted.tag, wanted.ignore)) {
+  match_queue& queue = queue_for(params.tagged);
+  if (arrived_hook* found = queue.find_arrival(*source, params.tag, params.ignore)) {
     auto& message = static_cast<unexpected&>(*found);
     queue.remove(message);
     endpoint& owner = *message.owner;
-    owner.deliver_unexpected(message, owner.reported_here(wanted.completion), memory);
+    owner.deliver_unexpected(message, owner.reported_here(params.completion), memory);
     return 0;
   }
   posted_receive* r = receive_pool_.create();
   if (!r) return -FI_ENOMEM;
-  r->tag = wanted.tag;
-  r->ignore = wanted.ignore;
+  r->tag = params.tag;
+  r->ignore = params.ignore;
   r->source = *source;
-  r->completion = wanted.completion;
+  r->completion = params.completion;
   r->memory = memory;
   queue.post(*r);
   return 0;
 }
 
-int receive_context::peek(const recv_params& wanted, bool claim, bool discard) {
-  if (claim && claimed_.contains(wanted.completion.context)) return -FI_EINVAL;
-  const auto source = source_of(wanted);
+int receive_context::peek(const recv_params& params, bool claim, bool discard) {
+  if (claim && claimed_.contains(params.completion.context)) return -FI_EINVAL;
+  const auto source = source_of(params);
   if (!source) return source.code();
-  match_queue& queue = queue_for(wanted.tagged);
-  arrived_hook* found = queue.find_arrival(*source, wanted.tag, wanted.ignore);
-  completion_spec told = reported_somewhere(wanted.completion);
+  match_queue& queue = queue_for(params.tagged);
+  arrived_hook* found = queue.find_arrival(*source, params.tag, params.ignore);
+  completion_spec told = reported_somewhere(params.completion);
   told.report = true;
   told.counter = nullptr;  // nothing has been received
   if (!found) {
-    told.end({.tag = wanted.tag, .error = FI_ENOMSG});
+    told.end({.tag = params.tag, .error = FI_ENOMSG});
     return 0;
   }
   auto& message = static_cast<unexpected&>(*found);
   told.end(describe(message.info));
   if (claim) {
     queue.remove(message);
-    claimed_.emplace(wanted.completion.context, &message);
+    claimed_.emplace(params.completion.context, &message);
   } else if (discard) {
     queue.remove(message);
     message.owner->discard_message(message);
@@ -101,14 +101,14 @@ int receive_context::peek(const recv_params& wanted, bool claim, bool discard) {
   return 0;
 }
 
-int receive_context::receive_claimed(const local_memory& memory, const recv_params& wanted,
+int receive_context::receive_claimed(const local_memory& memory, const recv_params& params,
                                      bool discard) {
-  const auto found = claimed_.find(wanted.completion.context);
+  const auto found = claimed_.find(params.completion.context);
   if (found == claimed_.end()) return -FI_EINVAL;
   unexpected& message = *found->second;
   claimed_.erase(found);
   endpoint& owner = *message.owner;
-  const completion_spec completion = owner.reported_here(wanted.completion);
+  const completion_spec completion = owner.reported_here(params.completion);
   if (discard) {
     const cq_entry entry = describe(message.info);
     owner.discard_message(message);

@@ -32,17 +32,16 @@ struct recv_params {
 /// Not thread safe: the caller holds the domain lock.
 class receive_context {
  public:
-  explicit receive_context(std::size_t least_multi_recv) noexcept
-      : min_multi_recv_(least_multi_recv) {}
+  explicit receive_context(std::size_t min_multi_recv) noexcept : min_multi_recv_(min_multi_recv) {}
   ~receive_context();
   receive_context(const receive_context&) = delete;
   receive_context& operator=(const receive_context&) = delete;
 
   // As those of the endpoint. -FI_EINVAL: the address vector has nothing at the source's address.
-  int receive(const local_memory& memory, const recv_params& wanted);
-  int receive_many(const local_memory& memory, const recv_params& wanted);
-  int peek(const recv_params& wanted, bool claim, bool discard);
-  int receive_claimed(const local_memory& memory, const recv_params& wanted, bool discard);
+  int receive(const local_memory& memory, const recv_params& params);
+  int receive_many(const local_memory& memory, const recv_params& params);
+  int peek(const recv_params& params, bool claim, bool discard);
+  int receive_claimed(const local_memory& memory, const recv_params& params, bool discard);
   int cancel(void* context);
   /// Ends receives into memory of devices that are lost, with local_memory::loss(). (One of many
   /// messages ends when a message comes.)
@@ -61,7 +60,7 @@ class receive_context {
   friend class endpoint;
 
   match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
-  base::result<std::uint32_t> source_of(const recv_params& wanted) const;
+  base::result<std::uint32_t> source_of(const recv_params& params) const;
   /// What is known by this name to match by; the same for all endpoints.
   std::uint32_t number_of(const net_address& name);
   /// Its next number will be another one. Where endpoints share the context one of them may still

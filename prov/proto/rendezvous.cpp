@@ -27,7 +27,8 @@ namespace {
 
 // Writes of the source's can be on their way into slots of a transfer that failed here.
 bool may_be_written_to(const transfer& t) noexcept {
-  return t.status != 0 && t.granted.held() != 0 && !t.peer_ended && t.on && t.on->usable();
+  return t.status != 0 && t.granted.held() != 0 && !t.peer_ended && t.connection &&
+         t.connection->usable();
 }
 
 // Until the source answers that it is done, or goes, nobody else is given the slots.
@@ -57,7 +58,7 @@ transfer* endpoint::new_transfer(connection* c, const local_memory& memory,
     transfer_pool_.destroy(t);
     return nullptr;
   }
-  t->on = c;
+  t->connection = c;
   t->memory = memory;
   t->length = memory.length();
   t->completion = completion;
@@ -70,9 +71,9 @@ void endpoint::free_transfer(transfer& t) {
   if (t.cooperative) end_cooperative_copy(t);
   std::erase(grant_queue_, &t);
   take_slots_back(t);
-  if (t.on && t.partially_issued) --t.on->ordered_rma_pending;
-  if (t.on && t.blocks_later) --t.on->ordered_rma_pending;
-  if (t.on) t.on->transfers.erase(t.on->transfers.iterator_to(t));
+  if (t.connection && t.partially_issued) --t.connection->ordered_rma_pending;
+  if (t.connection && t.blocks_later) --t.connection->ordered_rma_pending;
+  if (t.connection) t.connection->transfers.erase(t.connection->transfers.iterator_to(t));
   if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
   if (t.for_peer_hook.is_linked()) for_peers_.erase(for_peers_.iterator_to(t));
   transfers_.erase(t.id);
@@ -94,17 +95,17 @@ void endpoint::try_retire(transfer& t) {
   // Before the application is told.
   if (t.nic_wrote && flush_by_fin(t)) return;
   if (t.nic_wrote && t.status == 0) t.status = flush_local(t);
-  if (t.on && t.on->usable()) {
+  if (t.connection && t.connection->usable()) {
     if (t.has_event && t.status == 0) {
       wire::event_fields fields{};
       fields.data = t.event_data;
       fields.length = t.length;
       fields.address = t.remote.front().address;
-      send_control(*t.on, wire::kind::event, wire::cq_data, fields, sizeof fields);
+      send_control(*t.connection, wire::kind::event, wire::cq_data, fields, sizeof fields);
     }
     const bool failed_source =
         t.status != 0 && t.role == transfer_role::source && t.peer_operation != 0;
-    if (t.tell_peer || failed_source) send_fin(*t.on, t.peer_operation, t.status);
+    if (t.tell_peer || failed_source) send_fin(*t.connection, t.peer_operation, t.status);
   }
   cq_entry entry = t.result;
   if (t.status != 0) entry.error = t.status;
@@ -155,20 +156,21 @@ int endpoint::send_rendezvous(connection& c, const local_memory& memory,
 // Whether the peer shall say where our data is to go, because it cannot or shall not read it here.
 bool endpoint::wants_cts(const local_memory& memory) const noexcept {
   using base::rendezvous_choice;
-  if (how_.rendezvous == rendezvous_choice::write) return true;
-  if (how_.rendezvous == rendezvous_choice::staged) return memory.on_device();
+  if (config_.rendezvous == rendezvous_choice::write) return true;
+  if (config_.rendezvous == rendezvous_choice::staged) return memory.on_device();
   return !memory.core_reaches(FI_REMOTE_READ);
 }
 
 // Fills in the rts of a source; adds to its message's flags.
 int endpoint::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept try {
-  t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
+  t.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
   if (!wants_cts(t.memory)) return expose(t, rts, FI_REMOTE_READ);
   rts.operation = t.id;
   rts.length = t.length;
   rts.segment_count = 0;
-  const bool named = t.zero_copy && (t.on->is_here() ? name_allocations(t.memory, rts)
-                                                     : name_for_peer(*t.on, t.memory, rts));
+  const bool named =
+      t.zero_copy && (t.connection->is_here() ? name_allocations(t.memory, rts)
+                                              : name_for_peer(*t.connection, t.memory, rts));
   flags |= named ? wire::alloc_ids : wire::needs_cts;
   if (!named) rts.segment_count = 0;
   return 0;
@@ -211,7 +213,7 @@ void endpoint::start_sink(connection& c, const wire::rts_fields& rts, std::uint8
                           transfer& t) {
   t.peer_operation = rts.operation;
   t.tell_peer = true;
-  t.zero_copy = how_.rendezvous != base::rendezvous_choice::staged;
+  t.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
   if (t.length == 0 || t.status != 0) return complete(t, 0);
   if (flags & wire::needs_cts) return ask_to_write(c, t);
   const bool by_allocation = flags & wire::alloc_ids;

@@ -40,14 +40,14 @@ int endpoint::read(const local_memory& memory, const rma_access& access) {
 
 // To a peer on this host all goes the one way that messages go, and the peer looks at the key.
 bool endpoint::is_direct(const connection& c, std::uint64_t key) const noexcept {
-  return how_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm;
+  return config_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm;
 }
 
 // By message a long operation takes several, and a later one could come between them.
 void endpoint::keep_order(transfer& t) noexcept {
-  if (!how_.rma_order || !t.on->shm) return;
+  if (!config_.rma_order || !t.connection->shm) return;
   t.blocks_later = true;
-  ++t.on->ordered_rma_pending;
+  ++t.connection->ordered_rma_pending;
 }
 
 int endpoint::access_directly(connection& c, const local_memory& memory, const rma_access& access,

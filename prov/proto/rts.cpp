@@ -32,9 +32,9 @@ bool name_allocations(const local_memory& memory, wire::rts_fields& rts) noexcep
   for (std::size_t i = 0; i < memory.count(); ++i) {
     const local_segment& s = memory[i];
     if (s.length == 0) continue;
-    const auto where = s.on->find(s.address, s.length);
+    const auto where = s.owner->find(s.address, s.length);
     if (!where) return false;
-    rts.segments[rts.segment_count++] = {s.address, where->generation, s.length};
+    rts.segments[rts.segment_count++] = {s.address, where->allocation_id, s.length};
   }
   return true;
 }

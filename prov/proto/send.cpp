@@ -138,7 +138,7 @@ int endpoint::send_eager(connection& c, const local_memory& memory, const send_p
 void endpoint::count_eager(const connection& c, std::size_t length) noexcept {
   ++paths_.eager_ops;
   paths_.eager_bytes += length;
-  if (c.shm) ++paths_.shared_ops;
+  if (c.shm) ++paths_.shm_ops;
 }
 
 // Whether the core can send the payload straight from where it is. From the host a copy is cheaper
@@ -158,7 +158,7 @@ void endpoint::count_gathered(const local_memory& memory) noexcept {
   ++paths_.zero_copy_ops;
   paths_.zero_copy_bytes += memory.length();
   for (std::size_t i = 0; i < memory.count(); ++i) {
-    if (memory[i].on) memory[i].on->counted().zero_copy_bytes.add(memory[i].length);
+    if (memory[i].owner) memory[i].owner->counted().zero_copy_bytes.add(memory[i].length);
   }
 }
 
@@ -254,7 +254,7 @@ int endpoint::load_payload(buffer& b, std::size_t at, const local_memory& memory
 // Messages to a peer leave in the order they were sent: one that waits for its payload holds back
 // the later ones.
 int endpoint::submit_ordered(connection& c, buffer& b) {
-  b.on = nullptr;
+  b.connection = nullptr;
   b.owner = nullptr;
   b.ready = b.copies == 0;
   if (b.ready && c.ordered.empty()) {

@@ -9,7 +9,7 @@
 
 #include "base/log.hpp"
 #include "base/make_room.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -61,7 +61,7 @@ int endpoint::shm_uncounted(connection& c, const wire::header& packet, std::size
   return 0;
 }
 
-// The first bell is for a peer that asked for our word on the link, and sleeps until it comes.
+// The first doorbell is for a peer that waits for our answer about shared memory, and sleeps.
 void endpoint::add_shm_channel(connection& c) {
   if (!base::make_room(shm_connections_)) return connections_->fail_soon(c, FI_ENOMEM);
   shm_connections_.push_back(&c);
@@ -146,27 +146,28 @@ bool endpoint::nic_is_shorter(const connection& c, const local_memory& memory) c
 // be a Gaudi1's memory goes the way that is right for that.
 bool endpoint::reaches(const transfer& t, std::uint64_t local,
                        std::uint64_t remote) const noexcept {
-  return t.on->shm && t.on->shm->cma() && !device::may_be_device_address(local) &&
+  return t.connection->shm && t.connection->shm->cma() && !device::may_be_device_address(local) &&
          !device::may_be_device_address(remote);
 }
 
 // Whether source and sink are memory of one device, in one process.
 bool endpoint::is_copied_by_engine(const connection& c, const wire::rts_fields& source,
                                    bool by_allocation, const local_memory& sink) const noexcept {
-  if (how_.rendezvous == base::rendezvous_choice::staged || !c.is_here() || !sink.only_on_device())
+  if (config_.rendezvous == base::rendezvous_choice::staged || !c.is_here() ||
+      !sink.only_on_device())
     return false;
   for (std::size_t i = 0; i < sink.count(); ++i) {
-    if (sink[i].on != sink[0].on) return false;
+    if (sink[i].owner != sink[0].owner) return false;
   }
-  return std::all_of(source.segments, source.segments + source.segment_count,
-                     [&](const wire::segment& s) {
-                       const auto where = sink[0].on->find(s.address, s.length);
-                       if (by_allocation) return where && where->generation == s.key;
-                       // A Gaudi1's address alone does not tell, nor does any that several devices
-                       // have.
-                       return where && device::is_device_address(s.address) &&
-                              device::table::instance().find_holder(s.address).on == sink[0].on;
-                     });
+  return std::all_of(
+      source.segments, source.segments + source.segment_count, [&](const wire::segment& s) {
+        const auto where = sink[0].owner->find(s.address, s.length);
+        if (by_allocation) return where && where->allocation_id == s.key;
+        // A Gaudi1's address alone does not tell, nor does any that several devices
+        // have.
+        return where && device::is_device_address(s.address) &&
+               device::device_registry::instance().find_owner(s.address).owner == sink[0].owner;
+      });
 }
 
 // What is under way goes by the core then, whose keys both ends have; what begins later, through
@@ -185,7 +186,7 @@ void endpoint::disable_cma(connection& c, int why) noexcept {
 // the end of the connection later.
 int endpoint::copy_once(const transfer& t, void* bytes, std::size_t length,
                         std::uint64_t remote) noexcept {
-  ipc::shm_channel& on = *t.on->shm;
+  ipc::shm_channel& on = *t.connection->shm;
   if (on.peer_is_gone()) return -FI_ECONNRESET;
   const int ret = t.strategy == transfer_strategy::pull ? on.cma()->read(bytes, remote, length)
                                                         : on.cma()->write(remote, bytes, length);
@@ -198,10 +199,10 @@ int endpoint::shm_copy(transfer& t, posted_op& w, void* bytes, std::size_t lengt
   if (!base::make_room(local_copies_)) return -FI_ENOMEM;
   const int ret = copy_once(t, bytes, length, remote);
   if (ipc::peer_process::is_denial(ret)) [[unlikely]] {
-    disable_cma(*t.on, ret);
+    disable_cma(*t.connection, ret);
     return -FI_EAGAIN;
   }
-  list_posted(*t.on, w);
+  list_posted(*t.connection, w);
   local_copies_.push_back({&w, length, -ret});
   return 0;
 }

@@ -21,7 +21,7 @@ wire::segment name_of(const transfer& t, const buffer& slot) {
 }  // namespace
 
 void endpoint::grant_slots(transfer& t) {
-  shared_slots* const shared = t.on->slots_to_us();
+  shared_slots* const shared = t.connection->slots_to_us();
   t.strategy = transfer_strategy::recv_staged;
   t.shared = shared != nullptr;
   const std::size_t chunk = pipeline_params_of(t).chunk;
@@ -36,7 +36,7 @@ void endpoint::hand_out_slots(const shared_slots* of) {
   // What is not left for one peer may be for another, which has fewer.
   for (std::size_t i = 0; i < grant_queue_.size();) {
     transfer& t = *grant_queue_[i];
-    if (t.on->slots_to_us() == of && grant_more(t)) {
+    if (t.connection->slots_to_us() == of && grant_more(t)) {
       grant_queue_.erase(grant_queue_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
@@ -53,20 +53,21 @@ bool endpoint::grant_more(transfer& t) {
   };
   wire::cts_fields g{};
   while (wants()) {
-    buffer* const slot = t.shared ? t.on->slots_to_us()->acquire()
-                                  : slots_->acquire(t.on->remote->slots, connections_->count());
+    buffer* const slot = t.shared
+                             ? t.connection->slots_to_us()->acquire()
+                             : slots_->acquire(t.connection->remote->slots, connections_->count());
     if (!slot) break;
     slot->owner = &t;
     slot->copies = 0;
     g.segments[g.segment_count++] = name_of(t, *slot);
     t.granted.give(*slot);
   }
-  if (g.segment_count != 0) send_cts(*t.on, t, g, t.shared ? wire::shared : 0);
+  if (g.segment_count != 0) send_cts(*t.connection, t, g, t.shared ? wire::shared : 0);
   return !wants();
 }
 
 void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {
-  if (slot.copies != 0) return malformed(*t.on, "chunk (slot in use)");
+  if (slot.copies != 0) return malformed(*t.connection, "chunk (slot in use)");
   slot.slot = chunk.slot;
   slot.offset = chunk.offset;
   slot.length = chunk.length;
@@ -95,7 +96,7 @@ void endpoint::reuse_slot(transfer& t, buffer& slot) {
   wire::chunk_fields fields{};
   fields.operation = t.peer_operation;
   fields.slot = slot.slot;
-  send_control(*t.on, wire::kind::slot_credit, 0, fields, sizeof fields);
+  send_control(*t.connection, wire::kind::slot_credit, 0, fields, sizeof fields);
 }
 
 void endpoint::take_slots_back(transfer& t) {

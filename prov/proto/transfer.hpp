@@ -66,7 +66,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
     return {};
   }
 
-  connection* on = nullptr;
+  proto::connection* connection = nullptr;
   transfer_role role = transfer_role::sink;
   base::id_table<transfer>::id id = 0;
   std::uint64_t peer_operation = 0;
@@ -112,8 +112,8 @@ struct transfer : boost::intrusive::list_base_hook<> {
   // The peer's memory, or its slots. One-sided operations have one.
   boost::container::small_vector<wire::segment, 1> remote;
   std::vector<std::uint32_t> free_slots;
-  granted_slots granted;                          // fill: ours, that the peer may fill
-  std::vector<reg::import_cache::user> imported;  // via_nic: of each segment in `remote`
+  granted_slots granted;                            // fill: ours, that the peer may fill
+  std::vector<reg::import_cache::handle> imported;  // via_nic: of each segment in `remote`
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
   std::optional<ipc::cooperative_copies::begun> cooperative;  // pull: the peer may copy along
   std::shared_ptr<ipc::shm_channel> shm_of_copy;  // of its words; the connection may be gone

@@ -48,10 +48,10 @@ class unexpected_budget {
 
  private:
   // However many peers there are, each may have sent some short messages.
-  static constexpr std::size_t least_floor = std::size_t{64} * 1024;
+  static constexpr std::size_t min_floor = std::size_t{64} * 1024;
 
   [[nodiscard]] std::size_t floor_of(std::size_t peers) const noexcept {
-    return std::max(limit_ / (2 * peers), std::min(limit_ / 2, least_floor));
+    return std::max(limit_ / (2 * peers), std::min(limit_ / 2, min_floor));
   }
 
   const std::size_t limit_;

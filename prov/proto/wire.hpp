@@ -239,8 +239,8 @@ inline constexpr std::uint16_t control_window = 8;
 
 /// Every endpoint takes messages of this many bytes: all that are not bulk data, and what fi_inject
 /// takes.
-inline constexpr std::size_t least_message = 1024 + sizeof(rma_fields);
-static_assert(least_message >= sizeof(cts_fields));
+inline constexpr std::size_t min_message = 1024 + sizeof(rma_fields);
+static_assert(min_message >= sizeof(cts_fields));
 
 enum class reject_reason : std::uint8_t {
   none = 0,

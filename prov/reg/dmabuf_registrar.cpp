@@ -20,9 +20,9 @@ constexpr std::uint64_t remote_access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 
 dmabuf_attempt try_to_register_given(core::inner_domain& core, const core::dmabuf_range& part,
                                      std::uint64_t access) {
-  if (!core.takes_dmabufs()) return {{}, -FI_EOPNOTSUPP, explain_old_libfabric()};
+  if (!core.takes_dmabufs()) return {{}, -FI_EOPNOTSUPP, diagnose_old_libfabric()};
   auto mr = core.register_dmabuf(part, local_access | access);
-  if (!mr) return {{}, mr.code(), explain_refusal_of_given(mr.code())};
+  if (!mr) return {{}, mr.code(), diagnose_imported(mr.code())};
   return {*std::move(mr), 0};
 }
 
@@ -53,18 +53,18 @@ base::result<exported_allocation> export_allocation(device::device& on,
 
 dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
                                const device::location& where, std::uint64_t access) {
-  if (!core.takes_dmabufs()) return {{}, -FI_EOPNOTSUPP, explain_old_libfabric()};
+  if (!core.takes_dmabufs()) return {{}, -FI_EOPNOTSUPP, diagnose_old_libfabric()};
   const auto exported = export_allocation(on, where);
-  if (!exported) return {{}, exported.code(), explain_no_export(exported.code())};
+  if (!exported) return {{}, exported.code(), diagnose_no_export(exported.code())};
   auto mr = core.register_dmabuf(exported->range, local_access | (access & remote_access));
-  if (!mr) return {{}, mr.code(), explain_refusal(mr.code())};
+  if (!mr) return {{}, mr.code(), diagnose(mr.code())};
   return {*std::move(mr), 0};
 }
 
 dmabuf_registrar::~dmabuf_registrar() {
   for (known_device& d : devices_) {
-    d.on->unwatch(static_cast<device::loss_watcher&>(d));
-    d.on->unwatch(static_cast<device::free_watcher&>(*this));
+    d.owner->remove_observer(static_cast<device::loss_observer&>(d));
+    d.owner->remove_observer(static_cast<device::free_observer&>(*this));
   }
 }
 
@@ -80,67 +80,65 @@ base::result<registration> dmabuf_registrar::obtain(device::device& on,
   }
   if (owner.refused != 0) return without(owner, owner.refused);
 
-  const window part = window_of(where.len, where.offset, length, windows_);
-  const registration_name wanted{where.generation, access & remote_access, part.number};
-  if (auto same = part.number == 0 ? cache_.find(wanted, &owner.cached)
-                                   : find(owner, wanted, part, where, length))
+  const window part = window_for(where.len, where.offset, length, windows_);
+  const cache_key key{where.allocation_id, access & remote_access, part.number};
+  if (auto same = part.number == 0 ? cache_.find(key, &owner.cached)
+                                   : find(owner, key, part, where, length))
     return same;
-  return make(owner, wanted, cut(where, part));
+  return make(owner, key, cut(where, part));
 }
 
 // A wider window serves as well: a pool may have been registered as a whole.
-registration dmabuf_registrar::find(known_device& owner, const registration_name& wanted,
-                                    const window& part, const device::location& where,
-                                    std::uint64_t length) noexcept {
-  boost::container::static_vector<registration_name, 64> names{wanted};
+registration dmabuf_registrar::find(known_device& owner, const cache_key& key, const window& part,
+                                    const device::location& where, std::uint64_t length) noexcept {
+  boost::container::static_vector<cache_key, 64> names{key};
   for (window w = part; w.number != 0;) {
-    w = window_of(where.len, where.offset, length, windows_, w.shift + 1);
-    names.push_back({wanted.generation, wanted.access, w.number});
+    w = window_for(where.len, where.offset, length, windows_, w.shift + 1);
+    names.push_back({key.allocation_id, key.access, w.number});
   }
   return cache_.find_any({names.data(), names.size()}, &owner.cached);
 }
 
-base::result<registration> dmabuf_registrar::make(known_device& owner,
-                                                  const registration_name& wanted,
+base::result<registration> dmabuf_registrar::make(known_device& owner, const cache_key& key,
                                                   const device::location& part) {
-  device::device& on = *owner.on;
-  auto tried = try_with_room([&] { return try_to_register(core_, on, part, wanted.access); }, &on);
+  device::device& on = *owner.owner;
+  auto tried = try_with_room([&] { return try_to_register(core_, on, part, key.access); }, &on);
   if (tried.code != 0) return refused(owner, tried.code, tried.why);
   owner.refused_ranges = 0;
-  auto made = cache_.add(wanted, part.len, std::move(tried.mr), &owner.cached);
+  auto made = cache_.add(key, part.len, std::move(tried.mr), &owner.cached);
   // A loss that came meanwhile has not seen it.
   if (on.lost() != 0) owner.device_lost();
   return made;
 }
 
 base::result<registration> dmabuf_registrar::obtain(const core::dmabuf_range& part,
-                                                    std::uint64_t access, keeping kept) {
+                                                    std::uint64_t access, retention kept) {
   if (choice_ == base::dmabuf_choice::off || !over_rdma_)
-    return refused(part, -FI_EOPNOTSUPP, explain_no_nic(over_rdma_));
+    return refused(part, -FI_EOPNOTSUPP, diagnose_no_nic(over_rdma_));
   const auto number = given_.number_of(part);
   if (!number) return number.failure();
-  const registration_name wanted{*number, access & remote_access};
-  if (auto same = cache_.find(wanted)) return same;
+  const cache_key key{*number, access & remote_access};
+  if (auto same = cache_.find(key)) return same;
   given_.prune([&](std::uint64_t n) { return n == *number || cache_.knows(n); });
   auto tried =
-      try_with_room([&] { return try_to_register_given(core_, part, wanted.access); }, nullptr);
+      try_with_room([&] { return try_to_register_given(core_, part, key.access); }, nullptr);
   if (tried.code != 0) return refused(part, tried.code, tried.why);
-  return cache_.add(wanted, part.length, std::move(tried.mr), nullptr, kept);
+  return cache_.add(key, part.length, std::move(tried.mr), nullptr, kept);
 }
 
 registration_counters dmabuf_registrar::counted(const device::device& on) const noexcept {
   for (const known_device& d : devices_) {
-    if (d.on.get() == &on) return {cache_.counters(d.cached), d.refusals, d.last_refusal};
+    if (d.owner.get() == &on) return {cache_.counters(d.cached), d.refusals, d.last_refusal};
   }
   return {};
 }
 
 dmabuf_registrar::known_device& dmabuf_registrar::find_or_keep(device::device& on) {
   const auto found = std::find_if(devices_.begin(), devices_.end(),
-                                  [&](const known_device& d) { return d.on.get() == &on; });
+                                  [&](const known_device& d) { return d.owner.get() == &on; });
   if (found != devices_.end()) return *(last_known_ = &*found);
   known_device& added = devices_.emplace_back(cache_);
-  added.on = on.shared_from_this();
+  added.owner = on.shared_from_this();
   try {
     watch(added);
   } catch (...) {
@@ -151,12 +149,12 @@ dmabuf_registrar::known_device& dmabuf_registrar::find_or_keep(device::device& o
 }
 
 void dmabuf_registrar::watch(known_device& added) {
-  auto& frees = static_cast<device::free_watcher&>(*this);
-  added.on->watch(frees);
+  auto& frees = static_cast<device::free_observer&>(*this);
+  added.owner->add_observer(frees);
   try {
-    added.on->watch(static_cast<device::loss_watcher&>(added));
+    added.owner->add_observer(static_cast<device::loss_observer&>(added));
   } catch (...) {
-    added.on->unwatch(frees);
+    added.owner->remove_observer(frees);
     throw;
   }
 }
@@ -175,7 +173,7 @@ dmabuf_attempt dmabuf_registrar::try_with_room(Attempt&& attempt, device::device
 }
 
 base::error dmabuf_registrar::refused(const core::dmabuf_range& given, int code,
-                                      const dmabuf_refusal& why) {
+                                      const registration_failure& why) {
   ++seen_.refusals;
   static std::atomic_flag warned;
   if (!warned.test_and_set()) {
@@ -190,10 +188,10 @@ base::error dmabuf_registrar::refused(const core::dmabuf_range& given, int code,
 }
 
 base::result<registration> dmabuf_registrar::refused(known_device& by, int code,
-                                                     const dmabuf_refusal& why) {
+                                                     const registration_failure& why) {
   // One range may be refused for what it is, but not the first ones of a device, all of them.
   constexpr unsigned max_refused_ranges = 3;
-  const bool is_range = why.cause == refusal_cause::small_bar;
+  const bool is_range = why.cause == failure_cause::small_bar;
   if (is_range) ++by.refused_ranges;
   if (is_range ? by.cached.made == 0 && by.refused_ranges >= max_refused_ranges : why.final)
     by.refused = code;
@@ -201,8 +199,8 @@ base::result<registration> dmabuf_registrar::refused(known_device& by, int code,
   if (!warned.test_and_set()) {
     GAUDI_WARN(
         MR, "NIC %s cannot read and write the memory of %s %s: %s (%s). %s. To change that: %s.\n",
-        core_.info().domain_attr->name, by.on->attributes().name.c_str(),
-        by.on->attributes().bus_id.c_str(), why.reason, fi_strerror(-code),
+        core_.info().domain_attr->name, by.owner->attributes().name.c_str(),
+        by.owner->attributes().bus_id.c_str(), why.reason, fi_strerror(-code),
         choice_ == base::dmabuf_choice::on ? "FI_GAUDI_DMABUF=on forbids to stage it"
                                            : "Its data goes through host memory instead",
         why.remedy);

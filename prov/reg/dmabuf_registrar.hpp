@@ -10,20 +10,19 @@
 #include "base/scoped_fd.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
-#include "device/free_watchers.hpp"
-#include "device/loss_watchers.hpp"
-#include "reg/dmabuf_numbers.hpp"
-#include "reg/dmabuf_refusal.hpp"
+#include "device/observers.hpp"
+#include "reg/dmabuf_ids.hpp"
 #include "reg/registration_cache.hpp"
+#include "reg/registration_failure.hpp"
 #include "reg/window.hpp"
 
 namespace gaudi::reg {
 
 /// One registration as it was tried.
 struct dmabuf_attempt {
-  core::inner_mr mr;     ///< empty: it failed
-  int code;              ///< 0, or -FI_E*
-  dmabuf_refusal why{};  ///< where it failed
+  core::inner_mr mr;           ///< empty: it failed
+  int code;                    ///< 0, or -FI_E*
+  registration_failure why{};  ///< where it failed
 };
 
 /// A dma-buf with the part of it that a NIC is to know.
@@ -63,7 +62,7 @@ struct registration_counters {
 /// threads and without that lock, which might be held by who waits for them: what they end here is
 /// ended under the cache's own. The core is opened for FI_THREAD_DOMAIN nevertheless: what verbs
 /// does to end a dma-buf's registration touches nothing of its domain but the kernel's.
-class dmabuf_registrar final : private device::free_watcher {
+class dmabuf_registrar final : private device::free_observer {
  public:
   /// `seen`, if any, is where others see what is counted here; it outlives this.
   dmabuf_registrar(core::inner_domain& core, base::dmabuf_choice choice, const cache_limits& limits,
@@ -94,7 +93,7 @@ class dmabuf_registrar final : private device::free_watcher {
   /// cannot free it until then. The NIC's errors, after a warning that says why (the first time):
   /// nobody can stage such memory. -errno: not an open file. Throws std::bad_alloc.
   base::result<registration> obtain(const core::dmabuf_range& part, std::uint64_t access,
-                                    keeping kept);
+                                    retention kept);
 
   /// Ends all registrations without users, so that the core's domain may close.
   void forget_idle() noexcept { cache_.forget_idle(); }
@@ -109,12 +108,12 @@ class dmabuf_registrar final : private device::free_watcher {
  private:
   // A device whose memory was wanted. Registrations keep it open for the driver, so they end when
   // it is lost.
-  struct known_device final : device::loss_watcher {
+  struct known_device final : device::loss_observer {
     explicit known_device(registration_cache& all) noexcept : cache(all) {}
     void device_lost() noexcept override { cache.retire(cached); }
 
     registration_cache& cache;
-    std::shared_ptr<device::device> on;
+    std::shared_ptr<device::device> owner;
     int refused = 0;  // for good, with this code
     std::uint64_t refusals = 0;
     int last_refusal = 0;
@@ -122,20 +121,20 @@ class dmabuf_registrar final : private device::free_watcher {
     cache_counters cached;        // the cache's to write
   };
 
-  void leaving(std::uint64_t generation) noexcept override { cache_.forget(generation); }
+  void on_free(std::uint64_t allocation_id) noexcept override { cache_.forget(allocation_id); }
   known_device& known(device::device& on) {
-    return last_known_ && last_known_->on.get() == &on ? *last_known_ : find_or_keep(on);
+    return last_known_ && last_known_->owner.get() == &on ? *last_known_ : find_or_keep(on);
   }
   known_device& find_or_keep(device::device& on);
   void watch(known_device& added);
-  registration find(known_device& owner, const registration_name& wanted, const window& part,
+  registration find(known_device& owner, const cache_key& key, const window& part,
                     const device::location& where, std::uint64_t length) noexcept;
-  base::result<registration> make(known_device& owner, const registration_name& wanted,
+  base::result<registration> make(known_device& owner, const cache_key& key,
                                   const device::location& part);
   template <class Attempt>
   dmabuf_attempt try_with_room(Attempt&& attempt, device::device* exporter);
-  base::error refused(const core::dmabuf_range& given, int code, const dmabuf_refusal& why);
-  base::result<registration> refused(known_device& by, int code, const dmabuf_refusal& why);
+  base::error refused(const core::dmabuf_range& given, int code, const registration_failure& why);
+  base::result<registration> refused(known_device& by, int code, const registration_failure& why);
   base::result<registration> without(known_device& owner, int code) noexcept;
 
   core::inner_domain& core_;
@@ -147,7 +146,7 @@ class dmabuf_registrar final : private device::free_watcher {
   published_counters unseen_;
   published_counters& seen_;
   registration_cache cache_;
-  dmabuf_numbers given_;
+  dmabuf_ids given_;
 };
 
 }  // namespace gaudi::reg

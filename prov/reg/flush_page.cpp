@@ -12,14 +12,14 @@ constexpr std::uint64_t flush_page_size = 4096;
 
 }  // namespace
 
-flush_page::flush_page(device::device& on) : on_(on.shared_from_this()) {
-  on_->watch(*this);
+flush_page::flush_page(device::device& on) : device_(on.shared_from_this()) {
+  device_->add_observer(*this);
 }
 
 flush_page::~flush_page() {
-  on_->unwatch(*this);
+  device_->remove_observer(*this);
   mr_ = {};  // before the memory
-  if (address_ != 0) static_cast<void>(on_->free(address_));
+  if (address_ != 0) static_cast<void>(device_->free(address_));
 }
 
 base::result<void> flush_page::prepare(core::inner_domain& core) {
@@ -29,28 +29,28 @@ base::result<void> flush_page::prepare(core::inner_domain& core) {
     if (mr_) return {};
   }
   if (address_ == 0) {
-    const auto address = on_->allocate(flush_page_size, device::purpose::internal);
+    const auto address = device_->allocate(flush_page_size, device::purpose::internal);
     if (!address) return address.failure();
     address_ = *address;
   }
-  const auto where = on_->find(address_, flush_page_size);
-  auto tried = where ? try_to_register(core, *on_, *where, FI_REMOTE_READ)
+  const auto where = device_->find(address_, flush_page_size);
+  auto tried = where ? try_to_register(core, *device_, *where, FI_REMOTE_READ)
                      : dmabuf_attempt{{}, where.code()};
   if (tried.code != 0) {
     failed_for_good_ = tried.why.final;
-    static_cast<void>(on_->free(std::exchange(address_, 0)));
+    static_cast<void>(device_->free(std::exchange(address_, 0)));
     return base::error{tried.code};
   }
   // A loss that came meanwhile has found nothing to end.
   const base::scoped_lock lock(mutex_);
-  if (const int gone = on_->lost(); gone != 0) return base::error{gone};
+  if (const int gone = device_->lost(); gone != 0) return base::error{gone};
   mr_ = std::move(tried.mr);
   return {};
 }
 
-base::result<void> flush_page::read(nic_loop& loop, void* to, void* descriptor) {
+base::result<void> flush_page::read(nic_loopback& loop, void* to, void* descriptor) {
   const base::scoped_lock lock(mutex_);
-  if (const int gone = on_->lost(); gone != 0) return base::error{gone};
+  if (const int gone = device_->lost(); gone != 0) return base::error{gone};
   return loop.read(to, descriptor, 1, address_, mr_.key());
 }
 

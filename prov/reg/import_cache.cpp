@@ -9,15 +9,15 @@
 
 namespace gaudi::reg {
 
-import_cache::user import_cache::find(const import_name& name) {
+import_cache::handle import_cache::find(const import_key& name) {
   const auto known = by_name_.find(name);
   if (known == by_name_.end()) return nullptr;
   by_use_.splice(by_use_.end(), by_use_, known->second);
   return known->second->memory;
 }
 
-base::result<import_cache::user> import_cache::add(const import_name& name,
-                                                   const core::dmabuf_range& sent) {
+base::result<import_cache::handle> import_cache::add(const import_key& name,
+                                                     const core::dmabuf_range& sent) {
   struct stat s {};
   if (::fstat(sent.fd, &s) != 0) return base::error{-errno};
   const file_identity file{s.st_dev, s.st_ino};
@@ -27,7 +27,7 @@ base::result<import_cache::user> import_cache::add(const import_name& name,
   }
   auto mr = register_with_room(sent);
   if (!mr) return mr.failure();
-  user memory = std::make_shared<const imported>(
+  handle memory = std::make_shared<const imported>(
       imported{.mr = *std::move(mr), .first = sent.base_addr + sent.offset, .length = sent.length});
   if (limits_.count == 0 || memory->length > limits_.bytes) return memory;
   entries added;
@@ -62,7 +62,7 @@ void import_cache::end(entries::iterator one) noexcept {
   by_use_.erase(one);
 }
 
-void import_cache::forget(const import_name& name) noexcept {
+void import_cache::forget(const import_key& name) noexcept {
   if (const auto known = by_name_.find(name); known != by_name_.end()) end(known->second);
 }
 

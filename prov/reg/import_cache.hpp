@@ -17,11 +17,11 @@
 namespace gaudi::reg {
 
 /// An allocation of another process on this host.
-struct import_name {
+struct import_key {
   std::uint64_t peer;        ///< its endpoint's random number: of no other, and of no later process
   std::uint64_t allocation;  ///< its number there (device::location::generation), never used twice
 
-  friend bool operator<(const import_name& a, const import_name& b) noexcept {
+  friend bool operator<(const import_key& a, const import_key& b) noexcept {
     return std::tie(a.peer, a.allocation) < std::tie(b.peer, b.allocation);
   }
 };
@@ -43,7 +43,7 @@ struct imported {
 /// lock, also when it lets go of what it got from here.
 class import_cache {
  public:
-  using user = std::shared_ptr<const imported>;
+  using handle = std::shared_ptr<const imported>;
 
   import_cache(core::inner_domain& core, const cache_limits& limits) noexcept
       : core_(core), limits_(limits) {}
@@ -51,14 +51,14 @@ class import_cache {
   import_cache& operator=(const import_cache&) = delete;
 
   /// Null: not known (any more); ask the peer.
-  user find(const import_name& name);
+  handle find(const import_key& name);
   /// Registers what the peer sent for this name; `sent.fd` stays the caller's. Where the name is
-  /// known for another file, that one is forgotten. The NIC's errors (reg/dmabuf_refusal.hpp), and
-  /// -errno for what is no open file. Throws std::bad_alloc.
-  base::result<user> add(const import_name& name, const core::dmabuf_range& sent);
+  /// known for another file, that one is forgotten. The NIC's errors
+  /// (reg/registration_failure.hpp), and -errno for what is no open file. Throws std::bad_alloc.
+  base::result<handle> add(const import_key& name, const core::dmabuf_range& sent);
 
   /// The peer has freed it. What still uses it is the last to do so.
-  void forget(const import_name& name) noexcept;
+  void forget(const import_key& name) noexcept;
   void forget_peer(std::uint64_t peer) noexcept;
   void clear() noexcept;
 
@@ -72,9 +72,9 @@ class import_cache {
     bool operator==(const file_identity&) const = default;
   };
   struct entry {
-    import_name name;
+    import_key name;
     file_identity file;
-    user memory;
+    handle memory;
   };
   using entries = std::list<entry>;
 
@@ -86,7 +86,7 @@ class import_cache {
   core::inner_domain& core_;
   const cache_limits limits_;
   entries by_use_;  // the one that was wanted longest ago first
-  std::map<import_name, entries::iterator> by_name_;
+  std::map<import_key, entries::iterator> by_name_;
   std::uint64_t bytes_ = 0;
 };
 

@@ -37,10 +37,10 @@ struct region {
   // Device memory, which cannot be freed for as long as the region exists. The device stays open
   // for as long as the registrar that obtained the registrations.
   device::device* owner = nullptr;
-  device::bare_pin pin;
+  device::unowned_pin pin;
   // Memory of a dma-buf that the application brought: only the NIC reaches it, and no device of
   // ours has it.
-  bool foreign = false;
+  bool imported = false;
   // Device memory that the NIC reaches: what our own transfers use, in which the peer may have to
   // read what is sent or write what is received; and what `key` names, where peers may use it and
   // that is not the same. Declared last: they end before the memory may go.
@@ -77,7 +77,7 @@ struct region {
     return remote_access() != 0 && remote_access() == transfer_access;
   }
   /// A CPU must not touch it.
-  [[nodiscard]] bool on_device() const noexcept { return owner != nullptr || foreign; }
+  [[nodiscard]] bool on_device() const noexcept { return owner != nullptr || imported; }
   [[nodiscard]] bool holds(std::uint64_t first, std::size_t count) const noexcept {
     return first >= address && count <= length && first - address <= length - count;
   }

@@ -31,7 +31,7 @@ registration_cache::entry* registration_cache::enter(key k) const noexcept {
   entry* const e = look_up(k);
   if (!e) return nullptr;
   auto seen = e->uses.load();
-  while (use_word::lives(seen) && e->name.load(std::memory_order_relaxed) == k) {
+  while (versioned_refcount::lives(seen) && e->name.load(std::memory_order_relaxed) == k) {
     if (e->uses.enter(seen)) return e;
   }
   return nullptr;
@@ -47,8 +47,8 @@ inline void registration_cache::note_hit(entry& e) const noexcept {
 }
 
 inline registration_cache::entry* registration_cache::enter_any(
-    std::span<const registration_name> names) const noexcept {
-  for (const registration_name& name : names) {
+    std::span<const cache_key> names) const noexcept {
+  for (const cache_key& name : names) {
     entry* const e = enter(key_of(name));
     if (!e) continue;
     note_hit(*e);
@@ -57,9 +57,8 @@ inline registration_cache::entry* registration_cache::enter_any(
   return nullptr;
 }
 
-registration registration_cache::find(const registration_name& name,
-                                      cache_counters* part) noexcept {
-  if (!crowded_.load(std::memory_order_acquire)) {
+registration registration_cache::find(const cache_key& name, cache_counters* part) noexcept {
+  if (!over_capacity_.load(std::memory_order_acquire)) {
     if (entry* const e = enter(key_of(name))) {
       note_hit(*e);
       return registration(*e, *this);
@@ -68,9 +67,9 @@ registration registration_cache::find(const registration_name& name,
   return find_any({&name, 1}, part);
 }
 
-registration registration_cache::find_any(std::span<const registration_name> names,
+registration registration_cache::find_any(std::span<const cache_key> names,
                                           cache_counters* part) noexcept {
-  if (!crowded_.load(std::memory_order_acquire)) {
+  if (!over_capacity_.load(std::memory_order_acquire)) {
     if (entry* const e = enter_any(names)) return registration(*e, *this);
   }
   const base::scoped_lock lock(mutex_);
@@ -83,17 +82,17 @@ registration registration_cache::find_any(std::span<const registration_name> nam
   return registration(*e, *this);
 }
 
-registration registration_cache::add(const registration_name& name, std::uint64_t bytes,
-                                     core::inner_mr made, cache_counters* part, keeping kept) {
+registration registration_cache::add(const cache_key& name, std::uint64_t bytes,
+                                     core::inner_mr made, cache_counters* part, retention kept) {
   const base::scoped_lock lock(mutex_);
   assert(!look_up(key_of(name)));
   grow();
   note_window(name);
-  entry& e = spare();
+  entry& e = take_free();
   count(&cache_counters::made, part);
   // One that would drive all others out is not kept, nor is any where nothing is.
   const bool fits = limits_.count != 0 && bytes <= limits_.bytes;
-  e.kept = fits ? kept : keeping::while_used;
+  e.kept = fits ? kept : retention::drop_on_last_use;
   e.rest->bytes = bytes;
   e.rest->part = part;
   e.mr = std::move(made);
@@ -102,18 +101,19 @@ registration registration_cache::add(const registration_name& name, std::uint64_
   e.uses.begin();
   link(e);
   all_.push_back(*e.rest);
-  if (e.kept == keeping::for_the_next) {
+  if (e.kept == retention::cache_idle) {
     ++kept_;
     kept_bytes_ += bytes;
     publish();
-    if (!crowded_ && (kept_ > limits_.count || kept_bytes_ > limits_.bytes)) become_crowded();
+    if (!over_capacity_ && (kept_ > limits_.count || kept_bytes_ > limits_.bytes))
+      enter_over_capacity();
   }
   return registration(e, *this);
 }
 
-registration_cache::entry& registration_cache::spare() {
-  if (entry* const e = spare_) {
-    spare_ = e->next.load(std::memory_order_relaxed);
+registration_cache::entry& registration_cache::take_free() {
+  if (entry* const e = free_list_) {
+    free_list_ = e->next.load(std::memory_order_relaxed);
     return *e;
   }
   record& rest = records_.emplace_back();
@@ -158,17 +158,19 @@ void registration_cache::give_back(entry& e) noexcept {
   note_use(e);
   const std::uint64_t left = e.uses.leave();
   // After that: retire() changes it first, and looks for users then.
-  const bool kept = e.kept.load(std::memory_order_seq_cst) == keeping::for_the_next;
-  if (use_word::is_used(left) || (kept && !crowded_.load(std::memory_order_seq_cst))) return;
+  const bool kept = e.kept.load(std::memory_order_seq_cst) == retention::cache_idle;
+  if (versioned_refcount::is_used(left) ||
+      (kept && !over_capacity_.load(std::memory_order_seq_cst)))
+    return;
   const base::scoped_lock lock(mutex_);
   // It may be in use again meanwhile, or no registration any more, or another one.
   if (e.uses.load() == left) fell_idle(e);
 }
 
 void registration_cache::fell_idle(entry& e) noexcept {
-  if (e.kept == keeping::while_used) {
+  if (e.kept == retention::drop_on_last_use) {
     end(e);
-  } else if (crowded_) {
+  } else if (over_capacity_) {
     if (e.rest->idle_place.is_linked()) leave_idle(e);
     make_idle(e);
     while (idle_.size() > limits_.count || idle_bytes_ > limits_.bytes) end_oldest();
@@ -176,11 +178,11 @@ void registration_cache::fell_idle(entry& e) noexcept {
 }
 
 // From here on each that falls idle is told. One that did so just before is found here: its users
-// count themselves out before they look whether it is crowded.
-void registration_cache::become_crowded() noexcept {
-  crowded_.store(true, std::memory_order_seq_cst);
+// count themselves out before they look whether it is over capacity.
+void registration_cache::enter_over_capacity() noexcept {
+  over_capacity_.store(true, std::memory_order_seq_cst);
   for (const record& r : all_) {
-    if (r.of->kept == keeping::for_the_next && r.of->uses.is_idle()) make_idle(*r.of);
+    if (r.of->kept == retention::cache_idle && r.of->uses.is_idle()) make_idle(*r.of);
   }
   idle_.sort([](const record& a, const record& b) {
     return a.of->last_use.load(std::memory_order_relaxed) <
@@ -188,10 +190,10 @@ void registration_cache::become_crowded() noexcept {
   });
 }
 
-void registration_cache::become_roomy() noexcept {
+void registration_cache::leave_over_capacity() noexcept {
   idle_.clear();
   idle_bytes_ = 0;
-  crowded_.store(false, std::memory_order_release);
+  over_capacity_.store(false, std::memory_order_release);
 }
 
 void registration_cache::make_idle(entry& e) noexcept {
@@ -214,15 +216,16 @@ bool registration_cache::end(entry& e) noexcept {
   if (rest.part) rest.part->hits += hits;
   unlink(e);
   all_.erase(all_.iterator_to(rest));
-  if (e.kept == keeping::for_the_next) {
+  if (e.kept == retention::cache_idle) {
     --kept_;
     kept_bytes_ -= rest.bytes;
     publish();
   }
   e.mr = {};
-  e.next.store(std::exchange(spare_, &e), std::memory_order_release);
-  // Not at the first one below the limits: a full cache stays crowded.
-  if (crowded_ && kept_ <= limits_.count / 2 && kept_bytes_ <= limits_.bytes / 2) become_roomy();
+  e.next.store(std::exchange(free_list_, &e), std::memory_order_release);
+  // Not at the first one below the limits: a full cache stays over capacity.
+  if (over_capacity_ && kept_ <= limits_.count / 2 && kept_bytes_ <= limits_.bytes / 2)
+    leave_over_capacity();
   return true;
 }
 
@@ -234,7 +237,7 @@ bool registration_cache::end_oldest() noexcept {
       count(&cache_counters::evictions, part);
       return true;
     }
-    // Its user came before it was crowded.
+    // Its user came before the cache was over capacity.
     leave_idle(oldest);
   }
   return false;
@@ -243,38 +246,38 @@ bool registration_cache::end_oldest() noexcept {
 bool registration_cache::evict_oldest() noexcept {
   const base::scoped_lock lock(mutex_);
   // Who has too little room elsewhere will ask again.
-  if (!crowded_) become_crowded();
+  if (!over_capacity_) enter_over_capacity();
   return end_oldest();
 }
 
-bool registration_cache::knows(std::uint64_t generation) const noexcept {
+bool registration_cache::knows(std::uint64_t allocation_id) const noexcept {
   const base::scoped_lock lock(mutex_);
   return std::any_of(all_accesses.begin(), all_accesses.end(), [&](std::uint64_t access) {
-    return look_up(key_of({generation, access})) != nullptr;
+    return look_up(key_of({allocation_id, access})) != nullptr;
   });
 }
 
-void registration_cache::note_window(const registration_name& name) {
+void registration_cache::note_window(const cache_key& name) {
   if (name.window == 0) return;
-  auto& known = windows_[name.generation];
+  auto& known = windows_[name.allocation_id];
   if (std::find(known.begin(), known.end(), name.window) == known.end())
     known.push_back(name.window);
 }
 
-void registration_cache::forget(const registration_name& name) noexcept {
+void registration_cache::forget(const cache_key& name) noexcept {
   entry* const known = look_up(key_of(name));
   if (!known) return;
   [[maybe_unused]] const bool ended = end(*known);
   assert(ended);
 }
 
-void registration_cache::forget(std::uint64_t generation) noexcept {
+void registration_cache::forget(std::uint64_t allocation_id) noexcept {
   const base::scoped_lock lock(mutex_);
-  const auto windows = windows_.extract(generation);
+  const auto windows = windows_.extract(allocation_id);
   for (const std::uint64_t access : all_accesses) {
-    forget({generation, access});
+    forget({allocation_id, access});
     if (windows.empty()) continue;
-    for (const std::uint64_t number : windows.mapped()) forget({generation, access, number});
+    for (const std::uint64_t number : windows.mapped()) forget({allocation_id, access, number});
   }
 }
 
@@ -284,7 +287,8 @@ void registration_cache::forget_idle() noexcept {
 }
 
 void registration_cache::keep_no_longer(entry& e) noexcept {
-  if (e.kept.exchange(keeping::while_used, std::memory_order_seq_cst) == keeping::while_used)
+  if (e.kept.exchange(retention::drop_on_last_use, std::memory_order_seq_cst) ==
+      retention::drop_on_last_use)
     return;
   --kept_;
   kept_bytes_ -= e.rest->bytes;

@@ -19,11 +19,11 @@
 namespace gaudi::reg {
 
 /// What the core's registration of an allocation is found by.
-struct registration_name {
-  std::uint64_t generation;  ///< device::location::generation, or a number of dmabuf_numbers
-  std::uint64_t access;      ///< of FI_REMOTE_READ | FI_REMOTE_WRITE
-  std::uint64_t window = 0;  ///< window::number
-  bool operator==(const registration_name&) const = default;
+struct cache_key {
+  std::uint64_t allocation_id;  ///< device::location::generation, or a number of dmabuf_ids
+  std::uint64_t access;         ///< of FI_REMOTE_READ | FI_REMOTE_WRITE
+  std::uint64_t window = 0;     ///< window::number
+  bool operator==(const cache_key&) const = default;
 };
 
 /// How much a cache keeps of what nobody uses. With either at 0 it keeps nothing.
@@ -33,9 +33,9 @@ struct cache_limits {
 };
 
 /// What becomes of a registration that has no user any more.
-enum class keeping : std::uint8_t {
-  for_the_next,  ///< as far as the limits go
-  while_used,
+enum class retention : std::uint8_t {
+  cache_idle,  ///< as far as the limits go
+  drop_on_last_use,
 };
 
 /// Compare struct fi_gaudi_cache_stats.
@@ -72,12 +72,12 @@ struct published_counters {
 ///
 /// While all that there are would fit the limits, a hit takes no lock: it looks up the entry and
 /// counts itself among its users, in one word with what tells that the entry is still the same.
-/// Above that the cache is `crowded`: hits and last users take the lock and keep the order in which
-/// entries fell idle. Entries stay where they are until the cache goes, whatever becomes of them,
-/// since a reader may be looking.
+/// Above that the cache is over capacity: hits and last users take the lock and keep the order in
+/// which entries fell idle. Entries stay where they are until the cache goes, whatever becomes of
+/// them, since a reader may be looking.
 class registration_cache {
  public:
-  class user;
+  class handle;
 
   /// `seen`, if any, outlives the cache.
   explicit registration_cache(const cache_limits& limits, published_counters* seen = nullptr)
@@ -90,20 +90,20 @@ class registration_cache {
   /// A further user of a known registration; none (false): not known. `part`, if any, counts what
   /// becomes of registrations of one kind, besides the cache's own counters. It is read with
   /// counters(), and outlives the cache. Hits that threads have at the same time may count as one.
-  user find(const registration_name& name, cache_counters* part = nullptr) noexcept;
+  handle find(const cache_key& name, cache_counters* part = nullptr) noexcept;
   /// The same of the first of these that is known, as one look-up.
-  user find_any(std::span<const registration_name> names, cache_counters* part = nullptr) noexcept;
-  /// The first user of a new one, which covers `bytes`; with keeping::while_used it ends with its
-  /// last user. Throws std::bad_alloc.
-  user add(const registration_name& name, std::uint64_t bytes, core::inner_mr made,
-           cache_counters* part = nullptr, keeping kept = keeping::for_the_next);
+  handle find_any(std::span<const cache_key> names, cache_counters* part = nullptr) noexcept;
+  /// The first user of a new one, which covers `bytes`; with keeping::drop_on_last_use it ends with
+  /// its last user. Throws std::bad_alloc.
+  handle add(const cache_key& name, std::uint64_t bytes, core::inner_mr made,
+             cache_counters* part = nullptr, retention kept = retention::cache_idle);
 
   /// Ends the registration that has been without users for longest. False: none is.
   bool evict_oldest() noexcept;
   /// Whether there is any registration of that number.
-  [[nodiscard]] bool knows(std::uint64_t generation) const noexcept;
+  [[nodiscard]] bool knows(std::uint64_t allocation_id) const noexcept;
   /// Ends all registrations of an allocation, which has no users any more.
-  void forget(std::uint64_t generation) noexcept;
+  void forget(std::uint64_t allocation_id) noexcept;
   /// Ends all that have no users.
   void forget_idle() noexcept;
   /// Ends all that count for `part`: those that have users, with the last of them.
@@ -123,16 +123,16 @@ class registration_cache {
   // A name in one word.
   using key = std::uint64_t;
   static constexpr unsigned window_shift = 42;
-  static key key_of(const registration_name& name) noexcept {
+  static key key_of(const cache_key& name) noexcept {
     // FI_REMOTE_READ and FI_REMOTE_WRITE are bits 12 and 13. Generations of allocations have 40
     // bits (device::pin_count), and only these have windows, of 20.
-    return name.generation << 2 | (name.access >> 12 & 3) | name.window << window_shift;
+    return name.allocation_id << 2 | (name.access >> 12 & 3) | name.window << window_shift;
   }
 
   // How many use it (low bits), and how often it began or ended to be a registration: an odd number
   // while it is one. Who saw the word with a key beside it, and could then count itself in it, uses
   // what has this key.
-  class use_word {
+  class versioned_refcount {
    public:
     static constexpr std::uint64_t user = 1;
     static bool lives(std::uint64_t w) noexcept { return (w & turn) != 0; }
@@ -173,14 +173,14 @@ class registration_cache {
   // What a hit looks at, in one line of the processor's cache. These lie close together, since with
   // many of them a hit takes as long as it takes to fetch this line.
   struct alignas(64) entry {
-    use_word uses;
+    versioned_refcount uses;
     std::atomic<key> name{0};
     std::atomic<entry*> next{nullptr};  // in its bucket, or among the spare ones
     std::atomic<std::uint64_t> last_use{0};
     std::atomic<std::uint64_t> hits{0};
     core::inner_mr mr;
     record* rest = nullptr;
-    std::atomic<keeping> kept{keeping::for_the_next};
+    std::atomic<retention> kept{retention::cache_idle};
   };
   static_assert(sizeof(entry) == 64);
 
@@ -210,23 +210,23 @@ class registration_cache {
 
   [[nodiscard]] entry* look_up(key k) const noexcept;
   [[nodiscard]] entry* enter(key k) const noexcept;
-  [[nodiscard]] entry* enter_any(std::span<const registration_name> names) const noexcept;
+  [[nodiscard]] entry* enter_any(std::span<const cache_key> names) const noexcept;
   void note_hit(entry& e) const noexcept;
   void note_use(entry& e) noexcept;
   void give_back(entry& e) noexcept;
   [[nodiscard]] cache_counters sum(const cache_counters& ended,
                                    const cache_counters* part) const noexcept
       GAUDI_REQUIRES(mutex_);
-  entry& spare() GAUDI_REQUIRES(mutex_);
+  entry& take_free() GAUDI_REQUIRES(mutex_);
   void grow() GAUDI_REQUIRES(mutex_);
   void link(entry& e) noexcept GAUDI_REQUIRES(mutex_);
   void unlink(const entry& e) noexcept GAUDI_REQUIRES(mutex_);
-  void note_window(const registration_name& name) GAUDI_REQUIRES(mutex_);
-  void forget(const registration_name& name) noexcept GAUDI_REQUIRES(mutex_);
+  void note_window(const cache_key& name) GAUDI_REQUIRES(mutex_);
+  void forget(const cache_key& name) noexcept GAUDI_REQUIRES(mutex_);
   void fell_idle(entry& e) noexcept GAUDI_REQUIRES(mutex_);
   void keep_no_longer(entry& e) noexcept GAUDI_REQUIRES(mutex_);
-  void become_crowded() noexcept GAUDI_REQUIRES(mutex_);
-  void become_roomy() noexcept GAUDI_REQUIRES(mutex_);
+  void enter_over_capacity() noexcept GAUDI_REQUIRES(mutex_);
+  void leave_over_capacity() noexcept GAUDI_REQUIRES(mutex_);
   void make_idle(entry& e) noexcept GAUDI_REQUIRES(mutex_);
   void leave_idle(entry& e) noexcept GAUDI_REQUIRES(mutex_);
   bool end(entry& e) noexcept GAUDI_REQUIRES(mutex_);  // false: it has a user
@@ -237,7 +237,7 @@ class registration_cache {
 
   const cache_limits limits_;
   std::atomic<const bucket_array*> buckets_{nullptr};
-  std::atomic<bool> crowded_{false};
+  std::atomic<bool> over_capacity_{false};
   alignas(64) std::atomic<std::uint64_t> uses_{0};  // tells of two uses which was later
 
   alignas(64) mutable base::mutex mutex_;
@@ -245,7 +245,7 @@ class registration_cache {
   boost::container::deque<entry, std::allocator<entry>, entry_blocks> entries_
       GAUDI_GUARDED_BY(mutex_);
   std::deque<record> records_ GAUDI_GUARDED_BY(mutex_);
-  entry* spare_ GAUDI_GUARDED_BY(mutex_) = nullptr;
+  entry* free_list_ GAUDI_GUARDED_BY(mutex_) = nullptr;
   std::vector<std::unique_ptr<bucket_array>> arrays_
       GAUDI_GUARDED_BY(mutex_);  // the last one is current
   list_by<&record::place> all_ GAUDI_GUARDED_BY(mutex_);
@@ -255,7 +255,7 @@ class registration_cache {
       0;  // of these for the next user, used or not, and what they cover
   std::uint64_t kept_bytes_ GAUDI_GUARDED_BY(mutex_) = 0;
   list_by<&record::idle_place> idle_
-      GAUDI_GUARDED_BY(mutex_);  // while crowded: those without users, oldest first
+      GAUDI_GUARDED_BY(mutex_);  // over capacity: those without users, oldest first
   std::uint64_t idle_bytes_ GAUDI_GUARDED_BY(mutex_) = 0;
   cache_counters counters_
       GAUDI_GUARDED_BY(mutex_);  // but hits of those that there are, and what is idle
@@ -264,19 +264,20 @@ class registration_cache {
 };
 
 /// Uses a registration while it lives. The allocation is pinned for longer.
-class registration_cache::user {
+class registration_cache::handle {
  public:
-  user() = default;
-  user(user&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)), of_(other.of_) {}
-  user& operator=(user&& other) noexcept {
+  handle() = default;
+  handle(handle&& other) noexcept
+      : entry_(std::exchange(other.entry_, nullptr)), cache_(other.cache_) {}
+  handle& operator=(handle&& other) noexcept {
     std::swap(entry_, other.entry_);
-    std::swap(of_, other.of_);
+    std::swap(cache_, other.cache_);
     return *this;
   }
-  ~user() { reset(); }
+  ~handle() { reset(); }
 
   void reset() noexcept {
-    if (entry* e = std::exchange(entry_, nullptr)) of_->give_back(*e);
+    if (entry* e = std::exchange(entry_, nullptr)) cache_->give_back(*e);
   }
   explicit operator bool() const noexcept { return entry_ != nullptr; }
   [[nodiscard]] const core::inner_mr* get() const noexcept {
@@ -286,13 +287,13 @@ class registration_cache::user {
 
  private:
   friend class registration_cache;
-  user(entry& e, registration_cache& of) noexcept : entry_(&e), of_(&of) {}
+  handle(entry& e, registration_cache& of) noexcept : entry_(&e), cache_(&of) {}
 
   entry* entry_ = nullptr;
-  registration_cache* of_ = nullptr;
+  registration_cache* cache_ = nullptr;
 };
 
 /// One user of one of the core's registrations of device memory; or none.
-using registration = registration_cache::user;
+using registration = registration_cache::handle;
 
 }  // namespace gaudi::reg

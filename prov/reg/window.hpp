@@ -49,8 +49,8 @@ struct window {
 
 /// The smallest window that holds [offset, offset + length), a range inside an allocation of
 /// `whole` bytes, of those that are not smaller than 2^from bytes.
-constexpr window window_of(std::uint64_t whole, std::uint64_t offset, std::uint64_t length,
-                           window_size shortest, unsigned from = 0) noexcept {
+constexpr window window_for(std::uint64_t whole, std::uint64_t offset, std::uint64_t length,
+                            window_size shortest, unsigned from = 0) noexcept {
   std::uint64_t first_number = 1;  // of those of this size
   for (unsigned shift = shortest.shift(); shift != 0 && whole >> shift != 0; ++shift) {
     const std::uint64_t size = std::uint64_t{1} << shift;

@@ -13,7 +13,7 @@
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
 #include "reg/flush_page.hpp"
-#include "reg/nic_loop.hpp"
+#include "reg/nic_loopback.hpp"
 
 namespace gaudi::reg {
 
@@ -26,7 +26,7 @@ class write_flush {
  public:
   /// `seen`, if any, is where count() is kept; it outlives this. `clock` measures how long a device
   /// goes without an attempt to read it.
-  write_flush(nic_loop& loop, base::flush_choice choice, std::uint64_t* seen = nullptr,
+  write_flush(nic_loopback& loop, base::flush_choice choice, std::uint64_t* seen = nullptr,
               base::clock clock = {}) noexcept
       : loop_(loop), choice_(choice), clock_(clock), count_(seen ? *seen : unseen_) {}
   write_flush(const write_flush&) = delete;
@@ -81,7 +81,7 @@ class write_flush {
   base::result<void> prepare_landing();
   void warn_unflushed(const known_device& at, int by_reading, int by_driver) const noexcept;
 
-  nic_loop& loop_;
+  nic_loopback& loop_;
   const base::flush_choice choice_;
   const base::clock clock_;
   std::list<known_device> devices_;

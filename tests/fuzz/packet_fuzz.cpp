@@ -15,7 +15,7 @@ using test::victim;
 
 constexpr std::size_t unit = 4;
 constexpr std::size_t long_message = 100000;  // goes by rendezvous
-constexpr std::size_t most_packets = 32;
+constexpr std::size_t max_packets = 32;
 
 void give_up(const char* why) {
   std::fprintf(stderr, "%s\n", why);
@@ -28,19 +28,21 @@ struct scene {
   std::vector<std::byte> sink = std::vector<std::byte>(long_message);
   std::uint64_t instance = 1000;
 
-  [[nodiscard]] request reported() { return {.queue = &v.queue, .context = this, .report = true}; }
+  [[nodiscard]] completion_spec reported() {
+    return {.queue = &v.queue, .context = this, .report = true};
+  }
   [[nodiscard]] static local_memory memory(std::vector<std::byte>& bytes, std::size_t length) {
     return *local_memory::from(bytes.data(), length, nullptr);
   }
 
   /// Operations towards the peer, and receives for what it sends.
   void start(fi_addr_t to) {
-    outgoing message{.to = to, .tag = 1, .asked = reported()};
+    send_params message{.to = to, .tag = 1, .completion = reported()};
     message.wire_flags = wire::tagged;
     v.ep->send(memory(source, long_message), message);
     message.delivery = true;
     v.ep->send(memory(source, 100), message);
-    rma_access access{.target = to, .address = 0, .key = 5, .asked = reported()};
+    rma_access access{.target = to, .address = 0, .key = 5, .completion = reported()};
     v.ep->read(memory(sink, 64), access);
     v.ep->write(memory(source, long_message), access);
     atomic_access atomic{
@@ -49,11 +51,12 @@ struct scene {
     atomic.count = 1;
     atomic.operands = memory(source, 8);
     atomic.results = memory(sink, 8);
-    atomic.asked = reported();
+    atomic.completion = reported();
     v.ep->atomic(atomic);
     for (const std::size_t room : {16UL, long_message}) {
-      v.ep->receive(memory(sink, room), {.ignore = ~0ULL, .tagged = true, .asked = reported()});
-      v.ep->receive(memory(sink, room), {.asked = reported()});
+      v.ep->receive(memory(sink, room),
+                    {.ignore = ~0ULL, .tagged = true, .completion = reported()});
+      v.ep->receive(memory(sink, room), {.completion = reported()});
     }
   }
 
@@ -72,7 +75,7 @@ struct scene {
     const auto to = v.addresses.add(address_of(ours));
     if (!to) give_up("no address");
     start(*to);
-    for (std::size_t packets = 0; length > 1 && packets < most_packets && !peer.shut; ++packets) {
+    for (std::size_t packets = 0; length > 1 && packets < max_packets && !peer.shut; ++packets) {
       const std::size_t size = std::min<std::size_t>(bytes[0] * unit, length - 1);
       alignas(8) std::array<std::byte, 256 * unit> packet{};
       std::memcpy(packet.data(), bytes + 1, size);

@@ -26,7 +26,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 // One packet of the sockets between parent and children; endpoint names are far shorter.
-constexpr std::size_t longest_value = 512;
+constexpr std::size_t max_value = 512;
 
 // The stand-in keeps its devices here, so tests that run at the same time do not take each other's.
 class scratch_folder {
@@ -118,7 +118,7 @@ class switchboard {
 
  private:
   void take(std::size_t i) {
-    std::array<char, longest_value> packet{};
+    std::array<char, max_value> packet{};
     const ssize_t got = recv(children_[i].socket, packet.data(), packet.size(), MSG_DONTWAIT);
     if (got <= 0) {
       children_[i].running = false;
@@ -159,12 +159,11 @@ void reap(child& c, int id) {
 
 std::vector<std::string> rank::all_gather(const std::string& value) {
   const std::string packet = "v" + value;
-  if (packet.size() > longest_value ||
-      ::send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL) < 0)
+  if (packet.size() > max_value || ::send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL) < 0)
     throw std::runtime_error("the test's parent is gone");
   std::vector<std::string> values;
   while (values.size() < static_cast<std::size_t>(size_)) {
-    std::array<char, longest_value> answer{};
+    std::array<char, max_value> answer{};
     const ssize_t got =
         ::recv(socket_, answer.data(), answer.size(), idle_work_ ? MSG_DONTWAIT : 0);
     if (got > 0) {

@@ -40,8 +40,8 @@ TEST_P(local_device, is_copied_by_the_devices_alone_where_memory_is_shared) {
     EXPECT_EQ(size, n.device_stats().staged_bytes) << "at either end";
     if (r.id() == 0) {
       EXPECT_EQ(size, went.staged_bytes);
-      EXPECT_EQ(0U, went.one_copy_bytes + went.direct_bytes);
-      EXPECT_EQ(share ? went.staged_ops : 0, went.shared_ops);
+      EXPECT_EQ(0U, went.cma_bytes + went.direct_bytes);
+      EXPECT_EQ(share ? went.staged_ops : 0, went.shm_ops);
     } else {
       expect_same(bytes_of(1, size), own.get(0, size), "message");
     }
@@ -157,7 +157,7 @@ TEST_P(local_device, is_copied_once_within_a_process_by_its_engine) {
     expect_same(bytes_of(3, size), to.get(0, size), "message");
     EXPECT_EQ(share ? size : 0, n.paths().engine_bytes);
     EXPECT_EQ(share ? 0 : size, n.paths().staged_bytes);
-    EXPECT_EQ(share ? size : 0, n.device_stats().within_device_bytes);
+    EXPECT_EQ(share ? size : 0, n.device_stats().device_to_device_bytes);
     EXPECT_EQ(share ? 0 : 2 * size, n.device_stats().staged_bytes);
 
     from.put(0, bytes_of(4, size));

@@ -119,7 +119,7 @@ TEST_F(local, out_of_each_other_s_reach_memory_goes_through_the_segment) {
     }
     const auto went = n.paths();
     EXPECT_EQ(sent, went.staged_bytes);
-    EXPECT_EQ(0U, went.one_copy_bytes + went.direct_bytes);
+    EXPECT_EQ(0U, went.cma_bytes + went.direct_bytes);
     r.barrier();
   });
 }
@@ -141,7 +141,7 @@ TEST_F(local, who_reaches_the_other_copies_for_both) {
     constexpr std::size_t size = 1'000'003;
     for (const int from : {0, 1}) send(r, n, from, size, 1U + static_cast<unsigned>(from));
     const auto went = n.paths();
-    EXPECT_EQ(r.id() == 0 ? 2 * size : 0, went.one_copy_bytes);
+    EXPECT_EQ(r.id() == 0 ? 2 * size : 0, went.cma_bytes);
     EXPECT_EQ(0U, went.staged_bytes + went.direct_bytes);
     r.barrier();
   });
@@ -170,7 +170,7 @@ TEST_F(local, messages_to_who_becomes_out_of_reach_go_by_the_core_and_then_throu
   between_ranks_that_become_strangers(
       [&](rank& r, node& n) {
         for (const int from : {0, 1}) send(r, n, from, first, 1);
-        copied_once = n.paths().one_copy_bytes;
+        copied_once = n.paths().cma_bytes;
         EXPECT_LT(0U, copied_once);
       },
       [&](rank& r, node& n) {
@@ -183,7 +183,7 @@ TEST_F(local, messages_to_who_becomes_out_of_reach_go_by_the_core_and_then_throu
           later += size;
         }
         const auto went = n.paths();
-        EXPECT_EQ(copied_once, went.one_copy_bytes);
+        EXPECT_EQ(copied_once, went.cma_bytes);
         EXPECT_EQ(first, went.direct_bytes);
         EXPECT_EQ(later, went.staged_bytes);
         r.barrier();
@@ -209,12 +209,12 @@ TEST_F(local, who_loses_the_reach_of_the_other_copies_for_nobody) {
     constexpr std::size_t size = 1'000'003;
     std::uint64_t tag = 1;
     for (const int from : {0, 1}) send(r, n, from, size, tag++);
-    const std::size_t copied_once = n.paths().one_copy_bytes;
+    const std::size_t copied_once = n.paths().cma_bytes;
     r.barrier();
     if (r.id() == 1) mine_alone.emplace();
     r.barrier();
     for (const int from : {0, 1, 0, 1}) send(r, n, from, size, tag++);
-    EXPECT_EQ(copied_once, n.paths().one_copy_bytes);
+    EXPECT_EQ(copied_once, n.paths().cma_bytes);
     r.barrier();
   });
 }

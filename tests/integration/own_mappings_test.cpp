@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // An application that has its Gaudi to itself and uses libhl-thunk for all of it: what the provider
-// knows of its memory, with and without libgaudi-fi-watch.so before libhl-thunk (LD_PRELOAD).
+// knows of its memory, with and without libgaudi-fi-preload.so before libhl-thunk (LD_PRELOAD).
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
 bool is_watched() {
-  return dlsym(RTLD_DEFAULT, "gaudi_fi_watch_subscribe") != nullptr;
+  return dlsym(RTLD_DEFAULT, "gaudi_fi_preload_subscribe") != nullptr;
 }
 
 /// A device, and what is allocated and mapped there, by the application.

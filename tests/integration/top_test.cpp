@@ -75,7 +75,7 @@ TEST(top, shows_what_a_process_counts_itself) {
     EXPECT_EQ(value(seen, "eager_bytes"), own.eager_bytes);
     EXPECT_EQ(value(seen, "direct_bytes"), own.direct_bytes);
     EXPECT_EQ(value(seen, "staged_bytes"), own.staged_bytes);
-    EXPECT_EQ(value(seen, "one_copy_bytes"), own.one_copy_bytes);
+    EXPECT_EQ(value(seen, "cma_bytes"), own.cma_bytes);
     EXPECT_EQ(value(seen, "endpoints"), 1U);
     if (r.id() == 1) {
       EXPECT_EQ(value(seen, "eager_ops"), 20U);

@@ -44,9 +44,9 @@ void lookups(std::size_t allocations, std::size_t count) {
   constexpr std::uint64_t length = 1 << 20;
   device::address_map map;
   for (std::size_t i = 0; i < allocations; ++i)
-    map.insert({.base = first + i * length, .len = length, .generation = i + 1});
+    map.insert({.base = first + i * length, .len = length, .allocation_id = i + 1});
   perf::report(allocations, 1, count, [&](std::size_t i) {
-    return static_cast<std::uintptr_t>(map.find(first + i * length + 77, 100)->generation);
+    return static_cast<std::uintptr_t>(map.find(first + i * length + 77, 100)->allocation_id);
   });
 }
 

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "../unit/reg/fake_nic.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "fi/domain.hpp"
 #include "fi/fabric.hpp"
 
@@ -87,7 +87,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const int count = std::atoi(argv[2]);
-  const auto device = device::table::instance().current({.library = argv[1], .device = ""});
+  const auto device =
+      device::device_registry::instance().current({.library = argv[1], .device = ""});
   if (!device) return 1;
   test::fake_nic nic;
   const core::unique_info info(fi_allocinfo());

@@ -40,7 +40,7 @@ conditions some_conditions(rng& r) {
   c.inject_size = std::size_t{32} << r.below(3);
   c.completions = r.chance(200) ? r.between(8, 24) : 1024;
   c.refused_posts = r.chance(500) ? static_cast<unsigned>(r.between(1, 400)) : 0;
-  c.longest_look = r.chance(300) ? r.between(0, 20'000) : 500;
+  c.max_look = r.chance(300) ? r.between(0, 20'000) : 500;
   c.departure = some_delay(r);
   c.flight = some_delay(r);
   c.acknowledged = some_delay(r);
@@ -62,7 +62,7 @@ std::size_t some_length(rng& r, const choices& has, std::size_t eager_size) {
     case 4:
       return r.between(eager_size, 4096);
     default:
-      return r.between(4096, longest_message);
+      return r.between(4096, max_message);
   }
 }
 
@@ -86,7 +86,7 @@ action receive_for(rng& r, const choices& has, const action& sent, unsigned send
   a.any_peer = has.wildcards && r.chance(400);
   if (has.wildcards && r.chance(400)) a.ignore = r.chance(500) ? 3 : ~std::uint64_t{0};
   a.length = r.chance(150) ? r.between(8, 64) : std::max<std::size_t>(sent.length, 8);
-  if (r.chance(100)) a.length = longest_message;
+  if (r.chance(100)) a.length = max_message;
   return a;
 }
 
@@ -152,7 +152,7 @@ void add_receives(rng& r, plan& p, const choices& has, unsigned self) {
     a.tagged = false;
     a.any_peer = r.chance(700);
     a.peer = some_peer(r, p, has, self);
-    a.length = r.between(2 * p.eager_size, longest_message);
+    a.length = r.between(2 * p.eager_size, max_message);
     insert_anywhere(r, script, a);
   }
   for (std::uint64_t n = has.peeks ? r.between(1, 3) : 0; n > 0; --n) {
@@ -164,7 +164,7 @@ void add_receives(rng& r, plan& p, const choices& has, unsigned self) {
     a.peer = some_peer(r, p, has, self);
     a.claim = r.chance(500);
     a.discard = r.chance(300);
-    a.length = r.between(8, longest_message);
+    a.length = r.between(8, max_message);
     insert_anywhere(r, script, a);
   }
   for (std::uint64_t n = has.cancels ? r.between(1, 3) : 0; n > 0; --n) {
@@ -245,7 +245,7 @@ plan make_plan(std::uint64_t seed) {
       base::rendezvous_choice::automatic, base::rendezvous_choice::read,
       base::rendezvous_choice::write, base::rendezvous_choice::staged};
   p.rendezvous = ways[r.below(4)];
-  p.longest_step = r.between(200, 8'000);
+  p.max_step = r.between(200, 8'000);
   p.calls = static_cast<unsigned>(r.between(100, 900));
   p.scripts.resize(p.nodes);
   std::vector<std::size_t> room(p.nodes);

@@ -72,7 +72,7 @@ struct plan {
   std::size_t unexpected_limit = 64 * 1024;
   bool core_keys = true;
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
-  nanoseconds longest_step = 2'000;
+  nanoseconds max_step = 2'000;
   std::vector<unsigned> pace;  // of each node, in thousandths of all steps
   unsigned calls = 400;        // thousandths of a node's steps that start an operation
   std::vector<std::vector<action>> scripts;
@@ -90,7 +90,7 @@ inline constexpr std::size_t written_bytes = std::size_t{24} * 1024;
 inline constexpr std::size_t read_bytes = std::size_t{16} * 1024;
 inline constexpr std::size_t region_bytes = cell_bytes + written_bytes + read_bytes;
 /// Receives of this many bytes take any message.
-inline constexpr std::size_t longest_message = std::size_t{24} * 1024;
+inline constexpr std::size_t max_message = std::size_t{24} * 1024;
 
 plan make_plan(std::uint64_t seed);
 

@@ -9,7 +9,7 @@
 namespace gaudi::sim {
 namespace {
 
-constexpr unsigned most_runs = 3'000;
+constexpr unsigned max_runs = 3'000;
 constexpr std::size_t lines_shown = 80;
 
 /// Tries smaller plans one after the other, and keeps each that fails.
@@ -18,7 +18,7 @@ class shrinker {
   explicit shrinker(const plan& whole) : least_(whole) {}
 
   plan run() {
-    for (bool smaller = true; smaller && runs_ < most_runs;) {
+    for (bool smaller = true; smaller && runs_ < max_runs;) {
       smaller = drop_faults();
       for (unsigned n = 0; n < least_.nodes; ++n) smaller = drop_actions(n) || smaller;
       smaller = simplify() || smaller;
@@ -28,7 +28,7 @@ class shrinker {
 
  private:
   bool keep_if_failing(const plan& smaller) {
-    if (++runs_ > most_runs || world(smaller, nullptr).run().failure.empty()) return false;
+    if (++runs_ > max_runs || world(smaller, nullptr).run().failure.empty()) return false;
     least_ = smaller;
     return true;
   }

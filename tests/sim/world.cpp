@@ -12,8 +12,8 @@
 namespace gaudi::sim {
 namespace {
 
-constexpr std::size_t most_steps = 6'000;
-constexpr unsigned most_rounds = 6'000;
+constexpr std::size_t max_steps = 6'000;
+constexpr unsigned max_rounds = 6'000;
 constexpr unsigned calm_rounds = 20;  // longer than an idle endpoint takes to look at its events
 
 }  // namespace
@@ -28,7 +28,7 @@ world::world(const plan& p, trace* record)
 }
 
 outcome world::run() {
-  for (std::size_t s = 0; s < most_steps && !failed(); ++s) {
+  for (std::size_t s = 0; s < max_steps && !failed(); ++s) {
     if (all_tried() && next_fault_ == plan_.faults.size()) break;
     step(s);
   }
@@ -80,7 +80,7 @@ void world::step(std::size_t now) {
   }
   const unsigned n = pick();
   turn(n, numbers_.chance(plan_.calls));
-  net_.advance(numbers_.below(plan_.longest_step) + 1);
+  net_.advance(numbers_.below(plan_.max_step) + 1);
   ++steps_;
 }
 
@@ -186,7 +186,7 @@ void world::post_any(unsigned n, record*& r, bool tagged) {
   a.any_peer = true;
   a.tagged = tagged;
   a.ignore = ~std::uint64_t{0};
-  a.length = longest_message;
+  a.length = max_message;
   r = &book_.add(a, n, places_[n].here->life());
   places_[n].here->start(*r, nullptr);
 }
@@ -206,7 +206,7 @@ void world::settle() {
     know_again(n, true);
   }
   unsigned calm = 0;
-  for (unsigned round = 0; round < most_rounds && !failed(); ++round) {
+  for (unsigned round = 0; round < max_rounds && !failed(); ++round) {
     calm = is_settled() ? calm + 1 : 0;
     if (calm > calm_rounds) return;
     for (unsigned n = 0; n < plan_.nodes; ++n) {
@@ -242,7 +242,7 @@ void world::rest(unsigned rounds) {
 }
 
 void world::finish_receives() {
-  for (unsigned round = 0; round < most_rounds && !failed(); ++round) {
+  for (unsigned round = 0; round < max_rounds && !failed(); ++round) {
     const bool open = std::any_of(book_.all().begin(), book_.all().end(),
                                   [](const record& r) { return r.is_open(); });
     if (!open && net_.is_quiet() && round > calm_rounds) return;

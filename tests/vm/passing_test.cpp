@@ -56,7 +56,7 @@ TEST_P(passed_dmabuf, is_read_by_the_receiver_s_nic) {
     const auto send = [&](std::size_t size, bool by_nic) {
       pass_message(r, n, own, size, size + by_nic);
       if (by_nic && r.id() == 1) passed += size;
-      EXPECT_EQ(passed, n.paths().passed_bytes) << size;
+      EXPECT_EQ(passed, n.paths().dmabuf_ipc_bytes) << size;
       r.barrier();
     };
     send(64 * kib, false);  // not worth it yet
@@ -93,7 +93,7 @@ TEST(passed_dmabuf, serves_rma_of_the_one_and_the_other) {
       });
       EXPECT_EQ(0, n.wait(ctx(1)).err);
       expect_same(bytes_of(0, mib), own.get(0, mib), "read");
-      EXPECT_EQ(mib, n.paths().passed_bytes);
+      EXPECT_EQ(mib, n.paths().dmabuf_ipc_bytes);
     }
     r.barrier();
   });
@@ -111,7 +111,7 @@ TEST(passed_dmabuf, of_freed_memory_is_not_read_again) {
       pass_message(r, n, r.id() == 0 ? own : landing, 256 * kib, round);
       r.barrier();
     }
-    EXPECT_EQ(r.id() == 1 ? 20 * 256 * kib : 0, n.paths().passed_bytes);
+    EXPECT_EQ(r.id() == 1 ? 20 * 256 * kib : 0, n.paths().dmabuf_ipc_bytes);
   });
 }
 
@@ -127,7 +127,7 @@ TEST(passed_dmabuf, is_passed_again_when_there_was_no_room_to_keep_it) {
       for (std::uint64_t round = 0; round < 6; ++round)
         pass_message(r, n, round % 2 ? one : two, 256 * kib, round);
       r.barrier();
-      EXPECT_EQ(r.id() == 1 ? 6 * 256 * kib : 0, n.paths().passed_bytes);
+      EXPECT_EQ(r.id() == 1 ? 6 * 256 * kib : 0, n.paths().dmabuf_ipc_bytes);
     });
   }
 }
@@ -141,7 +141,7 @@ TEST(passed_dmabuf, that_nobody_s_nic_reads_is_staged) {
     memory own(n, mib, true);
     for (std::uint64_t round = 0; round < 3; ++round) pass_message(r, n, own, 512 * kib, round);
     r.barrier();
-    EXPECT_EQ(0U, n.paths().passed_bytes);
+    EXPECT_EQ(0U, n.paths().dmabuf_ipc_bytes);
   });
 }
 
@@ -154,7 +154,7 @@ TEST(passed_dmabuf, is_none_of_a_process_that_stages) {
     memory own(n, mib, true);
     pass_message(r, n, own, 512 * kib, 1);
     r.barrier();
-    EXPECT_EQ(0U, n.paths().passed_bytes);
+    EXPECT_EQ(0U, n.paths().dmabuf_ipc_bytes);
   });
 }
 

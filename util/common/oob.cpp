@@ -26,7 +26,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 // More than any document of ours; a larger length means that something else is speaking.
-constexpr std::uint32_t longest_document = 16U << 20;
+constexpr std::uint32_t max_document = 16U << 20;
 
 // Stands where a document's length does, before the reason for which the sender ends; its first
 // byte where a barrier's token does. No length and no text has it.
@@ -149,7 +149,7 @@ nlohmann::json oob_channel::receive() {
   receive_bytes(std::as_writable_bytes(std::span(&length, 1)));
   length = ntohl(length);
   if (length == failure_mark) receive_failure();
-  if (length > longest_document) throw failure("the peer does not speak this tool's protocol");
+  if (length > max_document) throw failure("the peer does not speak this tool's protocol");
   std::string text(length, '\0');
   receive_bytes(std::as_writable_bytes(std::span(text)));
   auto value = nlohmann::json::parse(text, nullptr, false);
@@ -215,7 +215,7 @@ void oob_channel::tell_failure(const std::string& why) noexcept {
 void oob_channel::receive_failure() {
   std::uint32_t length = 0;
   receive_bytes(std::as_writable_bytes(std::span(&length, 1)));
-  length = std::min(ntohl(length), longest_document);
+  length = std::min(ntohl(length), max_document);
   std::string why(length, '\0');
   receive_bytes(std::as_writable_bytes(std::span(why)));
   throw peer_failure(why);

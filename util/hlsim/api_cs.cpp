@@ -23,9 +23,9 @@ using namespace hlsim;
 
 namespace {
 
-constexpr uint32_t most_chunks = 512;
+constexpr uint32_t max_chunks = 512;
 constexpr uint32_t smallest_packet = 8;
-constexpr uint32_t most_seqs = 32;
+constexpr uint32_t max_seqs = 32;
 constexpr uint64_t page = 4096;
 /// What the driver says when the device worked at the call's entry and not when it got to the
 /// scheduler.
@@ -92,7 +92,7 @@ int flush(const context& c) {
 
 /// Gives the chunks to the queues.
 int start(int fd, context& c, const void* chunks, uint32_t count, uint64_t& seq) {
-  if (!chunks || count > most_chunks) return -EINVAL;
+  if (!chunks || count > max_chunks) return -EINVAL;
   std::vector<command_buffer> buffers;
   for (const hl_cs_chunk& chunk : std::span(static_cast<const hl_cs_chunk*>(chunks), count))
     if (const int rc = take_buffer(fd, c, chunk, buffers.emplace_back()); rc != 0) return rc;
@@ -162,7 +162,7 @@ int hlthunk_wait_for_cs(int fd, uint64_t seq, uint64_t timeout_us, uint32_t* sta
 
 int hlthunk_wait_for_multi_cs(int fd, hlthunk_wait_multi_cs_in* in,
                               hlthunk_wait_multi_cs_out* out) {
-  if (!in || !out || !in->seq || in->seq_len == 0 || in->seq_len > most_seqs) return -EINVAL;
+  if (!in || !out || !in->seq || in->seq_len == 0 || in->seq_len > max_seqs) return -EINVAL;
   *out = {};
   return info_call(fd, [&](context& c) {
     if (c.is_control()) return -ENOTTY;

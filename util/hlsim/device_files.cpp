@@ -79,7 +79,7 @@ void choose_hbm(device_state& state, const model& m) {
   } else {
     state.default_page = state.page_size = std::max(page / huge_page, uint64_t{1}) * huge_page;
   }
-  state.pages = static_cast<uint32_t>(std::clamp<uint64_t>(total / state.page_size, 1, most_pages));
+  state.pages = static_cast<uint32_t>(std::clamp<uint64_t>(total / state.page_size, 1, max_pages));
 }
 
 folder_lock::folder_lock() {

@@ -108,7 +108,7 @@ uint64_t best_gap(device_state& state, const va_range& range, uint64_t size, uin
 }
 
 int insert(device_state& state, const mapping& m) noexcept {
-  if (state.mapping_count == most_mappings) return -ENOMEM;
+  if (state.mapping_count == max_mappings) return -ENOMEM;
   mapping* at = first_at_or_after(state, m.va);
   std::copy_backward(at, state.mappings + state.mapping_count,
                      state.mappings + state.mapping_count + 1);

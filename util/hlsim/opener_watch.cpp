@@ -49,9 +49,8 @@ class opener_watch {
     const std::shared_ptr<const context> device = of_.lock();
     if (!device || device->has_followed()) return false;
     if (began_ns_ == 0 && is_in_reset(device->state())) began_ns_ = now_ns();
-    const uint64_t longest_ns =
-        patience_ns_ * (device->has_notifier() ? patience_with_notified : 1);
-    if (began_ns_ == 0 || now_ns() - began_ns_ <= longest_ns) return true;
+    const uint64_t max_ns = patience_ns_ * (device->has_notifier() ? patience_with_notified : 1);
+    if (began_ns_ == 0 || now_ns() - began_ns_ <= max_ns) return true;
     if (is_kept(*device)) {
       std::fprintf(stderr, "hlsim: %s is in reset and still open; its opener is killed\n",
                    device->state().name);

@@ -12,7 +12,7 @@
 namespace hlsim {
 namespace {
 
-constexpr uint32_t most_devices = 64;
+constexpr uint32_t max_devices = 64;
 constexpr double driver_timeout_ms = 30000;
 constexpr double driver_patience_ns = 1e9;  // with a process that keeps a reset device open
 
@@ -83,7 +83,7 @@ bool old_kernel() {
 settings read() {
   settings s;
   s.folder = folder();
-  s.devices = static_cast<uint32_t>(std::min<double>(number("HLSIM_DEVICES", 2), most_devices));
+  s.devices = static_cast<uint32_t>(std::min<double>(number("HLSIM_DEVICES", 2), max_devices));
   s.devices_are.generation = generation();
   s.devices_are.stacks = stacks(s.devices_are.generation);
   s.hbm = size("HLSIM_HBM");

@@ -15,11 +15,11 @@ namespace hlsim {
 // the device fd, mapped by every process that holds the fd, so all of them see the same context.
 // All members except the identity are guarded by the mutex.
 
-inline constexpr uint32_t most_pages = 131072;
-inline constexpr uint32_t most_allocations = 4096;
-inline constexpr uint32_t most_mappings = 65536;
-inline constexpr uint32_t most_exports = 4096;
-inline constexpr uint32_t most_cbs = 1024;
+inline constexpr uint32_t max_pages = 131072;
+inline constexpr uint32_t max_allocations = 4096;
+inline constexpr uint32_t max_mappings = 65536;
+inline constexpr uint32_t max_exports = 4096;
+inline constexpr uint32_t max_cbs = 1024;
 inline constexpr uint32_t cs_slots = 16384;
 inline constexpr uint32_t no_page = UINT32_MAX;
 
@@ -90,13 +90,13 @@ struct device_state {
   uint64_t last_handle, last_export, next_seq;
   uint64_t user_bytes;  ///< physical HBM: what the user says it has allocated
   uint64_t cb_end;      ///< end of the file: kernel command buffers lie behind this structure
-  allocation allocations[most_allocations];
-  uint32_t page_owner[most_pages];  ///< slot in allocations, or no_page
-  uint32_t next_page[most_pages];
+  allocation allocations[max_allocations];
+  uint32_t page_owner[max_pages];  ///< slot in allocations, or no_page
+  uint32_t next_page[max_pages];
   uint32_t mapping_count;
-  mapping mappings[most_mappings];  ///< ordered by va
-  export_record exports[most_exports];
-  kernel_cb cbs[most_cbs];
+  mapping mappings[max_mappings];  ///< ordered by va
+  export_record exports[max_exports];
+  kernel_cb cbs[max_cbs];
   cs_slot cs[cs_slots];
 };
 static_assert(std::is_trivially_copyable_v<mapping> && std::is_standard_layout_v<device_state>);

@@ -13,7 +13,7 @@
 namespace gaudi::info {
 namespace {
 
-constexpr int most_indices = 256;  // HLTHUNK_MAX_MINOR
+constexpr int max_indices = 256;  // HLTHUNK_MAX_MINOR
 
 /// An open control node.
 class control_node {
@@ -103,7 +103,7 @@ std::vector<device_fact> collect_devices(const hl::thunk& thunk, const std::file
   std::vector<device_fact> found;
   const auto count = thunk.device_count();
   if (!count) return found;
-  for (int index = 0; index < most_indices && found.size() < *count; ++index) {
+  for (int index = 0; index < max_indices && found.size() < *count; ++index) {
     const auto fd = thunk.open_control(index);
     if (!fd) continue;  // indices may have gaps
     const control_node node(thunk, *fd);

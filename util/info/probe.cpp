@@ -77,7 +77,8 @@ void probe_device(device::device& on, std::size_t index, const std::vector<domai
 
 void measure_copies(const std::shared_ptr<device::device>& on, std::size_t index, report& r) {
   if (!r.devices[index].copies) return;
-  const auto engine = copy::dma_engine::for_device(on, copy::engine_terms::of(base::params::get()));
+  const auto engine =
+      copy::dma_engine::for_device(on, copy::engine_config::of(base::params::get()));
   if (engine) r.copies.push_back({index, (*engine)->table()});
 }
 
@@ -88,7 +89,7 @@ void probe(const std::shared_ptr<const hl::thunk>& thunk, report& r) {
   const auto domains = open_domains(r.nics);
   if (!thunk) return;
   for (std::size_t i = 0; i < r.devices.size(); ++i) {
-    const device::selector which{device::selector::by_index{r.devices[i].index}};
+    const device::device_spec which{device::device_spec::by_index{r.devices[i].index}};
     const auto opened = device::device::open(thunk, which, base::params::get().device_timeout);
     if (!opened) {
       r.unprobed.push_back({i, opened.code()});

@@ -9,7 +9,7 @@
 
 #include "base/unknown_variables.hpp"
 #include "copy/copy_table.hpp"
-#include "reg/dmabuf_refusal.hpp"
+#include "reg/registration_failure.hpp"
 #include "topo/pci_place.hpp"
 
 namespace gaudi::info {
@@ -62,7 +62,7 @@ struct probe_fact {
   std::size_t nic = 0;     ///< place in report::nics
   bool zero_copy = false;
   int code = 0;  ///< -FI_E* where it failed
-  reg::dmabuf_refusal why{};
+  reg::registration_failure why{};
 };
 
 /// A device that could not be opened for the probe.

@@ -16,7 +16,7 @@
 #include "collect.hpp"
 #include "core/get_info.hpp"
 #include "device/device.hpp"
-#include "device/selection.hpp"
+#include "device/device_list.hpp"
 #include "file_line.hpp"
 #include "topo/kernel_class.hpp"
 
@@ -119,7 +119,7 @@ std::vector<parameter_fact> collect_parameters() {
 void check_named_devices(const hl::thunk& thunk, std::vector<parameter_fact>& parameters) {
   for (parameter_fact& one : parameters) {
     if (one.variable != "FI_GAUDI_DEVICE" || !one.given) continue;
-    const auto chosen = device::selection::parse(one.value);
+    const auto chosen = device::device_list::parse(one.value);
     one.valid = static_cast<bool>(chosen);
     if (!chosen) continue;
     for (const auto& which : chosen->listed)

@@ -13,26 +13,26 @@
 namespace gaudi::info {
 namespace {
 
-cause cause_of(reg::refusal_cause why) {
-  using reg::refusal_cause;
+cause cause_of(reg::failure_cause why) {
+  using reg::failure_cause;
   switch (why) {
-    case refusal_cause::old_libfabric:
+    case failure_cause::old_libfabric:
       return cause::old_libfabric;
-    case refusal_cause::no_kernel_support:
+    case failure_cause::no_kernel_support:
       return cause::no_kernel_support;
-    case refusal_cause::nic_driver:
+    case failure_cause::nic_driver:
       return cause::nic_driver;
-    case refusal_cause::peer_to_peer:
+    case failure_cause::peer_to_peer:
       return cause::peer_to_peer;
-    case refusal_cause::small_bar:
+    case failure_cause::small_bar:
       return cause::small_bar;
-    case refusal_cause::descriptors:
+    case failure_cause::descriptors:
       return cause::descriptors;
-    case refusal_cause::locked_memory:
+    case failure_cause::locked_memory:
       return cause::locked_memory;
-    case refusal_cause::no_export:
+    case failure_cause::no_export:
       return cause::no_export;
-    case refusal_cause::other:
+    case failure_cause::other:
       break;
   }
   return cause::registration;
@@ -96,7 +96,7 @@ verdict judge_opening(const device_fact& device, int code) {
   if (code == -FI_EAGAIN)
     return {cause::device_in_reset, fmt::format("{} is in reset.", which),
             "wait some seconds; if it stays so, look at dmesg"};
-  return {cause::device_fails, fmt::format("{} does not open: {}.", which, fi_strerror(-code)),
+  return {cause::device_fails, fmt::format("failed to open {}: {}.", which, fi_strerror(-code)),
           "look at hl-smi and dmesg"};
 }
 

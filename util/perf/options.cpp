@@ -21,7 +21,7 @@ using common::mib;
 // otherwise.
 constexpr std::size_t default_volume = 512 * mib;
 constexpr std::size_t slot_memory = 128 * mib;
-constexpr std::size_t most_slots = 256;
+constexpr std::size_t max_slots = 256;
 constexpr std::uint64_t max_pages = 1U << 20U;
 
 constexpr int bad_option = 2;
@@ -55,7 +55,7 @@ std::uint64_t warmup_for(const plan& p, std::size_t size) {
 
 std::size_t slots_for(const plan& p, std::size_t size) {
   if (p.pages != 0) return p.pages;
-  const std::size_t wanted = p.check ? std::max<std::size_t>(p.window, most_slots) : p.window;
+  const std::size_t wanted = p.check ? std::max<std::size_t>(p.window, max_slots) : p.window;
   return std::max<std::size_t>(2, std::min(wanted, slot_memory / size));
 }
 

@@ -14,7 +14,7 @@ namespace gaudi::perf {
 struct path_bytes {
   std::uint64_t eager = 0;
   std::uint64_t direct = 0;
-  std::uint64_t one_copy = 0;
+  std::uint64_t cma = 0;
   std::uint64_t staged = 0;
 
   path_bytes& operator+=(const path_bytes& other);
@@ -27,7 +27,7 @@ void from_json(const nlohmann::json& j, path_bytes& bytes);
 /// All zero where the provider does not count.
 path_bytes count_paths(endpoint& ep);
 
-/// "eager", "zero-copy", "one-copy", "staged", several joined by "+", or nothing. A way that took
+/// "eager", "zero-copy", "cma", "staged", several joined by "+", or nothing. A way that took
 /// less than a hundredth of the bytes is left out: acknowledgements are messages too.
 std::string path_of(const path_bytes& bytes);
 

@@ -28,9 +28,9 @@ constexpr std::array<std::size_t, 6> sizes{1, 512, 4 * kib, 64 * kib, mib, 64 * 
 
 // Bytes that one row moves per measurement, and in one window: the whole tour is to take seconds.
 constexpr std::size_t row_volume = 64 * mib;
-constexpr std::uint64_t most_iterations = 200;
+constexpr std::uint64_t max_iterations = 200;
 constexpr std::size_t window = 16;
-constexpr std::size_t most_slots_of_a_row = 64;
+constexpr std::size_t max_slots_of_a_row = 64;
 
 struct memory_pair {
   memory_kind client;
@@ -45,10 +45,10 @@ constexpr std::array<memory_pair, 4> pairs{{{memory_kind::host, memory_kind::hos
 constexpr std::array toured_operations{operation::tagged, operation::write, operation::read};
 
 step tour_step(operation op, std::size_t size) {
-  const std::size_t slots = std::clamp<std::size_t>(row_volume / size, 2, most_slots_of_a_row);
+  const std::size_t slots = std::clamp<std::size_t>(row_volume / size, 2, max_slots_of_a_row);
   return {.op = op,
           .size = size,
-          .iterations = std::clamp<std::uint64_t>(row_volume / size, 2, most_iterations),
+          .iterations = std::clamp<std::uint64_t>(row_volume / size, 2, max_iterations),
           .warmup = 1,
           .window = std::min(window, slots),
           .slots = slots,

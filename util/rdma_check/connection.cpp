@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr int resolve_ms = 3000;
 
 // One of the two may have receives and sends of a whole round, and a few messages.
-constexpr std::uint32_t depth = most_slots + 8;
+constexpr std::uint32_t depth = max_slots + 8;
 
 /// What the client says in its request, in network byte order.
 struct request_data {

@@ -5,10 +5,10 @@
 
 #include <cstdlib>
 
-#include "device/selection.hpp"
+#include "device/device_list.hpp"
 #include "failure.hpp"
 #include "hl/thunk.hpp"
-#include "reg/dmabuf_refusal.hpp"
+#include "reg/registration_failure.hpp"
 #include "room_log.hpp"
 
 namespace gaudi::rdma_check {
@@ -39,7 +39,7 @@ std::uint64_t address_of(const void* pointer) {
 gaudi_device gaudi_device::open(const std::string& which) {
   constexpr const char* what = "no Gaudi";
   const auto chosen =
-      taken(device::selection::parse(which.empty() ? variable("FI_GAUDI_DEVICE") : which), what)
+      taken(device::device_list::parse(which.empty() ? variable("FI_GAUDI_DEVICE") : which), what)
           .first();
   const auto library = taken(hl::thunk::load(variable("FI_GAUDI_HLTHUNK")), what);
   auto opened = taken(device::device::open(library, chosen), what);
@@ -75,7 +75,7 @@ device_block::~device_block() {
 device::dmabuf device_block::export_dmabuf() const {
   auto exported = device_->export_dmabuf(address_, size_);
   if (!exported) {
-    const auto why = reg::explain_no_export(exported.code());
+    const auto why = reg::diagnose_no_export(exported.code());
     // The room's own words are about what the provider does then.
     static_cast<void>(reason_of(exported.code()));
     throw failure(exit_code::no_dmabuf,

@@ -9,7 +9,7 @@
 
 #include "common/pieces.hpp"
 #include "failure.hpp"
-#include "reg/dmabuf_refusal.hpp"
+#include "reg/registration_failure.hpp"
 
 namespace gaudi::rdma_check {
 namespace {
@@ -28,13 +28,13 @@ copy::host_pages allocate_pages(std::size_t size) {
   return *std::move(pages);
 }
 
-reg::dmabuf_refusal explain(int code) {
+reg::registration_failure explain(int code) {
   // libibverbs itself: the NIC's library does not know the call, or the kernel does not.
   if (code == ENOSYS || code == EPROTONOSUPPORT)
-    return {reg::refusal_cause::nic_driver,
+    return {reg::failure_cause::nic_driver,
             "rdma-core's part for this NIC or the kernel cannot register dma-bufs",
             "use rdma-core 34, Linux 5.12 or later, and a NIC whose driver does", true};
-  return reg::explain_refusal(-code);
+  return reg::diagnose(-code);
 }
 
 [[noreturn]] void refuse(const ibv_pd* pd, const gaudi_device& gaudi, int code) {

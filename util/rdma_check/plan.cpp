@@ -17,7 +17,7 @@ constexpr std::size_t largest = std::size_t{1} << 30;  // that every NIC sends a
 // message is larger.
 constexpr std::size_t default_volume = 64 * mib;
 constexpr std::size_t slot_memory = 4 * mib;
-constexpr std::uint64_t most_iterations = 200;
+constexpr std::uint64_t max_iterations = 200;
 
 constexpr std::array names{"send", "write", "write_imm", "read"};
 
@@ -29,12 +29,12 @@ operation operation_of(const std::string& name) {
 }
 
 std::size_t slots_for(std::size_t size) {
-  return std::clamp<std::size_t>(slot_memory / size, 1, most_slots);
+  return std::clamp<std::size_t>(slot_memory / size, 1, max_slots);
 }
 
 std::uint64_t iterations_for(const plan& p, std::size_t size) {
   if (p.iterations != 0) return p.iterations;
-  return std::clamp<std::uint64_t>(default_volume / size, 4, most_iterations);
+  return std::clamp<std::uint64_t>(default_volume / size, 4, max_iterations);
 }
 
 }  // namespace

@@ -48,6 +48,6 @@ std::vector<step> steps_of(const plan& p);
 std::size_t capacity_of(const plan& p);
 
 /// More operations than that are never in flight, nor between two verifications.
-inline constexpr std::size_t most_slots = 64;
+inline constexpr std::size_t max_slots = 64;
 
 }  // namespace gaudi::rdma_check

@@ -58,12 +58,12 @@ changes between(const sample* before, const sample& now) {
 
 std::uint64_t bytes_of(const value_list& c) {
   return get(c, "eager_bytes") + get(c, "direct_bytes") + get(c, "staged_bytes") +
-         get(c, "one_copy_bytes") + get(c, "engine_bytes");
+         get(c, "cma_bytes") + get(c, "engine_bytes");
 }
 
 std::uint64_t operations_of(const value_list& c) {
-  return get(c, "eager_ops") + get(c, "direct_ops") + get(c, "staged_ops") +
-         get(c, "one_copy_ops") + get(c, "engine_ops");
+  return get(c, "eager_ops") + get(c, "direct_ops") + get(c, "staged_ops") + get(c, "cma_ops") +
+         get(c, "engine_ops");
 }
 
 std::uint64_t stalls_of(const value_list& c) {
@@ -79,7 +79,7 @@ path_shares shares_of(const value_list& c) {
   return {static_cast<double>(zero_copy) / all, static_cast<double>(direct - zero_copy) / all,
           static_cast<double>(get(c, "staged_bytes")) / all,
           static_cast<double>(get(c, "eager_bytes")) / all,
-          static_cast<double>(get(c, "one_copy_bytes") + get(c, "engine_bytes")) / all};
+          static_cast<double>(get(c, "cma_bytes") + get(c, "engine_bytes")) / all};
 }
 
 std::optional<double> hit_rate_of(const value_list& c) {

@@ -80,7 +80,7 @@ std::string device_row(const total& t, const per_second& rate) {
   return fmt::format("{:<11}{:>7}{:>7}{:>7}{:>7}",
                      t.number >= 0 ? fmt::format("gaudi{}", t.number) : fit(t.name, 11),
                      value("host_to_device_bytes"), value("device_to_host_bytes"),
-                     value("within_device_bytes"), value("zero_copy_bytes"));
+                     value("device_to_device_bytes"), value("zero_copy_bytes"));
 }
 
 std::string nic_row(const total& t, const per_second& rate) {

@@ -23,13 +23,13 @@ struct mr_dmabuf {
 
 // ofi_rdm_component_t::calculate_max_tag().
 std::uint64_t max_tag_of(const fi_info& info) {
-  constexpr int least_bits = 33;
+  constexpr int min_bits = 33;
   int leading_zeros = 0;
   int bits = 64;
   while (!((info.ep_attr->mem_tag_format << leading_zeros++) & (std::uint64_t{1} << 63)) &&
-         bits >= least_bits)
+         bits >= min_bits)
     --bits;
-  if (bits < least_bits) throw std::runtime_error("the provider leaves too few bits of a tag");
+  if (bits < min_bits) throw std::runtime_error("the provider leaves too few bits of a tag");
   return (std::uint64_t{1} << (bits - 1)) - 1;
 }
 

@@ -32,7 +32,7 @@ using gaudi::test::outcome;
 
 using traffic = std::function<outcome()>;
 
-constexpr std::chrono::seconds longest_child{120};
+constexpr std::chrono::seconds max_child{120};
 // Exit codes besides those of outcome.
 constexpr int not_run = 2;
 constexpr int works_no_more = 3;
@@ -107,7 +107,7 @@ std::string outcome_name(int code) {
 
 // The time is for a hang, not for a slow machine.
 std::string judge(pid_t child) {
-  const auto give_up = std::chrono::steady_clock::now() + longest_child;
+  const auto give_up = std::chrono::steady_clock::now() + max_child;
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > give_up) {
@@ -193,8 +193,8 @@ void allow_another(const traffic& run, account& allowed) {
 /// on the load: a measurement of copies that had no time is not kept, so one run alone may leave
 /// less than others do.
 bool leaks(const traffic& run, const account& left, account& allowed) {
-  constexpr unsigned most_runs = 20;
-  for (unsigned i = 0; i < most_runs && is_more(left, allowed); ++i) allow_another(run, allowed);
+  constexpr unsigned max_runs = 20;
+  for (unsigned i = 0; i < max_runs && is_more(left, allowed); ++i) allow_another(run, allowed);
   if (!is_more(left, allowed)) return false;
   std::printf("%zu blocks and %zu descriptors are left instead of %zu and %zu\n",
               count_blocks(left), left.descriptors, count_blocks(allowed), allowed.descriptors);

@@ -24,7 +24,7 @@ struct conditions {
   std::size_t inject_size = 64;
   std::size_t completions = 1024;  // that a queue has room for, with operations under way
   unsigned refused_posts = 0;      // -FI_EAGAIN
-  nanoseconds longest_look = 0;    // that the core takes to tell what it has
+  nanoseconds max_look = 0;        // that the core takes to tell what it has
   delay departure{};               // as tcp: from post to kernel
   delay flight{};
   delay acknowledged{};  // from delivery to the end of the operation

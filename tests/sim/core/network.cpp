@@ -20,7 +20,7 @@ void host::kill() {
 
 void host::look() {
   if (!alive_) return owed_.clear();
-  net_.advance(net_.numbers().below(net_.how().longest_look + 1));
+  net_.advance(net_.numbers().below(net_.how().max_look + 1));
   looking_ = true;
   for (const auto& [wire, sender] : std::exchange(owed_, {})) wire->drain(sender);
   looking_ = false;

@@ -6,7 +6,7 @@ import pathlib
 import re
 
 # A room includes rooms of a lower rank. Rooms of one rank may include each other, but not in a circle.
-RANKS = {"entry": 6, "fi": 5, "proto": 4, "reg": 3, "copy": 3, "ipc": 3, "topo": 3, "device": 2, "watch": 2, "hl": 1,
+RANKS = {"entry": 6, "fi": 5, "proto": 4, "reg": 3, "copy": 3, "ipc": 3, "topo": 3, "device": 2, "interpose": 2, "hl": 1,
          "base": 0}
 # core stands beside that order: it sees what the machine has (topo), and these rooms see it.
 CORE_SEES = {"core", "topo", "base"}

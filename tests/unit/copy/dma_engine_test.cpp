@@ -76,7 +76,7 @@ TEST_F(engine_test, counts_what_it_was_given_for_as_long_as_the_device_is_open) 
   EXPECT_EQ(counted.copies.value(), 4U);
   EXPECT_EQ(counted.host_to_device_bytes.value(), 4096U);
   EXPECT_EQ(counted.device_to_host_bytes.value(), 8192U);
-  EXPECT_EQ(counted.within_device_bytes.value(), 100U);
+  EXPECT_EQ(counted.device_to_device_bytes.value(), 100U);
 }
 
 TEST_F(engine_test, takes_the_directions_queues_in_turn) {
@@ -208,7 +208,7 @@ TEST(engine_patience, ends_with_a_copy_that_does_not) {
   for (const bool waiting : {false, true}) {
     test::fake_engine fake;
     const auto engine = dma_engine::for_device(
-        fake.open(), {.patience = std::chrono::milliseconds{20}, .table = {}});
+        fake.open(), {.timeout = std::chrono::milliseconds{20}, .table = {}});
     ASSERT_TRUE(engine);
     const auto a = (*engine)->submit(dst, src, 64, direction::host_to_device);
     const auto b = (*engine)->submit(dst, src, 64, direction::host_to_device);
@@ -361,7 +361,7 @@ class lost_in_calibration : public testing::TestWithParam<calibration_end> {};
 // Its engine is still there, and has what the device was to be measured with.
 TEST_P(lost_in_calibration, is_opened_anew_and_measured) {
   test::fake_engine fake;
-  const auto selected = *device::selector::parse(fake.driver.bus_id);
+  const auto selected = *device::device_spec::parse(fake.driver.bus_id);
   const auto lost = *device::device::open(fake.driver.thunk(), selected);
   auto engine = *dma_engine::for_device(lost);
   unsigned looks = 0;

@@ -97,7 +97,7 @@ TEST_F(simulated, opening_it_again_in_the_process_gives_the_same_one) {
   for (const auto& text :
        {gaudi()->attributes().bus_id, std::to_string(gaudi()->attributes().index),
         "module:" + std::to_string(gaudi()->attributes().module_id)}) {
-    const auto which = device::selector::parse(text);
+    const auto which = device::device_spec::parse(text);
     ASSERT_TRUE(which) << text;
     const auto again = device::device::open(library(), *which);
     ASSERT_TRUE(again) << text;
@@ -107,7 +107,7 @@ TEST_F(simulated, opening_it_again_in_the_process_gives_the_same_one) {
 
 TEST_F(simulated, a_device_that_is_not_there_is_enodev) {
   for (const char* text : {"200", "module:200", "0000:ff:1f.7"})
-    EXPECT_EQ(device::device::open(library(), *device::selector::parse(text)).code(), -FI_ENODEV)
+    EXPECT_EQ(device::device::open(library(), *device::device_spec::parse(text)).code(), -FI_ENODEV)
         << text;
 }
 
@@ -341,7 +341,7 @@ class simulated_loss : public simulated {
  protected:
   void SetUp() override { victim = open(); }
   static std::shared_ptr<device::device> open() {
-    auto opened = device::device::open(library(), *device::selector::parse("1"));
+    auto opened = device::device::open(library(), *device::device_spec::parse("1"));
     EXPECT_TRUE(opened) << fi_strerror(-opened.code());
     return opened ? *opened : nullptr;
   }

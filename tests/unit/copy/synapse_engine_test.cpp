@@ -65,7 +65,7 @@ class synapse_engine : public testing::Test {
     // Each test's device is one that nobody has measured.
     static int devices = 0;
     from.driver.bus_id = "0000:1b:00." + std::to_string(devices++);
-    owner = *from.borrow();
+    owner = *from.attach_synapse();
   }
   void TearDown() override {
     finish(0);
@@ -75,8 +75,8 @@ class synapse_engine : public testing::Test {
     }
     EXPECT_TRUE(mapped.empty());
   }
-  void make(std::chrono::milliseconds patience = std::chrono::seconds(60)) {
-    auto made = dma_engine::for_device(owner, {.patience = patience, .table = {}});
+  void make(std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+    auto made = dma_engine::for_device(owner, {.timeout = timeout, .table = {}});
     ASSERT_TRUE(made);
     engine = *made;
   }
@@ -241,7 +241,7 @@ TEST_F(synapse_engine, is_measured_by_reading_from_the_pool_and_writing_nothing_
 TEST_F(synapse_engine, has_the_defaults_where_the_pool_is_too_small_to_be_read_from) {
   owner.reset();
   from.pool_len = from.mib;
-  owner = *from.borrow();
+  owner = *from.attach_synapse();
   make();
   EXPECT_FALSE(engine->table()[direction::device_to_host].is_measured());
   EXPECT_TRUE(started.empty());

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "core/get_info.hpp"
-#include "core/loopback.hpp"
+#include "core/loopback_connection.hpp"
 
 namespace gaudi::core {
 namespace {
@@ -36,7 +36,7 @@ class over_tcp : public testing::Test {
   bool is_read(std::uint64_t access) {
     auto mr = core_->register_memory(bytes_.data(), sizeof bytes_, access);
     EXPECT_TRUE(mr);
-    auto connected = loopback::open(*core_);
+    auto connected = loopback_connection::open(*core_);
     EXPECT_TRUE(connected);
     std::array<int, 4> got{};
     const auto ret = (*connected)
@@ -77,7 +77,7 @@ TEST_F(over_tcp, a_copy_needs_no_right_of_peers) {
   const auto source = core_->register_memory(bytes_.data(), sizeof bytes_, FI_SEND);
   const auto target = core_->register_memory(to.data(), sizeof to, FI_RECV);
   ASSERT_TRUE(source && target);
-  const auto connected = loopback::open(*core_);
+  const auto connected = loopback_connection::open(*core_);
   ASSERT_TRUE(connected);
   const auto place = [](std::array<int, 4>& a, const inner_mr& mr) {
     return local_place{reinterpret_cast<std::byte*>(a.data()), mr.descriptor()};

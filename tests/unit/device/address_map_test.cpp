@@ -16,9 +16,12 @@ namespace {
 
 constexpr std::uint64_t first = 0x1001001800000000;
 
-location at(std::uint64_t base, std::uint64_t len, std::uint64_t generation = 1) {
-  return {
-      .base = base, .len = len, .map_base = first, .map_len = 1 << 30, .generation = generation};
+location at(std::uint64_t base, std::uint64_t len, std::uint64_t allocation_id = 1) {
+  return {.base = base,
+          .len = len,
+          .map_base = first,
+          .map_len = 1 << 30,
+          .allocation_id = allocation_id};
 }
 
 TEST(address_map, finds_nothing_when_empty) {
@@ -36,7 +39,7 @@ TEST(address_map, tells_where_in_the_allocation_a_range_is) {
   EXPECT_EQ(found->offset, 30U);
   EXPECT_EQ(found->map_base, first);
   EXPECT_EQ(found->map_len, 1U << 30);
-  EXPECT_EQ(found->generation, 9U);
+  EXPECT_EQ(found->allocation_id, 9U);
   EXPECT_FALSE(found->adopted);
 }
 
@@ -141,9 +144,9 @@ TEST(address_map, readers_never_see_half_a_change) {
     readers.emplace_back([&] {
       while (!stop) {
         const auto fixed = map.find(first + (100U << 20) + 5, 10);
-        if (!fixed || fixed->generation != 77) ++wrong;
+        if (!fixed || fixed->allocation_id != 77) ++wrong;
         const auto moving = map.find(first + (50U << 20), 1);
-        if (moving && moving->generation != moving->len) ++wrong;
+        if (moving && moving->allocation_id != moving->len) ++wrong;
       }
     });
   for (std::uint64_t round = 1; round < 300; ++round) {

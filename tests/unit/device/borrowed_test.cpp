@@ -24,12 +24,12 @@ bool is_same_file(int a, int b) {
 class borrowed : public testing::Test {
  protected:
   test::borrowing from;
-  const selector any{selector::first_free{}};
+  const device_spec any{device_spec::first_free{}};
 };
 
 TEST_F(borrowed, has_synapses_pool_as_one_range) {
   EXPECT_CALL(from.driver.library, open(_, _)).Times(0);
-  const auto one = from.borrow();
+  const auto one = from.attach_synapse();
   ASSERT_TRUE(one);
   EXPECT_FALSE((*one)->attributes().owned);
   EXPECT_NE((*one)->synapse(), nullptr);
@@ -39,13 +39,13 @@ TEST_F(borrowed, has_synapses_pool_as_one_range) {
   EXPECT_EQ(at->len, from.pool_len);
   EXPECT_TRUE(at->adopted);
   EXPECT_EQ((*one)->find(from.map_base, 1).code(), -FI_ENOENT) << "SCAL's own";
-  EXPECT_EQ(*from.borrow(), *one) << "one for the process";
+  EXPECT_EQ(*from.attach_synapse(), *one) << "one for the process";
 }
 
 TEST_F(borrowed, exports_the_pool_once_from_its_offset_on) {
   EXPECT_CALL(from.driver.library,
               export_dmabuf(_, from.map_base, from.pool_len, from.pool_base - from.map_base, _));
-  const auto one = from.borrow();
+  const auto one = from.attach_synapse();
   for (const std::uint64_t offset : {0, 4096, 12345}) {
     const auto exported = (*one)->export_dmabuf(from.pool_base + offset, 10);
     ASSERT_TRUE(exported);
@@ -56,7 +56,7 @@ TEST_F(borrowed, exports_the_pool_once_from_its_offset_on) {
 
 // HCL registers its flush region there.
 TEST_F(borrowed, knows_where_an_export_of_the_pool_is_under_addresses_before_it) {
-  const auto one = from.borrow();
+  const auto one = from.attach_synapse();
   ASSERT_TRUE(one);
   const device& d = **one;
   EXPECT_EQ(*d.pool_alias(from.map_base, 4), from.pool_base);
@@ -71,7 +71,7 @@ TEST_F(borrowed, knows_where_an_export_of_the_pool_is_under_addresses_before_it)
 
 TEST_F(borrowed, leaves_out_what_is_not_a_whole_page) {
   from.pool_base += 256;
-  const auto one = from.borrow();
+  const auto one = from.attach_synapse();
   ASSERT_TRUE(one);
   const std::uint64_t first = from.pool_base - 256 + 4096;
   EXPECT_EQ((*one)->find(first - 1, 1).code(), -FI_ENOENT);
@@ -79,7 +79,7 @@ TEST_F(borrowed, leaves_out_what_is_not_a_whole_page) {
 }
 
 TEST_F(borrowed, uses_a_duplicate_and_closes_only_that) {
-  auto one = from.borrow();
+  auto one = from.attach_synapse();
   const int used = (*one)->fd();
   EXPECT_NE(used, from.synapses_fd.get());
   one = base::error{-FI_ENODEV};
@@ -89,75 +89,75 @@ TEST_F(borrowed, uses_a_duplicate_and_closes_only_that) {
 
 TEST_F(borrowed, is_refused_until_there_is_one) {
   from.acquired = false;
-  EXPECT_EQ(from.borrow().code(), -FI_ENODEV);
+  EXPECT_EQ(from.attach_synapse().code(), -FI_ENODEV);
   from.acquired = true;
-  EXPECT_TRUE(from.borrow());
+  EXPECT_TRUE(from.attach_synapse());
 }
 
 TEST_F(borrowed, a_pool_elsewhere_is_refused) {
   from.pool_base = from.map_base = 0x10000;
-  EXPECT_EQ(from.borrow().code(), -FI_EINVAL);
+  EXPECT_EQ(from.attach_synapse().code(), -FI_EINVAL);
 }
 
 TEST_F(borrowed, allocates_nothing) {
-  const auto one = from.borrow();
+  const auto one = from.attach_synapse();
   EXPECT_EQ((*one)->allocate(4096).code(), -FI_EOPNOTSUPP);
   EXPECT_EQ(*(*one)->hbm_free(), from.pool_free) << "Synapse does";
 }
 
 TEST_F(borrowed, lets_go_of_everything_while_it_rests) {
-  const auto one = from.borrow();
-  const auto generation = (*one)->find(from.pool_base, 1)->generation;
+  const auto one = from.attach_synapse();
+  const auto generation = (*one)->find(from.pool_base, 1)->allocation_id;
   const int used = (*one)->fd();
   ASSERT_TRUE((*one)->export_dmabuf(from.pool_base, 1));
   EXPECT_EQ(from.exports_alive(), 1);
   EXPECT_TRUE(is_same_file(used, from.synapses_fd.get()));
-  (*one)->rest();
+  (*one)->suspend();
   EXPECT_EQ(from.exports_alive(), 0);
   EXPECT_FALSE(is_same_file(used, from.synapses_fd.get()));
-  ASSERT_TRUE((*one)->wake());
+  ASSERT_TRUE((*one)->resume());
   EXPECT_EQ((*one)->fd(), used);
   EXPECT_TRUE(is_same_file(used, from.synapses_fd.get()));
   EXPECT_EQ((*one)->lost(), 0);
-  EXPECT_EQ((*one)->find(from.pool_base, 1)->generation, generation);
+  EXPECT_EQ((*one)->find(from.pool_base, 1)->allocation_id, generation);
   EXPECT_TRUE((*one)->export_dmabuf(from.pool_base, 1));
 }
 
 TEST_F(borrowed, wakes_only_as_the_same) {
-  const auto one = from.borrow();
-  (*one)->rest();
+  const auto one = from.attach_synapse();
+  (*one)->suspend();
   from.map_base -= 4096;
-  EXPECT_FALSE((*one)->wake());
+  EXPECT_FALSE((*one)->resume());
   EXPECT_NE((*one)->lost(), 0);
   EXPECT_TRUE((*one)->is_vacant());
-  const auto next = from.borrow();
+  const auto next = from.attach_synapse();
   ASSERT_TRUE(next);
   EXPECT_NE(*next, *one);
 }
 
 TEST_F(borrowed, released_while_it_rested_is_lost) {
-  const auto one = from.borrow();
-  (*one)->rest();
+  const auto one = from.attach_synapse();
+  (*one)->suspend();
   from.acquired = false;
-  EXPECT_FALSE((*one)->wake());
+  EXPECT_FALSE((*one)->resume());
   EXPECT_EQ((*one)->lost(), -FI_ENODEV);
 }
 
 TEST_F(borrowed, a_lost_one_is_followed_when_it_is_acquired_anew) {
-  const auto one = from.borrow();
+  const auto one = from.attach_synapse();
   const auto pin = (*one)->pin(from.pool_base, 1);
   ASSERT_TRUE(pin);
   (*one)->lose(-FI_EIO, "for a test");
   EXPECT_TRUE((*one)->is_vacant()) << "nothing that its user would free";
-  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO) << "acquired as before";
+  EXPECT_EQ((*one)->reopened_device(any).code(), -FI_EIO) << "acquired as before";
   from.acquired = false;
-  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO) << "released";
+  EXPECT_EQ((*one)->reopened_device(any).code(), -FI_EIO) << "released";
   from.acquired = true;
   from.driver.openings = 2;
   from.driver.status = hl::device_status::in_reset;
-  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO) << "and lost again";
+  EXPECT_EQ((*one)->reopened_device(any).code(), -FI_EIO) << "and lost again";
   from.driver.status = hl::device_status::operational;
-  const auto next = (*one)->successor(any);
+  const auto next = (*one)->reopened_device(any);
   ASSERT_TRUE(next);
   EXPECT_NE(*next, *one);
   EXPECT_EQ((*next)->lost(), 0);
@@ -168,30 +168,30 @@ TEST_F(borrowed, a_lost_one_is_followed_when_it_is_acquired_anew) {
 // Then by its status alone.
 TEST_F(borrowed, a_lost_one_is_followed_with_a_library_that_does_not_count_openings) {
   ON_CALL(from.driver.library, get_open_stats(_, _)).WillByDefault(testing::Return(-ENOTTY));
-  const auto one = from.borrow();
+  const auto one = from.attach_synapse();
   (*one)->lose(-FI_EIO, "for a test");
   from.driver.status = hl::device_status::needs_reset;
-  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO);
+  EXPECT_EQ((*one)->reopened_device(any).code(), -FI_EIO);
   from.driver.status = hl::device_status::operational;
-  EXPECT_TRUE((*one)->successor(any));
+  EXPECT_TRUE((*one)->reopened_device(any));
 }
 
 // What was counted when it was borrowed first tells nothing of an acquisition during the rest.
 TEST_F(borrowed, one_that_woke_is_not_its_own_successor) {
-  const auto one = from.borrow();
-  (*one)->rest();
+  const auto one = from.attach_synapse();
+  (*one)->suspend();
   from.driver.openings = 2;
-  ASSERT_TRUE((*one)->wake());
+  ASSERT_TRUE((*one)->resume());
   (*one)->lose(-FI_EIO, "for a test");
-  EXPECT_EQ((*one)->successor(any).code(), -FI_EIO);
+  EXPECT_EQ((*one)->reopened_device(any).code(), -FI_EIO);
 }
 
 TEST_F(borrowed, is_lost_soon_after_its_driver_says_so) {
-  const auto one = from.borrow();
-  (*one)->rest();
+  const auto one = from.attach_synapse();
+  (*one)->suspend();
   from.driver.status = hl::device_status::in_reset;
   from.driver.status = hl::device_status::operational;
-  ASSERT_TRUE((*one)->wake());
+  ASSERT_TRUE((*one)->resume());
   EXPECT_EQ((*one)->lost(), 0);
   from.driver.status = hl::device_status::in_reset;
   for (int slept_ms = 0; (*one)->lost() == 0 && slept_ms < 10'000; ++slept_ms)

@@ -34,9 +34,9 @@ borrowing::borrowing() : synapses_fd(::memfd_create("fake-synapse", MFD_CLOEXEC)
 
 borrowing::~borrowing() = default;
 
-base::result<std::shared_ptr<device::device>> borrowing::borrow() {
-  return device::device::borrow(driver.thunk(),
-                                std::make_shared<const hl::synapse>(mock_synapse::table()));
+base::result<std::shared_ptr<device::device>> borrowing::attach_synapse() {
+  return device::device::attach_synapse(driver.thunk(),
+                                        std::make_shared<const hl::synapse>(mock_synapse::table()));
 }
 
 int borrowing::exports_alive() const {

@@ -20,7 +20,7 @@ class borrowing {
   borrowing(const borrowing&) = delete;
   borrowing& operator=(const borrowing&) = delete;
 
-  base::result<std::shared_ptr<device::device>> borrow();
+  base::result<std::shared_ptr<device::device>> attach_synapse();
 
   /// Of which somebody still has a descriptor.
   [[nodiscard]] int exports_alive() const;

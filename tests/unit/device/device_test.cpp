@@ -122,8 +122,8 @@ TEST_F(a_device, keeps_a_pinned_allocation) {
   EXPECT_EQ(gaudi->pin(0).code(), -FI_ENOENT);
 }
 
-struct recorder : free_watcher {
-  void leaving(std::uint64_t generation) noexcept override {
+struct recorder : free_observer {
+  void on_free(std::uint64_t generation) noexcept override {
     told.push_back(generation);
     if (also) also();
   }
@@ -131,12 +131,12 @@ struct recorder : free_watcher {
   std::function<void()> also;
 };
 
-TEST_F(a_device, tells_its_watchers_before_memory_is_given_back) {
+TEST_F(a_device, tells_its_observers_before_memory_is_given_back) {
   recorder first, second;
-  gaudi->watch(first);
-  gaudi->watch(second);
+  gaudi->add_observer(first);
+  gaudi->add_observer(second);
   const auto a = allocate(page), b = allocate(page), c = allocate(page);
-  const auto generation = gaudi->find(b, 1)->generation;
+  const auto generation = gaudi->find(b, 1)->allocation_id;
   first.also = [&] {
     EXPECT_EQ(driver.mappings(), 3U);
     EXPECT_EQ(gaudi->pin(b).code(), -FI_ENOENT) << "nobody may come between";
@@ -146,17 +146,17 @@ TEST_F(a_device, tells_its_watchers_before_memory_is_given_back) {
   EXPECT_TRUE(gaudi->free(b));
   EXPECT_EQ(first.told, std::vector{generation});
   EXPECT_EQ(second.told, std::vector{generation});
-  gaudi->unwatch(first);
+  gaudi->remove_observer(first);
   EXPECT_TRUE(gaudi->free(a));
   EXPECT_EQ(first.told.size(), 1U);
   EXPECT_EQ(second.told.size(), 2U);
-  gaudi->unwatch(second);
+  gaudi->remove_observer(second);
   EXPECT_TRUE(gaudi->free(c));
 }
 
 TEST_F(a_device, counts_exports_of_the_driver_and_pins_that_came_too_late) {
-  struct latecomer : free_watcher {
-    void leaving(std::uint64_t) noexcept override { refused = on->pin(addr).code(); }
+  struct latecomer : free_observer {
+    void on_free(std::uint64_t) noexcept override { refused = on->pin(addr).code(); }
     device* on = nullptr;
     std::uint64_t addr = 0;
     int refused = 0;
@@ -167,16 +167,16 @@ TEST_F(a_device, counts_exports_of_the_driver_and_pins_that_came_too_late) {
   EXPECT_EQ(gaudi->counted().exports.value(), 1U);
   EXPECT_FALSE(gaudi->pin(late.addr + page / 2)) << "never there, so not stale";
   EXPECT_EQ(gaudi->counted().stale_refusals.value(), 0U);
-  gaudi->watch(late);
+  gaudi->add_observer(late);
   EXPECT_TRUE(gaudi->free(late.addr));
-  gaudi->unwatch(late);
+  gaudi->remove_observer(late);
   EXPECT_EQ(late.refused, -FI_ENOENT);
   EXPECT_EQ(gaudi->counted().stale_refusals.value(), 1U);
 }
 
-TEST_F(a_device, tells_its_watchers_nothing_of_what_stays) {
+TEST_F(a_device, tells_its_observers_nothing_of_what_stays) {
   recorder one;
-  gaudi->watch(one);
+  gaudi->add_observer(one);
   const auto a = allocate(8192);
   {
     const auto pin = gaudi->pin(a);
@@ -186,15 +186,15 @@ TEST_F(a_device, tells_its_watchers_nothing_of_what_stays) {
   EXPECT_EQ(gaudi->release_range(a).code(), -FI_EINVAL);
   EXPECT_TRUE(one.told.empty());
   EXPECT_TRUE(gaudi->pin(a)) << "it can be used as before";
-  gaudi->unwatch(one);
+  gaudi->remove_observer(one);
 }
 
 TEST_F(a_device, numbers_allocations_so_that_a_reused_address_shows) {
   const auto a = allocate(4096);
-  const auto before = gaudi->find(a, 1)->generation;
+  const auto before = gaudi->find(a, 1)->allocation_id;
   EXPECT_TRUE(gaudi->free(a));
   ASSERT_EQ(allocate(4096), a);
-  EXPECT_NE(gaudi->find(a, 1)->generation, before);
+  EXPECT_NE(gaudi->find(a, 1)->allocation_id, before);
 }
 
 TEST_F(a_device, exports_a_mapping_once_and_duplicates_it) {

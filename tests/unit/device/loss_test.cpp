@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "device/device.hpp"
-#include "device/losses.hpp"
+#include "device/device_loss_epoch.hpp"
 #include "fake_driver.hpp"
 
 namespace gaudi::device {
@@ -27,7 +27,7 @@ class loss : public testing::Test {
     EXPECT_EQ(driver.open_descriptors(), 0);
   }
   std::shared_ptr<device> open() {
-    auto opened = device::open(driver.thunk(), *selector::parse(driver.bus_id));
+    auto opened = device::open(driver.thunk(), *device_spec::parse(driver.bus_id));
     EXPECT_TRUE(opened);
     return opened ? *opened : nullptr;
   }
@@ -44,12 +44,12 @@ class loss : public testing::Test {
 };
 
 TEST_F(loss, is_for_good_and_counted_once) {
-  const auto before = losses::count();
+  const auto before = device_loss_epoch::count();
   EXPECT_EQ(gaudi->lost(), 0);
   EXPECT_EQ(gaudi->lose(-FI_ETIMEDOUT, "of the test"), -FI_EIO);
   EXPECT_EQ(gaudi->lose(-FI_ENODEV, "of the test"), -FI_EIO);
   EXPECT_EQ(gaudi->lost(), -FI_EIO);
-  EXPECT_EQ(losses::count(), before + 1);
+  EXPECT_EQ(device_loss_epoch::count(), before + 1);
 }
 
 TEST_F(loss, closes_the_device_at_once_and_keeps_its_number) {
@@ -134,19 +134,19 @@ TEST_F(loss, does_not_wait_for_memory_of_the_providers_own) {
 }
 
 TEST_F(loss, rings_a_bell) {
-  losses::bell bell;
+  device_loss_epoch::loss_eventfd loss_eventfd;
   const auto is_ringing = [&] {
-    pollfd entry{bell.fd(), POLLIN, 0};
+    pollfd entry{loss_eventfd.fd(), POLLIN, 0};
     return ::poll(&entry, 1, 0) == 1;
   };
   EXPECT_FALSE(is_ringing());
   gaudi->lose(-FI_EIO, "of the test");
   EXPECT_TRUE(is_ringing());
-  bell.quiet();
+  loss_eventfd.clear();
   EXPECT_FALSE(is_ringing());
 }
 
-class counting_watcher final : public loss_watcher {
+class counting_observer final : public loss_observer {
  public:
   int told = 0;
 
@@ -155,18 +155,18 @@ class counting_watcher final : public loss_watcher {
 };
 
 TEST_F(loss, is_told_once_to_each_who_wants_to_know) {
-  counting_watcher early, gone, late;
-  gaudi->watch(early);
-  gaudi->watch(gone);
-  gaudi->unwatch(gone);
+  counting_observer early, gone, late;
+  gaudi->add_observer(early);
+  gaudi->add_observer(gone);
+  gaudi->remove_observer(gone);
   gaudi->lose(-FI_EIO, "of the test");
   gaudi->lose(-FI_EIO, "of the test");
-  gaudi->watch(late);
+  gaudi->add_observer(late);
   EXPECT_EQ(early.told, 1);
   EXPECT_EQ(gone.told, 0);
   EXPECT_EQ(late.told, 1);
-  gaudi->unwatch(early);
-  gaudi->unwatch(late);
+  gaudi->remove_observer(early);
+  gaudi->remove_observer(late);
 }
 
 TEST_F(loss, of_an_adopted_device_leaves_its_descriptor_alone) {

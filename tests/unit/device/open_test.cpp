@@ -24,7 +24,7 @@ using testing::SetErrnoAndReturn;
 class opening : public testing::Test {
  protected:
   base::result<std::shared_ptr<device>> open(const char* text, milliseconds timeout = {}) {
-    const auto which = selector::parse(text);
+    const auto which = device_spec::parse(text);
     if (!which) return which.failure();
     return device::open(driver.thunk(), *which, timeout);
   }
@@ -53,7 +53,7 @@ TEST_F(opening, tells_the_index_of_a_device_without_opening_it) {
   EXPECT_CALL(driver.library, open_control_by_module_id(6))
       .WillRepeatedly(SetErrnoAndReturn(EBADF, -1));
   const auto index = [&](const char* text) {
-    return device::index_named(*driver.thunk(), *selector::parse(text));
+    return device::index_named(*driver.thunk(), *device_spec::parse(text));
   };
   for (const char* text : {"0", "module:5", "0000:19:00.0", "19:00.0"}) {
     ASSERT_TRUE(index(text)) << text;
@@ -69,8 +69,8 @@ TEST_F(opening, finds_a_module_with_a_library_that_cannot_open_by_it) {
   auto table = test::mock_library::table();
   table.open_control_by_module_id = nullptr;
   const auto old = std::make_shared<const hl::thunk>(table, "simulated Gaudi2");
-  EXPECT_TRUE(device::open(old, *selector::parse("module:5"), {}));
-  EXPECT_EQ(device::open(old, *selector::parse("module:6"), {}).code(), -FI_ENODEV);
+  EXPECT_TRUE(device::open(old, *device_spec::parse("module:5"), {}));
+  EXPECT_EQ(device::open(old, *device_spec::parse("module:6"), {}).code(), -FI_ENODEV);
   EXPECT_EQ(driver.open_descriptors(), 0);
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using gaudi::core::unique_fid;
 using gaudi::fi::av;
-using gaudi::fi::children;
+using gaudi::fi::child_count;
 using testing::ElementsAre;
 
 sockaddr_in v4(const char* text, std::uint16_t port) {
@@ -42,7 +42,7 @@ class address_vectors : public testing::Test {
     fi_av_attr attr{};
     attr.flags = flags;
     fid_av* opened = nullptr;
-    EXPECT_EQ(gaudi::fi::av_open({domain_children_, lock_, format}, &attr, &opened, nullptr), 0);
+    EXPECT_EQ(gaudi::fi::av_open({domain_child_count_, lock_, format}, &attr, &opened, nullptr), 0);
     EXPECT_EQ(attr.type, FI_AV_TABLE);
     return unique_fid<fid_av>(opened);
   }
@@ -50,7 +50,7 @@ class address_vectors : public testing::Test {
   unique_fid<fid_eq> open_eq() {
     fi_eq_attr attr{};
     fid_eq* eq = nullptr;
-    EXPECT_EQ(gaudi::fi::event_queue::open(fabric_children_, &attr, &eq, nullptr), 0);
+    EXPECT_EQ(gaudi::fi::event_queue::open(fabric_child_count_, &attr, &eq, nullptr), 0);
     return unique_fid<fid_eq>(eq);
   }
 
@@ -63,8 +63,8 @@ class address_vectors : public testing::Test {
     return fi_av_straddr(a, &addr, text.data(), &length);
   }
 
-  children fabric_children_;
-  children domain_children_;
+  child_count fabric_child_count_;
+  child_count domain_child_count_;
   gaudi::base::domain_lock lock_;
 };
 
@@ -214,13 +214,15 @@ TEST_F(address_vectors, refuse_what_is_not_offered) {
   fid_av* opened = nullptr;
   fi_av_attr attr{};
   attr.name = "shared";
-  EXPECT_EQ(gaudi::fi::av_open({domain_children_, lock_, FI_SOCKADDR_IN}, &attr, &opened, nullptr),
-            -FI_ENOSYS);
+  EXPECT_EQ(
+      gaudi::fi::av_open({domain_child_count_, lock_, FI_SOCKADDR_IN}, &attr, &opened, nullptr),
+      -FI_ENOSYS);
   attr = {};
   attr.rx_ctx_bits = 1;
-  EXPECT_EQ(gaudi::fi::av_open({domain_children_, lock_, FI_SOCKADDR_IN}, &attr, &opened, nullptr),
-            -FI_ENOSYS);
-  EXPECT_FALSE(domain_children_.any());
+  EXPECT_EQ(
+      gaudi::fi::av_open({domain_child_count_, lock_, FI_SOCKADDR_IN}, &attr, &opened, nullptr),
+      -FI_ENOSYS);
+  EXPECT_FALSE(domain_child_count_.any());
 
   const auto a = open();
   const auto addr = v4("10.0.0.1", 1);
@@ -234,13 +236,13 @@ TEST_F(address_vectors, refuse_what_is_not_offered) {
 
 TEST_F(address_vectors, stay_open_for_their_endpoints) {
   auto a = open();
-  EXPECT_TRUE(domain_children_.any());
+  EXPECT_TRUE(domain_child_count_.any());
   {
-    const children::ref endpoint(av::of(a.get()).bound());
+    const child_count::ref endpoint(av::of(a.get()).bound());
     EXPECT_EQ(fi_close(&a->fid), -FI_EBUSY);
   }
   EXPECT_EQ(fi_close(&a.release()->fid), 0);
-  EXPECT_FALSE(domain_children_.any());
+  EXPECT_FALSE(domain_child_count_.any());
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "../reg/fake_nic.hpp"
-#include "fi/connected_domain.hpp"
-#include "fi/connected_endpoint.hpp"
+#include "fi/msg_domain.hpp"
+#include "fi/msg_endpoint.hpp"
 #include "fi/tables.hpp"
 #include "opened.hpp"
 
@@ -47,11 +47,11 @@ fid_ep* only_endpoint() {
 class connected_traffic : public with_device {
  protected:
   connected_traffic()
-      : domain_(new connected_domain(fabric_.open_children(), nullptr, true, nic_.release_core(),
-                                     nullptr)),
+      : domain_(
+            new msg_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr)),
         address_(allocate(length)) {
     answers_t::answer = 0;
-    auto& core = *connected_domain::of(domain_.get()).core();
+    auto& core = *msg_domain::of(domain_.get()).core();
     core.ops = &core_ops();
     const core::unique_info info(fi_allocinfo());
     info->ep_attr->type = FI_EP_MSG;

@@ -52,13 +52,13 @@ TEST(domain_counters, are_where_their_names_say) {
   EXPECT_PLACE(domain, d, paths.staged_bytes, "staged_bytes");
   EXPECT_PLACE(domain, d, paths.zero_copy_ops, "zero_copy_ops");
   EXPECT_PLACE(domain, d, paths.zero_copy_bytes, "zero_copy_bytes");
-  EXPECT_PLACE(domain, d, paths.one_copy_ops, "one_copy_ops");
-  EXPECT_PLACE(domain, d, paths.one_copy_bytes, "one_copy_bytes");
-  EXPECT_PLACE(domain, d, paths.shared_ops, "shared_ops");
+  EXPECT_PLACE(domain, d, paths.cma_ops, "cma_ops");
+  EXPECT_PLACE(domain, d, paths.cma_bytes, "cma_bytes");
+  EXPECT_PLACE(domain, d, paths.shm_ops, "shm_ops");
   EXPECT_PLACE(domain, d, paths.engine_ops, "engine_ops");
   EXPECT_PLACE(domain, d, paths.engine_bytes, "engine_bytes");
-  EXPECT_PLACE(domain, d, paths.passed_ops, "passed_ops");
-  EXPECT_PLACE(domain, d, paths.passed_bytes, "passed_bytes");
+  EXPECT_PLACE(domain, d, paths.dmabuf_ipc_ops, "dmabuf_ipc_ops");
+  EXPECT_PLACE(domain, d, paths.dmabuf_ipc_bytes, "dmabuf_ipc_bytes");
   EXPECT_PLACE(domain, d, paths.peer_stalls, "peer_stalls");
   EXPECT_PLACE(domain, d, paths.local_stalls, "local_stalls");
   EXPECT_PLACE(domain, d, paths.connections_made, "connections_made");
@@ -74,7 +74,7 @@ TEST(device_counters, are_where_their_names_say) {
   EXPECT_PLACE(device, d, copies, "copies");
   EXPECT_PLACE(device, d, host_to_device_bytes, "host_to_device_bytes");
   EXPECT_PLACE(device, d, device_to_host_bytes, "device_to_host_bytes");
-  EXPECT_PLACE(device, d, within_device_bytes, "within_device_bytes");
+  EXPECT_PLACE(device, d, device_to_device_bytes, "device_to_device_bytes");
   EXPECT_PLACE(device, d, zero_copy_bytes, "zero_copy_bytes");
   EXPECT_PLACE(device, d, staged_bytes, "staged_bytes");
 }

@@ -14,7 +14,7 @@
 namespace {
 
 using gaudi::core::unique_fid;
-using gaudi::fi::children;
+using gaudi::fi::child_count;
 using gaudi::fi::event_queue;
 
 class event_queues : public testing::Test {
@@ -38,7 +38,7 @@ class event_queues : public testing::Test {
     return poll(&pfd, 1, 0) == 1;
   }
 
-  children parent_;
+  child_count parent_;
   std::uint32_t event_ = 77;
   fi_eq_entry entry_{};
 };
@@ -153,7 +153,7 @@ TEST_F(event_queues, stay_open_while_something_is_bound) {
   auto eq = open(FI_WAIT_NONE);
   EXPECT_TRUE(parent_.any());
   {
-    const children::ref bound(event_queue::of(eq.get()).bound());
+    const child_count::ref bound(event_queue::of(eq.get()).bound());
     EXPECT_EQ(fi_close(&eq->fid), -FI_EBUSY);
   }
   EXPECT_EQ(fi_close(&eq.release()->fid), 0);

@@ -132,8 +132,8 @@ TEST_F(extension, adopts_nothing_over_what_it_has) {
 TEST_F(extension, counts_paths_from_nothing) {
   fi_gaudi_path_stats stats{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   ASSERT_EQ(ops().path_stats(domain(), &stats), 0);
-  EXPECT_EQ(stats.eager_ops + stats.direct_ops + stats.staged_ops + stats.one_copy_ops +
-                stats.shared_ops + stats.engine_ops + stats.passed_ops,
+  EXPECT_EQ(stats.eager_ops + stats.direct_ops + stats.staged_ops + stats.cma_ops + stats.shm_ops +
+                stats.engine_ops + stats.dmabuf_ipc_ops,
             0U);
 }
 
@@ -158,7 +158,7 @@ TEST_F(extension, counts_what_the_engine_copies_each_way) {
   ASSERT_EQ(ops().device_stats(domain(), &after), 0);
   EXPECT_EQ(after.host_to_device_bytes - before.host_to_device_bytes, 5000U);
   EXPECT_EQ(after.device_to_host_bytes - before.device_to_host_bytes, 300U);
-  EXPECT_EQ(after.within_device_bytes - before.within_device_bytes, 70U);
+  EXPECT_EQ(after.device_to_device_bytes - before.device_to_device_bytes, 70U);
   EXPECT_EQ(after.copies - before.copies, 3U);
   EXPECT_EQ(after.staged_bytes + after.zero_copy_bytes,
             before.staged_bytes + before.zero_copy_bytes)
@@ -209,7 +209,7 @@ TEST_F(extension, cuts_a_pool_into_pieces) {
 }
 
 TEST_F(extension, counts_nothing_for_a_device_that_is_not_open) {
-  device::table::instance().clear();
+  device::device_registry::instance().clear();
   fi_gaudi_device_stats stats;
   std::memset(&stats, 1, sizeof stats);
   ASSERT_EQ(ops().device_stats(domain(), &stats), 0);

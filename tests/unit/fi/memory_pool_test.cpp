@@ -20,7 +20,7 @@ class a_pool : public testing::Test {
  protected:
   a_pool() {
     gaudi::test::fake_nic::knows_dmabufs = true;
-    on_ = *device::device::open(driver_.thunk(), device::selector{});
+    on_ = *device::device::open(driver_.thunk(), device::device_spec{});
   }
   ~a_pool() override {
     on_.reset();

@@ -18,7 +18,7 @@ namespace {
 // Where a list of events grows differs from one length to the next.
 TEST(no_memory, keeps_no_event_queue_from_telling_of_its_overrun) {
   for (std::size_t size = 1; size <= 32; ++size) {
-    children parent;
+    child_count parent;
     fi_eq_attr attr{};
     attr.size = size;
     attr.flags = FI_WRITE;
@@ -59,8 +59,8 @@ TEST(no_memory, keeps_no_event_of_an_insertion_back) {
   bool was_enough = false;
   for (long allocations = 0; !was_enough; ++allocations) {
     ASSERT_LT(allocations, 100);
-    children fabric;
-    children domain;
+    child_count fabric;
+    child_count domain;
     base::domain_lock lock;
     fi_eq_attr queue{};
     queue.wait_obj = FI_WAIT_NONE;

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "core/fid.hpp"
-#include "device/table.hpp"
+#include "device/device_registry.hpp"
 #include "fi/fabric.hpp"
 #include "fi/info.hpp"
 
@@ -121,12 +121,13 @@ class with_device : public testing::Test {
  protected:
   static void SetUpTestSuite() { set_up(""); }
   static void set_up(const char* devices) {
-    device::table::instance().clear();  // what tests before had it look for
+    device::device_registry::instance().clear();  // what tests before had it look for
     setenv("HLSIM_DIR", folder(), 1);
     setenv("HLSIM_DEVICES", "8", 1);  // read once in the process
-    ASSERT_TRUE(device::table::instance().current({.library = GAUDI_HLSIM, .device = devices}));
+    ASSERT_TRUE(
+        device::device_registry::instance().current({.library = GAUDI_HLSIM, .device = devices}));
   }
-  static void TearDownTestSuite() { device::table::instance().clear(); }
+  static void TearDownTestSuite() { device::device_registry::instance().clear(); }
   /// One for all suites: the stand-in knows its files by their inodes, which a new folder's may
   /// have again.
   static const char* folder() {

@@ -47,7 +47,7 @@ report server() {
                         .nic = nic,
                         .zero_copy = nic < 4,
                         .code = nic < 4 ? 0 : -1,
-                        .why = nic < 4 ? reg::dmabuf_refusal{} : reg::explain_refusal(-1)});
+                        .why = nic < 4 ? reg::registration_failure{} : reg::diagnose(-1)});
   return r;
 }
 

@@ -51,7 +51,7 @@ report good() {
 void fail(probe_fact& p, int code) {
   p.zero_copy = false;
   p.code = code;
-  p.why = reg::explain_refusal(code);
+  p.why = reg::diagnose(code);
 }
 
 TEST(verdict, is_good_where_each_device_has_a_nic) {
@@ -94,10 +94,10 @@ TEST(verdict, has_an_exit_status_of_its_own_for_each_refusal) {
   report r = good();
   for (auto& p : r.probes) {
     p.zero_copy = false;
-    p.why = reg::explain_old_libfabric();
+    p.why = reg::diagnose_old_libfabric();
   }
   EXPECT_EQ(judge(r).what, cause::old_libfabric);
-  for (auto& p : r.probes) p.why = reg::explain_no_export(-FI_EOPNOTSUPP);
+  for (auto& p : r.probes) p.why = reg::diagnose_no_export(-FI_EOPNOTSUPP);
   EXPECT_EQ(judge(r).what, cause::no_export);
 }
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "../reg/fake_nic.hpp"
-#include "core/loopback.hpp"
+#include "core/loopback_connection.hpp"
 #include "endpoint_node.hpp"
 
 namespace gaudi::proto {
@@ -73,7 +73,7 @@ TEST_F(buffer_pools, are_not_for_peers_to_read) {
     buffer* b = pool.acquire();
     ASSERT_NE(b, nullptr);
     std::memset(b->bytes, 7, 64);
-    auto peer = core::loopback::open(*core_);
+    auto peer = core::loopback_connection::open(*core_);
     ASSERT_TRUE(peer);
     std::array<std::byte, 64> got{};
     EXPECT_FALSE((*peer)->read(got.data(), nullptr, got.size(),

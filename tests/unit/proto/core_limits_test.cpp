@@ -52,9 +52,9 @@ endpoint::settings without_links() {
 
 TEST(core_limits, stop_the_application_before_the_queue_overruns) {
   constexpr std::size_t room = 16;
-  auto how = without_links();
-  how.core_operations = room;
-  live_node a(how);
+  auto config = without_links();
+  config.core_operations = room;
+  live_node a(config);
   live_node b(without_links());
   live_node c(without_links());
   const std::array peers{a.meet(b), a.meet(c)};
@@ -84,10 +84,10 @@ TEST(core_limits, stop_the_application_before_the_queue_overruns) {
 
 // Long transfers, which the application started, wait for their turn.
 TEST(core_limits, let_everything_through_in_the_end) {
-  auto how = without_links();
-  how.core_operations = 2;
-  live_node a(how);
-  live_node b(how);
+  auto config = without_links();
+  config.core_operations = 2;
+  live_node a(config);
+  live_node b(config);
   const auto to = a.meet(b);
   constexpr unsigned count = 20;
   constexpr std::size_t length = 100'000;

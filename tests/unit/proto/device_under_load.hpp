@@ -29,7 +29,7 @@ class device_under_load : public testing::Test {
   device_under_load() {
     const auto library = hl::thunk::load(GAUDI_HLSIM);
     gaudi_ = *device::device::open(*library, {});
-    copy::engine_terms terms;
+    copy::engine_config terms;
     terms.table.calibrate = false;
     engine_ = *copy::dma_engine::for_device(gaudi_, terms);
     region_.length = long_message;

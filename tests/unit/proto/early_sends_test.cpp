@@ -81,14 +81,14 @@ TEST(early_sends, are_not_overtaken) {
 }
 
 TEST(early_sends, are_not_lost_when_the_sender_closes_at_once) {
-  auto how = test::small_settings();
-  how.linger = 60s;
+  auto config = test::small_settings();
+  config.linger = 60s;
   live_node b;
   char got = 0;
   ASSERT_EQ(b.ep->receive(memory_of(&got, 1), {.completion = b.completion(&got, FI_RECV)}), 0);
   std::atomic<bool> over{false};
   {
-    live_node a(how);
+    live_node a(config);
     const auto to = a.meet(b);
     std::thread peer([&] {
       while (!over) b.ep->progress();

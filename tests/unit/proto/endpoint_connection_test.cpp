@@ -145,10 +145,10 @@ TEST(endpoint_connection, receives_from_an_address_that_nobody_inserted_are_refu
 
 // FI_ECANCELED would say that the application had cancelled it.
 TEST(endpoint_connection, a_peer_that_vanishes_resets_what_is_received_from_it) {
-  auto how = test::small_settings();
-  how.ipc = false;
-  live_node b(how);
-  auto victim = std::make_unique<live_node>(how);
+  auto config = test::small_settings();
+  config.ipc = false;
+  live_node b(config);
+  auto victim = std::make_unique<live_node>(config);
   const auto to = victim->meet(b);
   auto bytes = counting(3'000'000);
   std::vector<std::byte> got(bytes.size());

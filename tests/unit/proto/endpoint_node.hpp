@@ -62,9 +62,9 @@ inline local_memory memory_of(void* bytes, std::size_t length, void* descriptor 
 /// An endpoint with everything that it needs, as the fi room sets one up. Several of them talk to
 /// each other in one process.
 struct node {
-  explicit node(endpoint::settings how = small_settings(), std::uint16_t port = 0)
+  explicit node(endpoint::settings config = small_settings(), std::uint16_t port = 0)
       : core(loopback_domain(port)) {
-    ep.emplace(*core, keys, paths, how);
+    ep.emplace(*core, keys, paths, config);
     ep->use_addresses(addresses);
     ep->use_receive_queue(&queue, false);
   }
@@ -134,7 +134,7 @@ struct driven_clock final : base::clock::source {
 
 /// An enabled one.
 struct live_node : node {
-  explicit live_node(endpoint::settings how = small_settings()) : node(how) {
+  explicit live_node(endpoint::settings config = small_settings()) : node(config) {
     EXPECT_TRUE(ep->enable());
   }
 };

@@ -48,10 +48,10 @@ TEST(endpoint_rma, rma_reaches_regions_of_both_kinds_of_key) {
 
 // Its application posted nothing that could fail.
 TEST(endpoint_rma, a_write_whose_initiator_vanishes_is_not_reported_at_the_target) {
-  auto how = test::small_settings();
-  how.ipc = false;
-  auto a = std::make_unique<live_node>(how);
-  live_node b(how);
+  auto config = test::small_settings();
+  config.ipc = false;
+  auto a = std::make_unique<live_node>(config);
+  live_node b(config);
   const auto to = a->meet(b);
   const auto back = b.meet(*a);
   std::vector<std::byte> target(3'000'000);
@@ -138,10 +138,10 @@ local_memory in_pieces(std::vector<std::byte>& bytes) {
 // More and longer writes than the core takes at once, all to one place, with reads of it in between
 // and a message at the end.
 TEST(endpoint_rma, keeps_its_order_where_that_is_promised) {
-  auto how = test::small_settings();
-  how.rma_order = true;
-  live_node a(how);
-  live_node b(how);
+  auto config = test::small_settings();
+  config.rma_order = true;
+  live_node a(config);
+  live_node b(config);
   const auto to = a.meet(b);
   constexpr std::size_t length = 20'000;
   constexpr unsigned writes = 1000;

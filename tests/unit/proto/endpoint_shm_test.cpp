@@ -39,10 +39,10 @@ TEST(endpoint_link, takes_short_messages_and_copies_long_ones_once) {
   live_node b(sharing());
   const auto to = a.meet(b);
   pass(a, to, b, 100, 1);
-  EXPECT_EQ(a.paths.shared_ops, 1U);
+  EXPECT_EQ(a.paths.shm_ops, 1U);
   EXPECT_EQ(a.paths.eager_ops, 1U);
   pass(a, to, b, 1'000'000, 2);
-  EXPECT_EQ(a.paths.one_copy_bytes + b.paths.one_copy_bytes, 1'000'000U);
+  EXPECT_EQ(a.paths.cma_bytes + b.paths.cma_bytes, 1'000'000U);
   EXPECT_EQ(a.paths.direct_bytes + b.paths.direct_bytes, 0U) << "the core carried it";
 }
 
@@ -53,9 +53,9 @@ TEST(endpoint_link, lets_the_sender_copy_along) {
   const auto to = a.meet(b);
   for (const std::size_t length : {262'144U, 1'000'001U, 10'000'000U})
     pass(a, to, b, length, length);
-  EXPECT_GT(a.paths.one_copy_bytes, 0U) << "the sender did not";
-  EXPECT_GT(b.paths.one_copy_bytes, 0U) << "the receiver did not";
-  EXPECT_EQ(a.paths.one_copy_bytes + b.paths.one_copy_bytes, 11'262'145U);
+  EXPECT_GT(a.paths.cma_bytes, 0U) << "the sender did not";
+  EXPECT_GT(b.paths.cma_bytes, 0U) << "the receiver did not";
+  EXPECT_EQ(a.paths.cma_bytes + b.paths.cma_bytes, 11'262'145U);
 }
 
 TEST(endpoint_link, copies_all_of_it_where_the_sender_does_something_else) {
@@ -70,7 +70,7 @@ TEST(endpoint_link, copies_all_of_it_where_the_sender_does_something_else) {
   EXPECT_TRUE(progress_until({&b}, [&] { return !b.queue.empty(); }));
   EXPECT_EQ(b.take().error, 0);
   EXPECT_EQ(got, sent);
-  EXPECT_EQ(b.paths.one_copy_bytes, sent.size());
+  EXPECT_EQ(b.paths.cma_bytes, sent.size());
 }
 
 TEST(endpoint_link, copies_to_the_receiver_where_the_sender_is_told_to) {
@@ -79,8 +79,8 @@ TEST(endpoint_link, copies_to_the_receiver_where_the_sender_is_told_to) {
   live_node a(writes);
   live_node b(writes);
   pass(a, a.meet(b), b, 1'000'000, 2);
-  EXPECT_EQ(a.paths.one_copy_bytes, 1'000'000U);
-  EXPECT_EQ(b.paths.one_copy_bytes + a.paths.direct_bytes + b.paths.direct_bytes, 0U);
+  EXPECT_EQ(a.paths.cma_bytes, 1'000'000U);
+  EXPECT_EQ(b.paths.cma_bytes + a.paths.direct_bytes + b.paths.direct_bytes, 0U);
 }
 
 TEST(endpoint_link, is_not_made_unless_both_ends_share) {
@@ -89,8 +89,8 @@ TEST(endpoint_link, is_not_made_unless_both_ends_share) {
     live_node b(first ? alone() : sharing());
     const auto to = a.meet(b);
     for (const std::size_t length : {8U, 100'000U}) pass(a, to, b, length, length);
-    EXPECT_EQ(a.paths.shared_ops + b.paths.shared_ops, 0U);
-    EXPECT_EQ(a.paths.one_copy_ops + b.paths.one_copy_ops, 0U);
+    EXPECT_EQ(a.paths.shm_ops + b.paths.shm_ops, 0U);
+    EXPECT_EQ(a.paths.cma_ops + b.paths.cma_ops, 0U);
   }
 }
 
@@ -293,7 +293,7 @@ TEST(endpoint_link, is_done_without_by_those_who_cannot_take_the_memory) {
   EXPECT_TRUE(progress_until({&a, &b},
                              [&] { return std::count(std::begin(got), std::end(got), 'x') == 3; }));
   EXPECT_EQ(a.paths.eager_ops + b.paths.eager_ops, 3U);
-  EXPECT_EQ(a.paths.shared_ops + b.paths.shared_ops, 0U);
+  EXPECT_EQ(a.paths.shm_ops + b.paths.shm_ops, 0U);
 }
 
 TEST(endpoint_link, wakes_a_peer_that_sleeps) {
@@ -316,7 +316,7 @@ TEST(endpoint_link, wakes_a_peer_that_sleeps) {
     }
     EXPECT_TRUE(progress_until({&a, &b}, [&] { return got == 'x'; }));
   }
-  EXPECT_EQ(a.paths.shared_ops, 3U);
+  EXPECT_EQ(a.paths.shm_ops, 3U);
 }
 
 // The receiver has not heard of the end yet.

@@ -24,7 +24,7 @@ TEST(endpoint, connects_on_demand_and_carries_all_sizes) {
   for (const std::size_t length : {0U, 1U, 63U, 64U, 4095U, 4096U, 5000U, 100'000U, 3'000'000U})
     pass(a, to, b, length, length);
   EXPECT_EQ(a.paths.eager_ops, 6U);
-  EXPECT_EQ(b.paths.direct_bytes + b.paths.one_copy_bytes + a.paths.one_copy_bytes,
+  EXPECT_EQ(b.paths.direct_bytes + b.paths.cma_bytes + a.paths.cma_bytes,
             5000U + 100'000U + 3'000'000U);
   EXPECT_EQ(a.paths.staged_ops + b.paths.staged_ops, 0U);
 }
@@ -53,11 +53,11 @@ TEST(endpoint, messages_keep_their_order_over_credits_and_protocols) {
 
 // A receiver that keeps unexpected messages beyond the limit stops its sender, and only that one.
 TEST(endpoint, a_flood_stops_at_the_limit_and_goes_on_when_it_is_received) {
-  auto how = test::small_settings();
-  how.unexpected_limit = 65536;
+  auto config = test::small_settings();
+  config.unexpected_limit = 65536;
   live_node flooder;
   live_node other;
-  live_node b(how);
+  live_node b(config);
   const auto to = flooder.meet(b);
   const auto other_to = other.meet(b);
   auto bytes = counting(4000);

@@ -23,7 +23,7 @@ struct given_dmabufs_ : testing::Test {
     EXPECT_TRUE(a);
     return a ? *a : 0;
   }
-  std::uint64_t number_of(std::uint64_t address) { return on->find(address, 1)->generation; }
+  std::uint64_t number_of(std::uint64_t address) { return on->find(address, 1)->allocation_id; }
 
   test::fake_driver driver;
   std::shared_ptr<device::device> on;

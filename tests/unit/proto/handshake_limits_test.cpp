@@ -149,10 +149,10 @@ TEST(handshake_limits, a_peer_that_never_answers_is_given_up) {
   const bare_socket mute;
   const net_address name = mute.listen();
   test::driven_clock time;
-  auto how = test::small_settings();
-  how.connect_timeout = 5s;
-  how.clock = base::clock(time);
-  test::live_node a(how);
+  auto config = test::small_settings();
+  config.connect_timeout = 5s;
+  config.clock = base::clock(time);
+  test::live_node a(config);
   const fi_addr_t to = a.meet(name);
   char byte = 0;
   const auto send = [&] { return a.send(to, test::memory_of(&byte, 1), 1, nullptr); };
@@ -219,9 +219,9 @@ class refusing_listener {
 TEST(handshake_limits, a_refused_request_is_not_repeated_at_once) {
   refusing_listener peer;
   test::driven_clock time;
-  auto how = test::small_settings();
-  how.clock = base::clock(time);
-  test::live_node a(how);
+  auto config = test::small_settings();
+  config.clock = base::clock(time);
+  test::live_node a(config);
   const fi_addr_t to = a.meet(peer.name());
   char byte = 0;
   const auto ask_until = [&](int refused) {

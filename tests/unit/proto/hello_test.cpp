@@ -78,7 +78,7 @@ TEST(hello, another_version_is_told_apart_from_garbage_however_long_it_is) {
 
 TEST(hello, a_peer_whose_buffers_are_too_small_is_refused) {
   hello sent = valid();
-  sent.eager_limit = wire::least_message - 1;
+  sent.eager_limit = wire::min_message - 1;
   hello got{};
   EXPECT_EQ(check_hello(&sent, sizeof sent, got), wire::reject_reason::malformed);
 }

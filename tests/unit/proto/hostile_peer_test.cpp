@@ -230,7 +230,7 @@ class slow_source : public testing::Test {
   slow_source() {
     memory.address = 0x1001001800000000;
     memory.length = message_length;
-    memory.foreign = true;
+    memory.imported = true;
     const hello ours = greeting(60001);
     EXPECT_EQ(source.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
     source.listen(32);

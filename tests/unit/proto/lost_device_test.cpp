@@ -12,7 +12,7 @@ using test::number;
 class lost_device : public test::device_under_load {
  protected:
   // What a timer of a millisecond or more would take is thousands.
-  static constexpr int most_rounds = 20;
+  static constexpr int max_rounds = 20;
 
   void connect() {
     to_ = a_.meet(b_);
@@ -25,7 +25,7 @@ class lost_device : public test::device_under_load {
     gaudi_->lose(-FI_EIO, "of the test");
     taken_.clear();
     int rounds = 0;
-    for (; rounds < most_rounds && (a_.queue.empty() || b_.queue.empty()); ++rounds) {
+    for (; rounds < max_rounds && (a_.queue.empty() || b_.queue.empty()); ++rounds) {
       a_.ep->progress();
       b_.ep->progress();
     }

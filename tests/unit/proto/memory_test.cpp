@@ -99,7 +99,7 @@ TEST(local_memory, a_descriptor_of_other_device_memory_is_told_from_that) {
   reg::region other;
   other.address = device_address;
   other.length = 4096;
-  other.foreign = true;
+  other.imported = true;
   const auto said = refusal(reinterpret_cast<void*>(device_address + 8192), &other);
   EXPECT_NE(said.find("outside its memory region"), std::string::npos) << said;
 }

@@ -112,7 +112,7 @@ TEST_F(receive_buffers_of_a_stream, go_back_to_where_they_came_from) {
   buffer* const used = buffers.take_local();
   ASSERT_TRUE(used);
   used->local = false;
-  used->connection = c.id;  // as if the core had filled it
+  used->connection_id = c.id;  // as if the core had filled it
   buffers.completed(&c);
   EXPECT_TRUE(buffers.give_back(*used, c));
   EXPECT_EQ(c.receives_posted, 16U);
@@ -128,7 +128,7 @@ TEST_F(receive_buffers_of_a_stream, that_has_failed_are_free) {
   buffer* const used = buffers.take_local();
   ASSERT_TRUE(used);
   used->local = false;
-  used->connection = c.id;
+  used->connection_id = c.id;
   EXPECT_TRUE(buffers.give_back(*used, c));
   EXPECT_EQ(buffers.take_local(), used);
 }

@@ -73,32 +73,32 @@ class scattered {
 };
 
 /// Lengths around every limit are as likely as others.
-std::size_t random_length(std::mt19937& random, const endpoint::settings& how) {
+std::size_t random_length(std::mt19937& random, const endpoint::settings& config) {
   switch (random() % 4) {
     case 0:
       return random() % 64;
     case 1:
-      return how.eager_size - 2 + random() % 5;
+      return config.eager_size - 2 + random() % 5;
     case 2:
-      return how.staging_chunk - 2 + random() % 5;
+      return config.staging_chunk - 2 + random() % 5;
     default:
       return random() % longest;
   }
 }
 
 endpoint::settings random_settings(std::mt19937& random) {
-  endpoint::settings how = small_settings();
-  how.eager_size = 64 << random() % 9;
-  how.staging_chunk = 4096UL << random() % 5;
-  how.staging_depth = 1 + random() % 8;
-  how.rx_buffers = 8 << random() % 4;
-  how.rendezvous = random() % 2 ? base::rendezvous_choice::read : base::rendezvous_choice::write;
-  return how;
+  endpoint::settings config = small_settings();
+  config.eager_size = 64 << random() % 9;
+  config.staging_chunk = 4096UL << random() % 5;
+  config.staging_depth = 1 + random() % 8;
+  config.rx_buffers = 8 << random() % 4;
+  config.rendezvous = random() % 2 ? base::rendezvous_choice::read : base::rendezvous_choice::write;
+  return config;
 }
 
 void pass_one(std::mt19937& random, live_node& a, fi_addr_t to, live_node& b,
-              const endpoint::settings& how) {
-  const std::size_t length = random_length(random, how);
+              const endpoint::settings& config) {
+  const std::size_t length = random_length(random, config);
   const auto bytes = counting(length, static_cast<unsigned>(random()));
   scattered source(random, length);
   source.fill(bytes);
@@ -124,12 +124,12 @@ TEST(segmentation, keeps_every_byte_whatever_the_cuts) {
   for (unsigned seed = 1; seed <= 25; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    const endpoint::settings how = random_settings(random);
-    live_node a(how);
-    live_node b(how);
+    const endpoint::settings config = random_settings(random);
+    live_node a(config);
+    live_node b(config);
     const fi_addr_t to = a.meet(b);
     for (int message = 0; message < 20; ++message)
-      ASSERT_NO_FATAL_FAILURE(pass_one(random, a, to, b, how)) << "message " << message;
+      ASSERT_NO_FATAL_FAILURE(pass_one(random, a, to, b, config)) << "message " << message;
   }
 }
 
@@ -137,17 +137,17 @@ TEST(segmentation, of_one_sided_operations_keeps_every_byte) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    endpoint::settings how = random_settings(random);
-    how.provider_keys = seed % 2 == 0;
-    live_node a(how);
-    live_node b(how);
+    endpoint::settings config = random_settings(random);
+    config.provider_keys = seed % 2 == 0;
+    live_node a(config);
+    live_node b(config);
     const fi_addr_t to = a.meet(b);
     std::vector<std::byte> window(longest);
     reg::region region;
     // A key of the application's goes by messages, one of the core's directly.
-    b.expose(region, window, how.provider_keys ? 0 : 99);
+    b.expose(region, window, config.provider_keys ? 0 : 99);
     for (int turn = 0; turn < 10; ++turn) {
-      const std::size_t length = std::max<std::size_t>(1, random_length(random, how));
+      const std::size_t length = std::max<std::size_t>(1, random_length(random, config));
       const std::size_t offset = random() % (longest - length + 1);
       const auto bytes = counting(length, static_cast<unsigned>(random()));
       scattered source(random, length);

@@ -56,7 +56,7 @@ class with_device : public testing::Test {
     memory.owner = gaudi().get();
     memory.virtual_address = true;
     // Chunks as long as they may be, whatever this machine would measure.
-    copy::engine_terms terms;
+    copy::engine_config terms;
     terms.table.calibrate = false;
     auto opened = copy::dma_engine::for_device(gaudi(), terms);
     EXPECT_TRUE(opened);

@@ -19,7 +19,7 @@ using test::post;
 using test::progress_until;
 using test::wait;
 
-constexpr std::size_t most_buffers = 8;
+constexpr std::size_t max_buffers = 8;
 
 class staging_pool_of_eight : public testing::Test {
  protected:
@@ -33,13 +33,13 @@ class staging_pool_of_eight : public testing::Test {
   }
 
   std::unique_ptr<core::inner_domain> core_ = test::loopback_domain();
-  staging_pool pool_{*core_, 4096, 4, most_buffers};
+  staging_pool pool_{*core_, 4096, 4, max_buffers};
   std::vector<buffer*> held_;
 };
 
 TEST_F(staging_pool_of_eight, is_all_for_a_peer_that_is_alone) {
   staging_share one;
-  EXPECT_EQ(take_all(one, 1), most_buffers);
+  EXPECT_EQ(take_all(one, 1), max_buffers);
   pool_.release(*held_.back());
   EXPECT_TRUE(pool_.acquire(one, 1));
 }
@@ -47,8 +47,8 @@ TEST_F(staging_pool_of_eight, is_all_for_a_peer_that_is_alone) {
 TEST_F(staging_pool_of_eight, gives_one_of_several_no_more_than_half) {
   staging_share one;
   staging_share other;
-  EXPECT_EQ(take_all(one, 2), most_buffers / 2);
-  EXPECT_EQ(take_all(other, 2), most_buffers / 2);
+  EXPECT_EQ(take_all(one, 2), max_buffers / 2);
+  EXPECT_EQ(take_all(other, 2), max_buffers / 2);
 }
 
 TEST_F(staging_pool_of_eight, has_some_for_every_peer_however_many_keep_theirs) {
@@ -112,9 +112,9 @@ TEST(staging, of_writes_to_a_stopped_peer_leaves_some_for_others) {
 TEST(staging, of_a_stopped_peer_lets_a_thread_sleep) {
   constexpr unsigned count = 8;
   constexpr std::size_t length = 100'000;
-  auto how = over_the_core();
-  how.core_operations = 2;
-  node a(how);
+  auto config = over_the_core();
+  config.core_operations = 2;
+  node a(config);
   ASSERT_TRUE(a.ep->enable({.waitable = true}));
   live_node stopped(over_the_core());
   const auto to = stopped.meet(a);
@@ -128,7 +128,7 @@ TEST(staging, of_a_stopped_peer_lets_a_thread_sleep) {
     ASSERT_EQ(a.receive(memory_of(got[i].data(), length), i, number(i)), 0);
     ASSERT_EQ(stopped.send(to, memory_of(bytes.data(), length), i, number(i)), 0);
   }
-  ASSERT_TRUE(progress_until({&a}, [&] { return a.paths.direct_ops == how.core_operations; }));
+  ASSERT_TRUE(progress_until({&a}, [&] { return a.paths.direct_ops == config.core_operations; }));
   EXPECT_TRUE(progress_until({&a}, [&] { return a.ep->try_wait() == 0; }));
   for (unsigned i = 0; i < count; ++i) ASSERT_EQ(wait(a, {&a, &stopped}).error, 0) << i;
   EXPECT_TRUE(std::all_of(got.begin(), got.end(), [&](const auto& g) { return g == bytes; }));

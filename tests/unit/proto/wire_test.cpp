@@ -81,10 +81,10 @@ TEST(wire, what_is_only_a_header_takes_no_credit) {
 
 // All that is not bulk data fits the smallest buffer that a hello may announce.
 TEST(wire, every_packet_without_payload_fits_the_least_message) {
-  EXPECT_LE(sizeof(eager_fields) + sizeof(rts_fields), least_message);
-  EXPECT_LE(sizeof(rma_fields) + sizeof(rts_fields), least_message);
-  EXPECT_LE(sizeof(fin_fields) + sizeof(rts_fields), least_message);
-  EXPECT_LE(sizeof(cts_fields), least_message);
+  EXPECT_LE(sizeof(eager_fields) + sizeof(rts_fields), min_message);
+  EXPECT_LE(sizeof(rma_fields) + sizeof(rts_fields), min_message);
+  EXPECT_LE(sizeof(fin_fields) + sizeof(rts_fields), min_message);
+  EXPECT_LE(sizeof(cts_fields), min_message);
 }
 
 }  // namespace

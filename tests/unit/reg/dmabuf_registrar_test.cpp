@@ -54,7 +54,7 @@ class registrar : public testing::Test {
  protected:
   registrar() {
     test::fake_nic::knows_dmabufs = true;
-    device_ = *device::device::open(driver_.thunk(), device::selector{});
+    device_ = *device::device::open(driver_.thunk(), device::device_spec{});
   }
   ~registrar() override {
     // The driver undoes by itself what a lost one had.
@@ -170,7 +170,7 @@ TEST_F(registrar, makes_room_when_an_export_fails_at_the_kth_call) {
       // The next round exports anew.
       device_.reset();
       s.registrar.reset();
-      device_ = *device::device::open(driver_.thunk(), device::selector{});
+      device_ = *device::device::open(driver_.thunk(), device::device_spec{});
     }
   }
 }
@@ -528,7 +528,7 @@ class racing : public registrar {
     s.nic.ended = [this](const auto& mr) { --live_[mr.note - first_]; };
   }
   std::uint64_t generation_at(std::uint64_t address) {
-    return device_->find(address, 1)->generation;
+    return device_->find(address, 1)->allocation_id;
   }
   void free_and_allocate(std::mt19937& random, std::atomic<std::uint64_t>& slot);
   void register_and_close(side& s, std::mt19937& random, std::uint64_t address);
@@ -562,7 +562,7 @@ void racing::register_and_close(side& s, std::mt19937& random, std::uint64_t add
   if (!got || !*got) return static_cast<void>(++lost_);
   h.known = *std::move(got);
   const auto& mr = *static_cast<test::fake_nic::registered*>(h.known->descriptor());
-  if (mr.note != h.pin->where().generation || (mr.access & FI_REMOTE_READ) != access) ++stale_;
+  if (mr.note != h.pin->where().allocation_id || (mr.access & FI_REMOTE_READ) != access) ++stale_;
   ++registered_;
 }
 

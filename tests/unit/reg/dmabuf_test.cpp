@@ -8,33 +8,33 @@
 
 #include "../device/fake_driver.hpp"
 #include "core/get_info.hpp"
-#include "reg/dmabuf_refusal.hpp"
 #include "reg/dmabuf_registrar.hpp"
+#include "reg/registration_failure.hpp"
 
 namespace gaudi::reg {
 namespace {
 
 using base::dmabuf_choice;
 
-TEST(dmabuf_refusal, names_a_cause_and_a_remedy_for_each_error) {
+TEST(registration_failure, names_a_cause_and_a_remedy_for_each_error) {
   for (const int code : {FI_ENOSYS, FI_EOPNOTSUPP, EPERM, EREMOTEIO, EINVAL, EMFILE, ENOMEM, EIO}) {
-    const dmabuf_refusal why = explain_refusal(-code);
+    const registration_failure why = diagnose(-code);
     EXPECT_GT(std::strlen(why.reason), 10U) << code;
     EXPECT_GT(std::strlen(why.remedy), 10U) << code;
   }
-  EXPECT_NE(nullptr, std::strstr(explain_refusal(-FI_ENOSYS).remedy, "ib_umem_dmabuf_get"));
-  EXPECT_NE(nullptr, std::strstr(explain_no_export(-FI_EOPNOTSUPP).remedy, "6.1"));
+  EXPECT_NE(nullptr, std::strstr(diagnose(-FI_ENOSYS).remedy, "ib_umem_dmabuf_get"));
+  EXPECT_NE(nullptr, std::strstr(diagnose_no_export(-FI_EOPNOTSUPP).remedy, "6.1"));
 }
 
-TEST(dmabuf_refusal, gives_up_only_where_asking_again_cannot_help) {
+TEST(registration_failure, gives_up_only_where_asking_again_cannot_help) {
   for (const int code : {FI_ENOSYS, FI_EOPNOTSUPP, EPERM, EREMOTEIO})
-    EXPECT_TRUE(explain_refusal(-code).final) << code;
+    EXPECT_TRUE(diagnose(-code).final) << code;
   for (const int code : {EINVAL, EMFILE, ENFILE, ENOMEM, EIO})
-    EXPECT_FALSE(explain_refusal(-code).final) << code;
-  EXPECT_TRUE(explain_no_export(-FI_EOPNOTSUPP).final);
-  EXPECT_TRUE(explain_old_libfabric().final);
-  EXPECT_EQ(explain_no_export(-EMFILE).cause, refusal_cause::descriptors);
-  EXPECT_FALSE(explain_no_export(-EIO).final);
+    EXPECT_FALSE(diagnose(-code).final) << code;
+  EXPECT_TRUE(diagnose_no_export(-FI_EOPNOTSUPP).final);
+  EXPECT_TRUE(diagnose_old_libfabric().final);
+  EXPECT_EQ(diagnose_no_export(-EMFILE).cause, failure_cause::descriptors);
+  EXPECT_FALSE(diagnose_no_export(-EIO).final);
 }
 
 class registrar_over_tcp : public testing::Test {
@@ -42,7 +42,7 @@ class registrar_over_tcp : public testing::Test {
   registrar_over_tcp() {
     auto info = core::get_info({.core = base::core_choice::tcp});
     if (info) core_ = *core::inner_domain::open(std::move(*info));
-    device_ = *device::device::open(driver_.thunk(), device::selector{});
+    device_ = *device::device::open(driver_.thunk(), device::device_spec{});
     address_ = *device_->allocate(8192);
   }
 

@@ -58,7 +58,7 @@ class exported_dmabufs : public testing::Test {
     return {file.get(), offset, length, base_address};
   }
   base::result<registration> obtain(const core::dmabuf_range& part, std::uint64_t access = 0,
-                                    keeping kept = keeping::for_the_next) {
+                                    retention kept = retention::cache_idle) {
     return registrar_->obtain(part, access, kept);
   }
   static const test::fake_nic::registered& at_nic(const registration& r) {
@@ -106,8 +106,8 @@ TEST_F(exported_dmabufs, are_told_from_what_had_their_descriptor_before) {
 
 TEST_F(exported_dmabufs, end_with_their_last_user_unless_they_are_to_be_kept) {
   const auto file = new_file();
-  auto one = *obtain(part(file), 0, keeping::while_used);
-  auto two = *obtain(part(file), 0, keeping::while_used);
+  auto one = *obtain(part(file), 0, retention::drop_on_last_use);
+  auto two = *obtain(part(file), 0, retention::drop_on_last_use);
   EXPECT_EQ(nic_.asked(), 1U);
   one.reset();
   EXPECT_EQ(nic_.live(), 1U);
@@ -139,7 +139,7 @@ TEST_F(exported_dmabufs, are_kept_within_the_limits_the_last_used_ones) {
 
 TEST_F(exported_dmabufs, share_the_limits_with_device_memory) {
   test::fake_driver driver;
-  auto on = *device::device::open(driver.thunk(), device::selector{});
+  auto on = *device::device::open(driver.thunk(), device::device_spec{});
   const auto address = *on->allocate(page);
   const auto use_device = [&] {
     const auto pin = *on->pin(address);
@@ -266,7 +266,7 @@ TEST_F(reused_inodes, never_lead_to_a_registration_of_another_file) {
       f = {};
       f = make();
     }
-    const auto kept = random() % 3 == 0 ? keeping::while_used : keeping::for_the_next;
+    const auto kept = random() % 3 == 0 ? retention::drop_on_last_use : retention::cache_idle;
     const auto r = obtain(part(f.file, random() % 2 * page), random() % 2 * FI_REMOTE_READ, kept);
     ASSERT_TRUE(r);
     if (mark_of(*r) != f.mark) ++wrong;

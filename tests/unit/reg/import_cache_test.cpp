@@ -27,7 +27,7 @@ base::scoped_fd new_file() {
 
 /// An allocation as a peer passes it.
 struct passed {
-  import_name name;
+  import_key name;
   std::uint64_t length = 4096;
   base::scoped_fd file = new_file();
   [[nodiscard]] core::dmabuf_range range() const {
@@ -45,7 +45,7 @@ struct import_cache_ : testing::Test {
     cache.clear();
     EXPECT_EQ(nic.live(), 0U);
   }
-  import_cache::user add(const passed& p) {
+  import_cache::handle add(const passed& p) {
     auto added = cache.add(p.name, p.range());
     EXPECT_TRUE(added);
     return added ? *added : nullptr;
@@ -153,7 +153,7 @@ TEST(import_cache_model, never_gives_another_allocation_s_memory) {
   nic.refuse = [&] { return random() % 50 == 0 ? -FI_ENOMEM : 0; };
   std::map<std::uint64_t, std::map<std::uint64_t, passed>> peers;  // alive, with what they have
   std::uint64_t last = 0;
-  std::vector<std::pair<const passed*, import_cache::user>> in_use;
+  std::vector<std::pair<const passed*, import_cache::handle>> in_use;
   std::uint64_t served = 0;
   for (int i = 0; i < rounds; ++i) {
     const std::uint64_t who = random() % 4;

@@ -19,7 +19,7 @@
 namespace gaudi::test {
 
 /// The core's domain of an RDMA NIC that registers everything and connects with itself, if it is
-/// to, as far as reg::nic_loop and reg::write_flush ask it to. One at a time.
+/// to, as far as reg::nic_loopback and reg::write_flush ask it to. One at a time.
 class looping_nic {
  public:
   looping_nic() {

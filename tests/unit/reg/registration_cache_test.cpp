@@ -188,7 +188,7 @@ TEST_F(caching, users_may_be_moved) {
 
 TEST_F(caching, ends_what_is_not_to_be_kept_with_its_last_user) {
   registration_cache cache({.count = 8, .bytes = 100});
-  auto first = cache.add({1, 0}, 1, registered(1), nullptr, keeping::while_used);
+  auto first = cache.add({1, 0}, 1, registered(1), nullptr, retention::drop_on_last_use);
   auto second = cache.find({1, 0});
   EXPECT_EQ(first.get(), second.get());
   first.reset();

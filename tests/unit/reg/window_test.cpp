@@ -24,9 +24,9 @@ TEST(window_size, is_a_power_of_two_from_two_pages_up) {
 }
 
 TEST(windows, are_the_whole_where_that_is_no_longer_or_none_are_wanted) {
-  EXPECT_EQ(window_of(4 * gib - 1, 5, 100, four_gib).number, 0U);
-  EXPECT_EQ(window_of(96 * gib, 5, 100, window_size()).number, 0U);
-  const window all = window_of(96 * gib, 0, 96 * gib, four_gib);
+  EXPECT_EQ(window_for(4 * gib - 1, 5, 100, four_gib).number, 0U);
+  EXPECT_EQ(window_for(96 * gib, 5, 100, window_size()).number, 0U);
+  const window all = window_for(96 * gib, 0, 96 * gib, four_gib);
   EXPECT_EQ(all.number, 0U);
   EXPECT_EQ(all.offset, 0U);
   EXPECT_EQ(all.length, 96 * gib);
@@ -35,15 +35,15 @@ TEST(windows, are_the_whole_where_that_is_no_longer_or_none_are_wanted) {
 TEST(windows, of_short_ranges_are_shared_by_all_that_cross_no_border) {
   std::set<std::uint64_t> numbers;
   for (std::uint64_t at = 0; at < 96 * gib; at += gib / 2)
-    numbers.insert(window_of(96 * gib, at, gib / 2, four_gib).number);
+    numbers.insert(window_for(96 * gib, at, gib / 2, four_gib).number);
   EXPECT_EQ(numbers.size(), 24U);
-  const window across = window_of(96 * gib, 8 * gib - 1, 2, four_gib);
+  const window across = window_for(96 * gib, 8 * gib - 1, 2, four_gib);
   EXPECT_EQ(across.offset, 6 * gib);
   EXPECT_EQ(across.length, 4 * gib);
 }
 
 TEST(windows, end_with_the_allocation) {
-  const window last = window_of(9 * gib, 8 * gib + 5, 10, four_gib);
+  const window last = window_for(9 * gib, 8 * gib + 5, 10, four_gib);
   EXPECT_EQ(last.offset, 8 * gib);
   EXPECT_EQ(last.length, gib);
 }
@@ -58,7 +58,7 @@ TEST(windows, that_hold_any_range_are_few_and_each_has_its_number) {
       const std::uint64_t length = 1 + random() % (random() % 2 ? most : 1 + most / 1000);
       unsigned from = 0;
       for (;;) {
-        const window w = window_of(whole, offset, length, four_gib, from);
+        const window w = window_for(whole, offset, length, four_gib, from);
         ASSERT_LE(w.offset, offset);
         ASSERT_LE(offset - w.offset + length, w.length);
         ASSERT_LE(w.offset + w.length, whole);
@@ -79,7 +79,7 @@ TEST(windows, that_hold_any_range_are_few_and_each_has_its_number) {
 }
 
 TEST(windows, too_short_to_be_numbered_give_way_to_longer_ones) {
-  const window w = window_of(96 * gib, 95 * gib, 1, window_size::at_least(8192));
+  const window w = window_for(96 * gib, 95 * gib, 1, window_size::at_least(8192));
   EXPECT_LT(w.number, window::numbers);
   EXPECT_LE(w.offset, 95 * gib);
   EXPECT_LT(95 * gib - w.offset, w.length);

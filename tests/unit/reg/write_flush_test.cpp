@@ -26,13 +26,13 @@ class flushing : public testing::Test {
   flushing() {
     auto info = core::get_info({.core = base::core_choice::tcp});
     if (info) core_ = *core::inner_domain::open(std::move(*info));
-    loop_ = std::make_unique<nic_loop>(*core_);
-    device_ = *device::device::open(driver_.thunk(), device::selector{});
+    loop_ = std::make_unique<nic_loopback>(*core_);
+    device_ = *device::device::open(driver_.thunk(), device::device_spec{});
   }
 
   test::fake_driver driver_;
   std::unique_ptr<core::inner_domain> core_;
-  std::unique_ptr<nic_loop> loop_;
+  std::unique_ptr<nic_loopback> loop_;
   std::shared_ptr<device::device> device_;
 };
 
@@ -74,7 +74,7 @@ TEST_F(flushing, goes_on_on_other_devices_when_one_is_lost) {
   EXPECT_EQ(flush.flush(*device_).code(), -FI_EIO) << "its driver resets it";
   EXPECT_NE(device_->lost(), 0);
   EXPECT_EQ(flush.flush(*device_).code(), -FI_EIO);
-  const auto anew = *device::device::open(driver_.thunk(), device::selector{});
+  const auto anew = *device::device::open(driver_.thunk(), device::device_spec{});
   ASSERT_NE(anew, device_);
   EXPECT_TRUE(flush.flush(*anew));
   EXPECT_EQ(flush.count(), 1U);
@@ -103,7 +103,7 @@ TEST_F(flushing, of_a_device_that_has_none_leaves_the_others_theirs) {
   EXPECT_TRUE(flush.flush(*device_));
   EXPECT_EQ(flush.count(), 0U);
   device_->lose(-FI_EIO, "of the test");
-  const auto anew = *device::device::open(driver_.thunk(), device::selector{});
+  const auto anew = *device::device::open(driver_.thunk(), device::device_spec{});
   EXPECT_TRUE(flush.flush(*anew));
   EXPECT_EQ(flush.count(), 1U);
 }
@@ -113,9 +113,9 @@ TEST(flush_page, is_known_to_the_nic_until_the_device_is_lost) {
   gaudi::test::fake_nic::knows_dmabufs = true;
   gaudi::test::fake_driver driver;
   gaudi::test::fake_nic nic;
-  const auto on = *device::device::open(driver.thunk(), device::selector{});
+  const auto on = *device::device::open(driver.thunk(), device::device_spec{});
   {
-    nic_loop loop(nic.core());
+    nic_loopback loop(nic.core());
     flush_page page(*on);
     ASSERT_TRUE(page.prepare(nic.core()));
     ASSERT_TRUE(page.prepare(nic.core()));

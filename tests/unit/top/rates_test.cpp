@@ -93,10 +93,10 @@ TEST(path_shares, are_parts_of_all_bytes_and_count_none_twice) {
   EXPECT_EQ(shares_of(counted).eager, 0);
   set("eager_bytes", 10);
   set("direct_bytes", 60);
-  set("zero_copy_bytes", 40);  // of the direct ones, as are
-  set("passed_bytes", 40);     // these
+  set("zero_copy_bytes", 40);   // of the direct ones, as are
+  set("dmabuf_ipc_bytes", 40);  // these
   set("staged_bytes", 20);
-  set("one_copy_bytes", 7);
+  set("cma_bytes", 7);
   set("engine_bytes", 3);
   EXPECT_EQ(bytes_of(counted), 100U);
   const path_shares s = shares_of(counted);

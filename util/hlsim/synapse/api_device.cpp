@@ -14,13 +14,13 @@ using namespace synsim;
 
 namespace {
 
-constexpr auto longest_reset = std::chrono::seconds(60);
+constexpr auto max_reset = std::chrono::seconds(60);
 
 /// Opens when the reset after somebody's release is over, as Synapse waits for it. The fd, or a
 /// negative value.
 template <class Open>
 int open_patiently(Open open) {
-  const auto deadline = std::chrono::steady_clock::now() + longest_reset;
+  const auto deadline = std::chrono::steady_clock::now() + max_reset;
   for (;;) {
     const int fd = open();
     const bool is_resetting = fd == -EAGAIN || (fd == -1 && errno == EAGAIN);

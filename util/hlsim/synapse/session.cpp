@@ -10,7 +10,7 @@ namespace synsim {
 namespace {
 
 constexpr uint64_t wait_slice_us = 1'000'000;
-constexpr size_t most_streams = 256;
+constexpr size_t max_streams = 256;
 
 synStatus status_of(int outcome) {
   if (outcome == 0) return synSuccess;
@@ -71,7 +71,7 @@ scal_memory_pool_infoV2 session::pool_info() const {
 }
 
 synStream* session::add_stream() {
-  if (streams_.size() == most_streams) return nullptr;
+  if (streams_.size() == max_streams) return nullptr;
   streams_.push_back(std::make_unique<synStream>());
   streams_.back()->channel = next_channel_++ % hlsim_channels;
   return streams_.back().get();
