@@ -137,8 +137,8 @@ class device : public std::enable_shared_from_this<device> {
   [[nodiscard]] int lost() const noexcept { return lost_.load(std::memory_order_acquire); }
   /// Somebody noticed that it is: `code` tells (-FI_ENODEV, or anything else), `how` in words. The
   /// first one is a warning, closes the device and with it all that the driver had for this
-  /// process, and counts in losses. What lost() says from now on. The caller does not hold a lock
-  /// under which this object is called.
+  /// process, and counts in device_loss_epoch. What lost() says from now on. The caller does not
+  /// hold a lock under which this object is called.
   int lose(int code, const char* config) noexcept;
   /// What a failed call of the library means: lost(), which it may be because of it; or `code`.
   int cause_of(int code) noexcept;

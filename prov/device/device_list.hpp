@@ -14,8 +14,8 @@ struct device_list {
   std::vector<device_spec> listed;  ///< never empty but with `all`
   bool all = false;                 ///< every Gaudi of the machine, by index
 
-  /// Devices as selector::parse takes them with commas between them, or "all"; "" = the first free
-  /// one. -FI_EINVAL after a warning that quotes the text.
+  /// Devices as device_spec::parse takes them with commas between them, or "all"; "" = the first
+  /// free one. -FI_EINVAL after a warning that quotes the text.
   static base::result<device_list> parse(std::string_view text);
 
   /// The default device; of `all` the one with index 0.

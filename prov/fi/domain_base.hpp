@@ -25,9 +25,9 @@ class domain_base : public fid_domain {
   /// Nothing may be done with it here then, not even take its lock.
   [[nodiscard]] bool used_after_fork() const noexcept { return fork_guard_.used_after_fork(); }
 
-  /// A device of the process by its number, opened at first need. Errors of device::table::at.
+  /// A device of the process by its number, opened at first need. Errors of device_registry::at.
   static base::result<std::shared_ptr<device::device>> device_at(unsigned number);
-  /// How many devices the process numbers. Errors of device::table::count.
+  /// How many devices the process numbers. Errors of device_registry::count.
   static base::result<unsigned> count_devices();
 
   /// The number of the device that the operations of fi_ext_gaudi.h on this domain use.

@@ -68,7 +68,7 @@ class cooperative_copy {
   copy_descriptor plan_;
 };
 
-/// The words of all copies that one end owns, on one link. Not thread safe.
+/// The words of all copies that one end owns, on one channel. Not thread safe.
 class cooperative_copies {
  public:
   static constexpr std::size_t most = 8;

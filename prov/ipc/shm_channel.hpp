@@ -26,7 +26,7 @@ class shm_channel {
     std::size_t slot_size = 0;   ///< of the maker's: bytes
   };
 
-  /// Makes the segment and sends it to the endpoint that `says` names. The link is of use once that
+  /// Makes the segment and sends it to the endpoint that `says` names. It is of use once that
   /// has agreed(). Errors of invite, memfd_create and mmap.
   static base::result<std::unique_ptr<shm_channel>> make(const fd_handshake_id& says,
                                                          const config& ours);

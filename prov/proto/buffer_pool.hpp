@@ -42,7 +42,7 @@ struct buffer : posted_op {
   std::uint64_t offset = 0;   // of a chunk in its transfer
   transfer* owner = nullptr;  // of a chunk, or of a message that a transfer waits with
   local_memory gathered;  // of a message: the core takes its payload from here; empty: all in bytes
-  completion_spec on_sent;   // what to report when a message has left; see request::report
+  completion_spec on_sent;   // what to report when a message has left; see completion_spec::report
   std::uint32_t awaits = 0;  // the transfer that fails if this message cannot leave, by id; 0: none
   std::uint32_t slot = 0;    // of a chunk in the peer's memory
   std::uint32_t copies = 0;  // device copies under way that read or write it

@@ -33,8 +33,8 @@ class connection;
 struct peer {
   std::uint32_t number = 0;
   net_address name;
-  connection* current =
-      nullptr;         // for new operations; replies go back on the connection of their request
+  // For new operations; replies go back on the connection of their request.
+  connection* current = nullptr;
   int last_error = 0;  // of the last connection attempt, told to the next operation
   // After a request that it refused in favour of its own: the next one waits until then.
   base::clock::time_point asks_from{};
@@ -89,8 +89,8 @@ class connection {
   bool control_waits = false;   // listed among those with messages to flush
   std::uint32_t id = 0;         // what the peer has to call it
   std::uint32_t remote_id = 0;  // what the peer calls it
-  std::uint32_t eager_limit =
-      0;  // largest message in bytes that both ends' buffers take, header included
+  // Largest message in bytes that both ends' buffers take, header included.
+  std::uint32_t eager_limit = 0;
   std::uint64_t remote_instance = 0;
   base::clock::time_point made_at{};  // the handshake is limited in time
   bool requested_here = false;        // ours was the request
@@ -113,10 +113,10 @@ class connection {
   // To a peer on this host: packets go this way. The core connection carries what neither process
   // can copy, wakes a peer that sleeps, and tells of its end.
   std::shared_ptr<ipc::shm_channel> shm;  // and of copies that outlive the connection
-  // In the link's memory; null before the first data that is staged there.
+  // In the channel's memory; null before the first data that is staged there.
   std::unique_ptr<shared_slots> slots_in;
   std::unique_ptr<shared_slots> slots_out;
-  bool up_in_core = false;   // accepting: only the peer's word on the link is missing
+  bool up_in_core = false;   // accepting: only the peer's word on the channel is missing
   bool refused_shm = false;  // ours is the word that the peer waits for, and it was no
   bool peer_takes_dmabufs = false;
   bool import_disabled = false;  // of the peer's dma-bufs: our NIC does not read them
@@ -146,8 +146,8 @@ class connection {
   std::deque<buffer*> control_buffers;
   // Operations that fail if it does.
   transfer_list transfers;
-  bool holds_early =
-      false;  // of early_sends some have still to leave; counted in ordered_rma_pending
+  // Of early_sends some have still to leave; counted in ordered_rma_pending.
+  bool holds_early = false;
   std::uint32_t ordered_rma_pending = 0;  // of them, those with transfer::partially_issued
 };
 

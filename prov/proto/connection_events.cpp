@@ -63,7 +63,7 @@ void connection_manager::poll_if_due() {
     const auto now = config_.clock.now();
     if (now - last_poll_ < interval_) return;
     last_poll_ = now;
-    // A link's word does not come by the core.
+    // The word on a shm channel does not come by the core.
     if (awaiting_shm_.empty())
       interval_ = std::min<base::clock::duration>(2 * interval_, max_interval);
   }

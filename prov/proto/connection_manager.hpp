@@ -205,7 +205,7 @@ class connection_manager {
   std::vector<ending> closing_;
   /// Answered after these ends.
   std::vector<peer_request> deferred_requests_;
-  /// Up in the core, and without the peer's word on the link.
+  /// Up in the core, and without the peer's word on the shm channel.
   std::vector<std::uint32_t> awaiting_shm_;
   static constexpr std::size_t min_peers_to_look_at = 1024;
   unsigned being_made_ = 0;

@@ -126,7 +126,7 @@ int endpoint::send_header(connection& c, wire::kind what) {
   return send_uncounted(c, {what, 0, 0, 0, 0}, sizeof(wire::header));
 }
 
-// Of a link: a packet that only its core can bring.
+// Of a peer in shared memory: a packet that only the core can bring.
 int endpoint::send_header_by_core(connection& c, wire::kind what) {
   const std::uint8_t flags = c.shm ? wire::via_core : 0;
   return uncounted_by_core(c, {what, flags, 0, 0, 0}, sizeof(wire::header));

@@ -34,8 +34,8 @@ struct endpoint_settings {
   std::chrono::seconds connect_timeout{0};
   copy::engine_config copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
-  reg::nic_loopback* loop =
-      nullptr;  // of the domain; null: devices get short messages by their engines
+  // Of the domain; null: devices get short messages by their engines.
+  reg::nic_loopback* loop = nullptr;
   reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
   bool ipc = false;                   // share memory with peers on this host
   // With ipc: peers get the dma-bufs of device memory that our NIC does not reach, and theirs

@@ -40,7 +40,7 @@ bool endpoint::can_flush_by_fin(const transfer& t) const noexcept {
   return sizeof(wire::fin_fields) >= inline_limit_ && core_.info().tx_attr->iov_limit > 1;
 }
 
-// Whether settle() has to wait for it. Comes back by fin_has_flushed().
+// Whether try_retire() has to wait for it. Comes back by fin_has_flushed().
 bool endpoint::flush_by_fin(transfer& t) {
   buffer* const b = can_flush_by_fin(t) ? send_buffers_->acquire() : nullptr;
   if (!b) return false;

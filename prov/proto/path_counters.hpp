@@ -10,8 +10,8 @@ namespace gaudi::proto {
 struct path_counters {
   std::uint64_t eager_ops = 0;  // copied through message buffers
   std::uint64_t eager_bytes = 0;
-  std::uint64_t direct_ops =
-      0;  // the core reads or writes the application's memory itself: no copy here
+  // The core reads or writes the application's memory itself: no copy here.
+  std::uint64_t direct_ops = 0;
   std::uint64_t direct_bytes = 0;
   std::uint64_t staged_ops = 0;  // chunks through bounce buffers
   std::uint64_t staged_bytes = 0;
@@ -22,8 +22,8 @@ struct path_counters {
   std::uint64_t shm_ops = 0;     // of the eager and staged ones: through memory shared with a peer
   std::uint64_t engine_ops = 0;  // within a device, by its engine: between endpoints of one process
   std::uint64_t engine_bytes = 0;
-  std::uint64_t dmabuf_ipc_ops =
-      0;  // of the direct ones: by a dma-buf that a peer on this host passed
+  // Of the direct ones: by a dma-buf that a peer on this host passed.
+  std::uint64_t dmabuf_ipc_ops = 0;
   std::uint64_t dmabuf_ipc_bytes = 0;
   // Operations that the caller has to start again: the peer had granted no credit, or sends here
   // had no buffer or no room in the core.

@@ -42,8 +42,8 @@ struct message_info {
 struct unexpected : arrived_hook {
   message_info info;
   endpoint* owner = nullptr;  // it came to
-  proto::connection* connection =
-      nullptr;  // null: that connection is gone; its eager payload is still good
+  // Null: that connection is gone; its eager payload is still good.
+  proto::connection* connection = nullptr;
   std::uint32_t on_id = 0;
   const std::byte* payload = nullptr;
   buffer* holder = nullptr;           // the receive buffer that holds the payload, or

@@ -80,17 +80,17 @@ struct transfer : boost::intrusive::list_base_hook<> {
   bool zero_copy = true;         // the core may have what it reaches of our device memory
   bool nic_wrote = false;        // to our device memory: flush before that is reported
   bool flushing = false;         // in flight is its `fin`, which flushes
-  bool partially_issued =
-      false;  // direct RMA that the core had no room for yet, counted by the connection
-  bool blocks_later =
-      false;             // RMA that later operations must not overtake, counted in the same way
+  // Direct RMA that the core had no room for yet, counted by the connection.
+  bool partially_issued = false;
+  // RMA that later operations must not overtake, counted in the same way.
+  bool blocks_later = false;
   bool starved = false;  // stalled for want of a chunk, and for nothing else
-  bool via_core =
-      false;            // the core moves bytes of it, so what follows them must not go by the link
-  bool ending = false;  // all that is left is for `posted` and `copies` to come back
+  // The core moves bytes of it, so what follows them must not go through shared memory.
+  bool via_core = false;
+  bool ending = false;      // all that is left is for `posted` and `copies` to come back
   bool peer_ended = false;  // the peer has said that it is done with it
-  bool slots_on_loan =
-      false;       // all over but for the peer, which may be writing into our slots still
+  // All over but for the peer, which may be writing into our slots still.
+  bool slots_on_loan = false;
   int status = 0;  // 0 or a positive FI_E*: how it ends
   completion_spec completion;
   cq_entry result;  // what the application will be told, besides status

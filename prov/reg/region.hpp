@@ -21,8 +21,8 @@ struct region {
   std::size_t length = 0;
   std::uint64_t access = 0;  // FI_SEND ... FI_REMOTE_WRITE
   std::uint64_t key = 0;     // what peers name it by
-  bool virtual_address =
-      false;  // peers give addresses; else offsets from the start (FI_MR_SCALABLE)
+  // Peers give addresses; else offsets from the start (FI_MR_SCALABLE).
+  bool virtual_address = false;
 
   // For key_table: the next one in its chain, and what points here while it is in one.
   region* next_of_key = nullptr;

@@ -93,8 +93,8 @@ class registration_cache {
   handle find(const cache_key& name, cache_counters* part = nullptr) noexcept;
   /// The same of the first of these that is known, as one look-up.
   handle find_any(std::span<const cache_key> names, cache_counters* part = nullptr) noexcept;
-  /// The first user of a new one, which covers `bytes`; with keeping::drop_on_last_use it ends with
-  /// its last user. Throws std::bad_alloc.
+  /// The first user of a new one, which covers `bytes`; with retention::drop_on_last_use it ends
+  /// with its last user. Throws std::bad_alloc.
   handle add(const cache_key& name, std::uint64_t bytes, core::inner_mr made,
              cache_counters* part = nullptr, retention kept = retention::cache_idle);
 
@@ -251,8 +251,8 @@ class registration_cache {
   list_by<&record::place> all_ GAUDI_GUARDED_BY(mutex_);
   // Of each generation the windows, but the whole, that were ever registered.
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> windows_ GAUDI_GUARDED_BY(mutex_);
-  std::uint64_t kept_ GAUDI_GUARDED_BY(mutex_) =
-      0;  // of these for the next user, used or not, and what they cover
+  // Of these for the next user, used or not, and what they cover.
+  std::uint64_t kept_ GAUDI_GUARDED_BY(mutex_) = 0;
   std::uint64_t kept_bytes_ GAUDI_GUARDED_BY(mutex_) = 0;
   list_by<&record::idle_place> idle_
       GAUDI_GUARDED_BY(mutex_);  // over capacity: those without users, oldest first
