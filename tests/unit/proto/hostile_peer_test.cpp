@@ -285,9 +285,9 @@ TEST_F(slow_source, keeps_its_slots_until_it_is_done_with_a_transfer_that_failed
 }
 
 // A sink that says by itself when it has a message.
-class speaking_sink : public testing::TestWithParam<std::size_t> {
+class sink_by_hand : public testing::Test {
  protected:
-  speaking_sink() {
+  sink_by_hand() {
     const hello ours = greeting(60002);
     EXPECT_EQ(sink.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
     sink.listen(32);
@@ -329,6 +329,8 @@ class speaking_sink : public testing::TestWithParam<std::size_t> {
   fi_addr_t to = FI_ADDR_NOTAVAIL;
 };
 
+class speaking_sink : public sink_by_hand, public testing::WithParamInterface<std::size_t> {};
+
 // One byte is what a NIC reads back to flush the sink's device memory; what it is says nothing.
 TEST_P(speaking_sink, ends_a_message_whatever_comes_behind_its_word) {
   for (const int status : {0, FI_EIO}) {
@@ -338,6 +340,36 @@ TEST_P(speaking_sink, ends_a_message_whatever_comes_behind_its_word) {
     v.queue.pop();
   }
   EXPECT_FALSE(sink.shut);
+}
+
+// Whoever guesses the number of an operation with somebody else cannot end it.
+TEST_F(sink_by_hand, ends_no_message) {
+  const std::uint64_t operation = send();
+  raw_client intruder;
+  const hello ours = greeting(60004);
+  hello to_intruder{};
+  ASSERT_EQ(intruder.connect(v, &ours, sizeof ours, to_intruder), FI_CONNECTED);
+  wire::fin_fields fin{};
+  fin.head = {wire::kind::fin, 0, 0, 0, to_intruder.connection};
+  fin.operation = operation;
+  EXPECT_TRUE(intruder.send(&fin, sizeof fin));
+  // Comes behind it.
+  wire::eager_fields message{};
+  message.head = {wire::kind::eager, 0, 0, 0, to_intruder.connection};
+  EXPECT_TRUE(intruder.send(&message, sizeof message));
+  const completion_spec received{.queue = &v.queue, .context = &intruder, .report = true};
+  ASSERT_EQ(v.ep->receive(test::memory_of(bytes.data(), 0), {.completion = received}), 0);
+  const auto give_up = std::chrono::steady_clock::now() + 20s;
+  while (v.queue.empty() && std::chrono::steady_clock::now() < give_up) {
+    v.ep->progress();
+    intruder.progress();
+  }
+  ASSERT_FALSE(v.queue.empty());
+  EXPECT_EQ(v.queue.front().context, &intruder) << "the message has ended";
+  v.queue.pop();
+  EXPECT_TRUE(v.queue.empty()) << "the message has ended";
+  say_done(operation, 0, 0);
+  EXPECT_FALSE(v.queue.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(bytes, speaking_sink, testing::Values(0, 1, 100));
