@@ -23,7 +23,7 @@ class id_table {
     const std::uint32_t index = free_.back();
     free_.pop_back();
     slots_[index].object = object;
-    return index | (slots_[index].round << index_bits);
+    return index | (slots_[index].generation << index_bits);
   }
 
   [[nodiscard]] T* find(std::uint64_t name) const noexcept {
@@ -31,13 +31,13 @@ class id_table {
     const std::uint32_t index = static_cast<std::uint32_t>(name) & index_mask;
     if (index >= slots_.size()) return nullptr;
     const slot& s = slots_[index];
-    return s.round == (name >> index_bits) ? s.object : nullptr;
+    return s.generation == (name >> index_bits) ? s.object : nullptr;
   }
 
   void erase(id name) noexcept {
     slot& s = slots_[name & index_mask];
     s.object = nullptr;
-    s.round = s.round == max_round ? 1 : s.round + 1;
+    s.generation = s.generation == max_generation ? 1 : s.generation + 1;
     free_.push_back(name & index_mask);
   }
 
@@ -57,7 +57,7 @@ class id_table {
     if (slots_.size() == slots_.capacity()) slots_.reserve(2 * slots_.size() + 1);
     // So that erase() never allocates.
     free_.reserve(slots_.capacity());
-    // Slot 0 of the first round would be named 0: every slot begins in round 1.
+    // Slot 0 of the first generation would be named 0: every slot begins in generation 1.
     slots_.push_back({nullptr, 1});
     free_.push_back(static_cast<std::uint32_t>(slots_.size() - 1));
     return true;
@@ -67,11 +67,11 @@ class id_table {
 
   static constexpr unsigned index_bits = 20;
   static constexpr std::uint32_t index_mask = (1u << index_bits) - 1;
-  static constexpr std::uint32_t max_round = (1u << (32 - index_bits)) - 1;
+  static constexpr std::uint32_t max_generation = (1u << (32 - index_bits)) - 1;
 
   struct slot {
     T* object;
-    std::uint32_t round;
+    std::uint32_t generation;
   };
   std::vector<slot> slots_;
   std::vector<std::uint32_t> free_;

@@ -50,7 +50,7 @@ class completion_queue {
       kept->context = context;
       kept->flags |= flags;
       if (kept->unknown_source) [[unlikely]]
-        keep_stranger(*kept);
+        save_unknown_source(*kept);
     }
     if (sleeper_) sleeper_->notify();
   }
@@ -70,7 +70,7 @@ class completion_queue {
  private:
   // The message is there, but who sent it can only be told in an error entry (fi_cq(3)). One with
   // another error says nothing of its sender.
-  void keep_stranger(cq_entry& entry) noexcept {
+  void save_unknown_source(cq_entry& entry) noexcept {
     if (entry.error) return;
     try {
       unknown_sources_.push_back(*entry.unknown_source);
