@@ -16,8 +16,8 @@ namespace gaudi::ipc {
 struct fd_handshake_id {
   std::uint64_t to_instance;      ///< of the endpoint that takes the segment
   std::uint64_t from_instance;    ///< of the endpoint that made it
-  std::uint32_t to_connection;    ///< as the taker calls it
-  std::uint32_t from_connection;  ///< as the maker calls it
+  std::uint32_t to_connection;    ///< as the attacher calls it
+  std::uint32_t from_connection;  ///< as the creator calls it
   std::uint64_t payload_id = 0;   ///< 0: the segment; else the allocation whose dma-buf this is
 
   friend bool operator==(const fd_handshake_id&, const fd_handshake_id&) = default;
@@ -37,7 +37,7 @@ class fd_listener {
   /// `instance` is the endpoint's random number. Errors are socket's and bind's, negative.
   static base::result<fd_listener> open(std::uint64_t instance);
 
-  /// What came for `expected`, which its maker says it has sent; nothing: it cannot be had.
+  /// What came for `expected`, which its creator says it has sent; nothing: it cannot be had.
   struct received_fd {
     control_socket with;
     base::scoped_fd memory;
@@ -67,9 +67,10 @@ class fd_listener {
 /// endpoint in this network namespace. -FI_EACCES: another user's.
 base::result<control_socket> send_fd(const fd_handshake_id& says, int memory);
 
-/// One byte each way ends a conversation: whether the taker has the segment. 0 or negative errno.
+/// One byte each way ends a conversation: whether the attacher has the segment. 0 or negative
+/// errno.
 int answer(const control_socket& with, bool yes) noexcept;
-/// The taker's answer; nothing: it has not come yet. No, too, where the taker is gone.
+/// The attacher's answer; nothing: it has not come yet. No, too, where the attacher is gone.
 std::optional<bool> answer_of(const control_socket& with) noexcept;
 
 }  // namespace gaudi::ipc

@@ -24,7 +24,7 @@ struct peer_info {
   std::uint64_t probe_address;  ///< in its memory, where the other may try to read probe_cookie
   std::uint64_t probe_cookie;
   std::uint32_t sleeps;        ///< not 0: it may wait on file descriptors, and has to be woken
-  std::atomic<cma_state> cma;  ///< the maker may say it later
+  std::atomic<cma_state> cma;  ///< the creator may say it later
 };
 
 /// How a segment is cut.

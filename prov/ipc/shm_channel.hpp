@@ -22,8 +22,8 @@ class shm_channel {
   struct config {
     std::size_t largest_packet;  ///< bytes
     bool sleeps;                 ///< this end may wait on file descriptors
-    std::size_t slots = 0;       ///< of the maker's: staging slots each way
-    std::size_t slot_size = 0;   ///< of the maker's: bytes
+    std::size_t slots = 0;       ///< of the creator's: staging slots each way
+    std::size_t slot_size = 0;   ///< of the creator's: bytes
   };
 
   /// Makes the segment and sends it to the endpoint that `says` names. It is of use once that
@@ -38,7 +38,7 @@ class shm_channel {
   shm_channel(const shm_channel&) = delete;
   shm_channel& operator=(const shm_channel&) = delete;
 
-  /// For the maker: whether the peer has the segment; nothing: it has not said yet.
+  /// For the creator: whether the peer has the segment; nothing: it has not said yet.
   [[nodiscard]] std::optional<bool> agreed();
 
   [[nodiscard]] ring_writer& out() noexcept { return out_; }

@@ -492,8 +492,8 @@ class endpoint final : private connection_observer,
   std::vector<std::uint32_t> control_waiting_;  // connections by id
   std::vector<std::uint32_t> ordered_waiting_;
   std::vector<std::uint32_t> receives_waiting_;
-  unsigned quiet_looks_ = 0;                     // at links, since one brought something
-  unsigned core_waits_ = 0;                      // looks at links since the last one at the core
+  unsigned quiet_looks_ = 0;                     // at shared memory, since it brought something
+  unsigned core_waits_ = 0;                      // looks there since the last one at the core
   std::vector<connection*> shm_connections_;     // to peers on this host
   std::vector<std::uint32_t> doorbells_;         // connections whose peer has to be woken
   std::vector<local_copy> local_copies_;         // made, and not told yet

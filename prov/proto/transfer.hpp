@@ -112,7 +112,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   // The peer's memory, or its slots. One-sided operations have one.
   boost::container::small_vector<wire::segment, 1> remote;
   std::vector<std::uint32_t> free_slots;
-  granted_slots granted;                            // fill: ours, that the peer may fill
+  granted_slots granted;                            // recv_staged: ours, that the peer may fill
   std::vector<reg::import_cache::handle> imported;  // via_nic: of each segment in `remote`
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
   std::optional<ipc::cooperative_copies::begun> cooperative;  // pull: the peer may copy along

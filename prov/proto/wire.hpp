@@ -37,8 +37,7 @@ enum class kind : std::uint8_t {
   ask_dmabuf = 24,   // dmabuf_ask_fields: a sink on the same host wants the dma-buf of a source
   dmabuf = 25,       // dmabuf_fields: it was sent to the sink's ipc::fd_listener, or cannot be had
   dmabuf_revoke = 26,  // allocation_fields: one whose dma-buf the receiver of this message has
-  copy_assist =
-      27,  // copy_assist_fields: a sink on the same host copies, the source may copy along
+  copy_assist = 27,    // copy_assist_fields: a sink on this host copies, the source may copy along
   // Neither: only the header, always accepted.
   credit = 32,
   close_request = 33,   // the sender needs the connection no more, and begins nothing on it
