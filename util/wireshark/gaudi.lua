@@ -25,6 +25,7 @@ local KINDS = {
   [24] = {"ask_dmabuf", "dmabuf_ask_fields"},
   [25] = {"dmabuf", "dmabuf_fields"},
   [26] = {"dmabuf_revoke", "allocation_fields"},
+  [27] = {"copy_assist", "copy_assist_fields"},
   [32] = {"credit"},
   [33] = {"close_request"},
   [34] = {"close_accept"},
