@@ -52,7 +52,7 @@ ssize_t cancel(fid_t f, void* context) noexcept {
     endpoint& self = endpoint::of(f);
     if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
     const base::scoped_domain_lock lock(self.lock());
-    return self.core().cancel(context);
+    return self.receives().cancel(context);
   });
 }
 
@@ -177,7 +177,7 @@ int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
     d.hold = child_count::ref(queue.bound());
     d.selective = flags & FI_SELECTIVE_COMPLETION;
   }
-  if (flags & FI_RECV) core_.use_receive_queue(&queue.entries(), rx_.selective);
+  if (flags & FI_RECV) core_.messages().use_queue(&queue.entries(), rx_.selective);
   waitable_ = waitable_ || queue.waitable();
   return 0;
 }
@@ -195,12 +195,13 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
   if (flags & FI_SEND) counters_.sends = &counts;
   if (flags & FI_RECV) {
     counters_.receives = &counts;
-    core_.count_shared_receives(&counts);
+    core_.messages().count_shared(&counts);
   }
   if (flags & FI_READ) counters_.reads = &counts;
   if (flags & FI_WRITE) counters_.writes = &counts;
-  if (flags & FI_REMOTE_READ) core_.count_reads_of_peers(&counts);
-  if (flags & FI_REMOTE_WRITE) core_.count_writes_of_peers(&counts);
+  if (flags & FI_REMOTE_READ) peer_accesses_.reads = &counts;
+  if (flags & FI_REMOTE_WRITE) peer_accesses_.writes = &counts;
+  core_.count_peers(peer_accesses_);
   counter_holds_.emplace_back(counter.bound());
   waitable_ = waitable_ || counter.waitable();
   return 0;
@@ -209,7 +210,7 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
 int endpoint::bind_srx(srx& context) {
   if (&context.parent() != &parent_ || core_.enabled() || msg == &sending_msg_ops)
     return -FI_EINVAL;
-  core_.share_receives(context.core());
+  core_.messages().share(context.receives());
   srx_hold_ = child_count::ref(context.bound());
   msg = &sending_msg_ops;
   tagged = &sending_tagged_ops;

@@ -34,6 +34,8 @@ class endpoint final : public fid_ep {
   [[nodiscard]] base::domain_lock& lock() noexcept { return parent_.lock(); }
   /// Under the domain lock.
   proto::endpoint& core() noexcept { return core_; }
+  proto::receive_context& receives() noexcept { return core_.receives(); }
+  void progress() noexcept { core_.progress(); }
   /// Whether the address vector has this endpoint itself there. Under the domain lock.
   [[nodiscard]] bool is_own_address(fi_addr_t address) const noexcept {
     const auto* found = addresses_ ? addresses_->addresses().find(address) : nullptr;
@@ -111,6 +113,7 @@ class endpoint final : public fid_ep {
   direction tx_;
   direction rx_;
   counters counters_;
+  proto::peer_access_counters peer_accesses_;
   std::vector<child_count::ref> counter_holds_;
   bool waitable_ = false;  // something bound here can be slept on
   proto::endpoint core_;

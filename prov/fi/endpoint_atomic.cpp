@@ -52,7 +52,7 @@ constexpr values none{nullptr, nullptr, 0};
 
 std::size_t max_elements(fi_datatype type) noexcept {
   const std::size_t size = math::size_of(type);
-  return size ? proto::endpoint::atomic_limit(base::params::get().eager_size) / size : 0;
+  return size ? proto::atomics::limit(base::params::get().eager_size) / size : 0;
 }
 
 /// How many elements one operation takes. -FI_EOPNOTSUPP: there is no such operation.

@@ -27,7 +27,7 @@ enum newer_option : int {
 int get(endpoint& e, int name, void* out, std::size_t* length) {
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV:
-      return give_option(e.core().min_multi_recv(), out, length);
+      return give_option(e.receives().min_multi_recv(), out, length);
     case max_msg_size:
     case max_tagged_size:
     case max_rma_size:
@@ -57,7 +57,7 @@ int set(endpoint& e, int name, const void* in, std::size_t length) {
     case FI_OPT_MIN_MULTI_RECV: {
       std::size_t least = 0;
       if (const int ret = take_option(least, in, length)) return ret;
-      e.core().set_min_multi_recv(least);
+      e.receives().set_min_multi_recv(least);
       return 0;
     }
     case cuda_api_permitted: {

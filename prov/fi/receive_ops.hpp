@@ -35,15 +35,19 @@ ssize_t receive_on(Target& to, const base::result<proto::local_memory>& memory,
   const bool claim = call.flags & FI_CLAIM;
   const bool discard = call.flags & FI_DISCARD;
   const base::scoped_domain_lock lock(to.parent().lock());
-  if (call.flags & FI_PEEK) return to.core().peek(params, claim, discard);
+  proto::receive_context& receives = to.receives();
+  if (call.flags & FI_PEEK) {
+    to.progress();
+    return receives.peek(params, claim, discard);
+  }
   if (discard && !claim) return -FI_EINVAL;
   int ret;
   if (claim) {
-    ret = to.core().receive_claimed(*memory, params, discard);
+    ret = receives.receive_claimed(*memory, params, discard);
   } else if ((call.flags & FI_MULTI_RECV) && !params.tagged) {
-    ret = to.core().receive_many(*memory, params);
+    ret = receives.receive_many(*memory, params);
   } else {
-    ret = to.core().receive(*memory, params);
+    ret = receives.receive(*memory, params);
   }
   to.posted();
   return ret;

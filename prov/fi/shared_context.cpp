@@ -32,7 +32,7 @@ ssize_t cancel_shared(fid_t f, void* context) noexcept {
     srx& self = srx::of(f);
     if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
     const base::scoped_domain_lock lock(self.parent().lock());
-    return self.core().cancel(context);
+    return self.receives().cancel(context);
   });
 }
 
@@ -41,7 +41,7 @@ int getopt(fid_t f, int level, int name, void* out, std::size_t* length) noexcep
   srx& self = srx::of(f);
   if (self.parent().used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock lock(self.parent().lock());
-  return give_option(self.core().min_multi_recv(), out, length);
+  return give_option(self.receives().min_multi_recv(), out, length);
 }
 
 int setopt(fid_t f, int level, int name, const void* in, std::size_t length) noexcept {
@@ -51,7 +51,7 @@ int setopt(fid_t f, int level, int name, const void* in, std::size_t length) noe
   std::size_t least = 0;
   if (const int ret = take_option(least, in, length)) return ret;
   const base::scoped_domain_lock lock(self.parent().lock());
-  self.core().set_min_multi_recv(least);
+  self.receives().set_min_multi_recv(least);
   return 0;
 }
 

@@ -22,7 +22,9 @@ class srx final : public fid_ep {
 
   [[nodiscard]] domain& parent() noexcept { return parent_; }
   /// Under the domain lock.
-  proto::receive_context& core() noexcept { return core_; }
+  proto::receive_context& receives() noexcept { return core_; }
+  /// Its endpoints do that by themselves.
+  void progress() noexcept {}
   child_count& bound() noexcept { return bound_; }
 
   [[nodiscard]] std::uint64_t rx_flags() const noexcept { return default_flags_; }

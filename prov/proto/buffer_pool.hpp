@@ -58,6 +58,16 @@ struct buffer : posted_op {
   staging_pool* pool = nullptr;     // that it is of; null: of another kind of pool
   staging_share* share = nullptr;   // where it counts there
 
+  /// Begins a message of so many bytes, whose end nobody is told of; `transfer` fails if it cannot
+  /// leave (0: none).
+  void begin_message(std::size_t size, std::uint32_t transfer = 0) noexcept {
+    length = size;
+    on_sent = {};
+    awaits = transfer;
+    owner = nullptr;
+    failed = 0;
+  }
+
   [[nodiscard]] void* descriptor() const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;
   /// Its address for the engines of `which`. -FI_ENOMEM: the driver cannot map more host memory.
@@ -131,6 +141,12 @@ class buffer_pool {
   }
   /// Neither the core nor a device may still use it.
   void release(buffer& b) noexcept { free_.push_back(&b); }
+  /// Gives all memory back: neither the core nor a device may still use any of it.
+  void free_all() noexcept {
+    free_.clear();
+    slabs_.clear();
+    total_ = 0;
+  }
 
   [[nodiscard]] std::size_t buffer_size() const noexcept { return buffer_size_; }
   [[nodiscard]] std::size_t total() const noexcept { return total_; }

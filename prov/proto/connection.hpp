@@ -84,6 +84,11 @@ class connection {
   /// Whether the peer says that the kernel keeps our memory from it, and there is another way.
   [[nodiscard]] bool is_kept_from_peer();
 
+  /// Completes the header of a packet that leaves now, with all credits that are due.
+  void fill_header(wire::header& h, wire::kind what, std::uint8_t flags) noexcept {
+    h = {what, flags, data.take_returnable(), control.take_returnable(), remote_id};
+  }
+
   peer* remote;
   connection_state state;
   bool control_waits = false;   // listed among those with messages to flush

@@ -104,6 +104,12 @@ void connection_manager::fail_soon(connection& c, int error) noexcept {
   if (c.state != connection_state::failed && !is_ending(c)) closing_.push_back({c.id, error});
 }
 
+void connection_manager::malformed(connection& c, const char* what) {
+  GAUDI_WARN(EP_DATA, "%s sent a malformed %s: the connection is closed\n",
+             c.remote->name.to_string().c_str(), what);
+  fail(c, FI_ECONNABORTED);
+}
+
 bool connection_manager::confirm_connected(connection& c) {
   read_events();
   // The peer is sending, so it has our answer: only the core's report of that is late.

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -114,6 +116,16 @@ class connection_manager {
   void fail(connection& c, int error);
   /// The same at the next poll, for who is in the middle of something. The first error counts.
   void fail_soon(connection& c, int error) noexcept;
+  /// Fails it for what its peer sent, and says so.
+  void malformed(connection& c, const char* what);
+  /// What is done for one peer ends with its connection where there is no memory for it, and goes
+  /// on for the others. Null: there is no connection to end.
+  template <class Call>
+  void on_behalf_of(connection* c, Call&& call) noexcept try {
+    call();
+  } catch (const std::bad_alloc&) {
+    if (c) fail_soon(*c, FI_ENOMEM);
+  }
 
   /// What the peers may send without an answer.
   [[nodiscard]] credit_pool& credits() noexcept { return credits_; }

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Moves the bytes of transfers: by core reads and writes on host memory, and through chunks, with
-// the device's copy engine, where one end is device memory. Copies and wire overlap, chunk by
-// chunk. Between processes on one host there is no wire: both devices use the same slots.
-#include <rdma/fi_endpoint.h>
+#include "proto/data_mover.hpp"
+
+#include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
+#include <vector>
 
-#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "base/make_room.hpp"
-#include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -20,50 +19,53 @@ namespace {
 // Bytes of a copy within the host, which takes the time of whoever makes it.
 constexpr std::size_t local_copy_limit = std::size_t{512} * 1024;
 
-// For a message that tells of data which the core may still be carrying.
-std::uint8_t behind(const transfer& t) noexcept {
-  return t.connection->shm && t.via_core ? wire::via_core : 0;
-}
-
 }  // namespace
 
+data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config,
+                       parts collaborators)
+    : core_(core),
+      config_(config),
+      parts_(collaborators),
+      nic_copies_(config.copies,
+                  config.rendezvous == base::rendezvous_choice::staged ? nullptr : config.loop,
+                  config.flush, parts_.copies),
+      chunks_(core, config.staging_chunk, staging_pool::buffers_per_slab,
+              staging_pool::limit_for(config.staging_depth)) {}
+
 // Hands out as much as there is room for.
-void endpoint::progress_transfer(transfer& t) {
+void data_mover::progress(transfer& t) {
   // Slots are filled, and buffers drained, as the peer's messages say.
   if (t.strategy != transfer_strategy::pull && t.strategy != transfer_strategy::push) return;
-  if (t.cooperative) return copy_cooperatively(t);
+  if (t.cooperative && parts_.cooperative.copy(t)) return;
   const auto id = t.id;
   while (t.issued < t.length && !t.ending && t.status == 0) {
     const auto place = t.memory.at(t.issued);
     std::size_t limit = std::min(t.length - t.issued, place.left());
-    if (!t.slots) limit = std::min({limit, t.remote_at(t.issued).length, core_length_});
-    if (t.via_copy_engine) limit = std::min(limit, pipeline_params_of(t).chunk);
+    if (!t.slots)
+      limit = std::min({limit, t.remote_at(t.issued).length, parts_.transport.operation_limit()});
+    if (t.via_copy_engine) limit = std::min(limit, parts_.planner.params_of(t).chunk);
     const bool staged = t.slots || (!place.segment->is_host() && !core_takes(t, place, limit));
     const issue_result did = t.via_copy_engine ? issue_by_engine(t, place, limit)
                              : staged          ? issue_staged(t, limit)
                                                : issue_direct(t, place, limit);
     if (did == issue_result::issued) {
       // A chunk that needed no device and could not leave has ended the transfer.
-      if (transfers_.find(id) != &t) return;
+      if (parts_.table.find(id) != &t) return;
       continue;
     }
     // Something in flight will come back here; without that, try again later.
     if (did != issue_result::waiting && t.in_flight == 0) {
       t.starved = did == issue_result::no_chunk;
-      stall(t);
+      parts_.table.stall(t);
     }
-    if (transfers_.find(id) == &t) note_remainder(t);
+    if (parts_.table.find(id) == &t) note_remainder(t);
     return;
   }
   note_remainder(t);
 }
 
-void endpoint::stall(transfer& t) noexcept {
-  if (!t.stalled_hook.is_linked()) stalled_.push_back(t);
-}
-
 // Nothing may overtake it (data_connection), so that the core sees operations in their order.
-void endpoint::note_remainder(transfer& t) noexcept {
+void data_mover::note_remainder(transfer& t) noexcept {
   const bool rest = config_.rma_order && !t.slots && t.issued < t.length && !t.ending;
   if (rest == t.partially_issued || !t.connection) return;
   t.partially_issued = rest;
@@ -72,21 +74,38 @@ void endpoint::note_remainder(transfer& t) noexcept {
 
 // Device memory that the core may have. It takes a short message for host memory and reads it with
 // the CPU when it sends, so short ones are staged.
-bool endpoint::core_takes(const transfer& t, const local_memory::place& place,
-                          std::size_t length) const noexcept {
-  const bool inlined = t.strategy == transfer_strategy::push && length <= inline_limit_;
+bool data_mover::core_takes(const transfer& t, const local_memory::place& place,
+                            std::size_t length) const noexcept {
+  const bool inlined =
+      t.strategy == transfer_strategy::push && length <= parts_.transport.inline_limit();
   return t.zero_copy && !inlined && place.segment->core_descriptor();
 }
 
-endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::place& place,
-                                              std::size_t limit) {
-  const bool local = !t.via_nic && reaches(t, place.address(), t.remote_at(t.issued).address);
+inline void data_mover::count_piece(transfer& t, const local_memory::place& place, bool local,
+                                    std::size_t length) {
+  ++(local ? parts_.paths.cma_ops : parts_.paths.direct_ops);
+  (local ? parts_.paths.cma_bytes : parts_.paths.direct_bytes) += length;
+  if (t.via_nic) {
+    ++parts_.paths.dmabuf_ipc_ops;
+    parts_.paths.dmabuf_ipc_bytes += length;
+  }
+  if (place.segment->is_host()) return;
+  ++parts_.paths.zero_copy_ops;
+  parts_.paths.zero_copy_bytes += length;
+  if (place.segment->owner) place.segment->owner->counted().zero_copy_bytes.add(length);
+  if (t.strategy == transfer_strategy::pull) t.nic_wrote = true;
+}
+
+data_mover::issue_result data_mover::issue_direct(transfer& t, const local_memory::place& place,
+                                                  std::size_t limit) {
+  const bool local = !t.via_nic && t.connection->shm &&
+                     immediate_copies::reaches(t, place.address(), t.remote_at(t.issued).address);
   if (local || t.via_nic) {
     // Each is copied at once: no more of them than is good for those who wait.
     if (t.in_flight != 0) return issue_result::waiting;
     limit = std::min(limit, local_copy_limit);
   }
-  rma_op* piece = piece_pool_.create(t, limit);
+  rma_op* piece = parts_.table.pieces().create(t, limit);
   if (!piece) return issue_result::no_room;
   void* descriptor = place.segment->core_descriptor();
   auto* bytes = reinterpret_cast<std::byte*>(place.address());
@@ -94,8 +113,8 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
     const std::uint64_t access = t.strategy == transfer_strategy::pull ? FI_READ : FI_WRITE;
     auto mr = core_.register_memory(bytes, limit, access);
     if (!mr) {
-      piece_pool_.destroy(piece);
-      complete(t, -mr.code());
+      parts_.table.pieces().destroy(piece);
+      parts_.completion.complete(t, -mr.code());
       return issue_result::waiting;
     }
     piece->local = std::move(*mr);
@@ -103,9 +122,9 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   }
   const int ret = post_rma(t, *piece, bytes, limit, descriptor, t.issued, 0);
   if (ret) {
-    piece_pool_.destroy(piece);
+    parts_.table.pieces().destroy(piece);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
-    complete(t, -ret);
+    parts_.completion.complete(t, -ret);
     return issue_result::waiting;
   }
   ++t.in_flight;
@@ -114,59 +133,44 @@ endpoint::issue_result endpoint::issue_direct(transfer& t, const local_memory::p
   return issue_result::issued;
 }
 
-void endpoint::count_piece(transfer& t, const local_memory::place& place, bool local,
-                           std::size_t length) {
-  ++(local ? paths_.cma_ops : paths_.direct_ops);
-  (local ? paths_.cma_bytes : paths_.direct_bytes) += length;
-  if (t.via_nic) {
-    ++paths_.dmabuf_ipc_ops;
-    paths_.dmabuf_ipc_bytes += length;
-  }
-  if (place.segment->is_host()) return;
-  ++paths_.zero_copy_ops;
-  paths_.zero_copy_bytes += length;
-  if (place.segment->owner) place.segment->owner->counted().zero_copy_bytes.add(length);
-  if (t.strategy == transfer_strategy::pull) t.nic_wrote = true;
-}
-
-buffer* endpoint::acquire_chunk(const connection& c) noexcept {
-  return chunks_->acquire(c.remote->chunks, connections_->count());
+buffer* data_mover::acquire_chunk(const connection& c) noexcept {
+  return chunks_.acquire(c.remote->chunks, parts_.connections.count());
 }
 
 // One that was in use comes back. Where none is, there was no memory for the first.
-endpoint::issue_result endpoint::no_chunk_for(transfer& t) {
-  if (chunks_->in_use() != 0) return issue_result::no_chunk;
-  complete(t, FI_ENOMEM);
+data_mover::issue_result data_mover::no_chunk_for(transfer& t) {
+  if (chunks_.in_use() != 0) return issue_result::no_chunk;
+  parts_.completion.complete(t, FI_ENOMEM);
   return issue_result::waiting;
 }
 
 // A chunk stands for the copy, with none of the bytes.
-endpoint::issue_result endpoint::issue_by_engine(transfer& t, const local_memory::place& place,
-                                                 std::size_t length) {
-  if (t.in_flight >= pipeline_params_of(t).depth) return issue_result::waiting;
+data_mover::issue_result data_mover::issue_by_engine(transfer& t, const local_memory::place& place,
+                                                     std::size_t length) {
+  if (t.in_flight >= parts_.planner.params_of(t).depth) return issue_result::waiting;
   buffer* const b = acquire_chunk(*t.connection);
   if (!b) return no_chunk_for(t);
   b->owner = &t;
   b->length = length;
   b->copies = 0;
   b->failed = 0;
-  const int ret = copies_.start_within(*place.segment->owner, *b, place.address(),
-                                       t.remote_at(t.issued).address, length);
+  const int ret = parts_.copies.start_within(*place.segment->owner, *b, place.address(),
+                                             t.remote_at(t.issued).address, length);
   if (ret) {
     release_staging(*b);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
-    complete(t, -ret);
+    parts_.completion.complete(t, -ret);
     return issue_result::waiting;
   }
   ++t.in_flight;
   t.issued += length;
-  ++paths_.engine_ops;
-  paths_.engine_bytes += length;
+  ++parts_.paths.engine_ops;
+  parts_.paths.engine_bytes += length;
   return issue_result::issued;
 }
 
-endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
-  if (t.in_flight >= pipeline_params_of(t).depth) return issue_result::waiting;
+data_mover::issue_result data_mover::issue_staged(transfer& t, std::size_t limit) {
+  if (t.in_flight >= parts_.planner.params_of(t).depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
   buffer* b = t.shared ? t.connection->slots_out->take(t.remote[t.free_slots.back()].address)
                        : acquire_chunk(*t.connection);
@@ -182,67 +186,61 @@ endpoint::issue_result endpoint::issue_staged(transfer& t, std::size_t limit) {
   }
   int ret;
   if (t.strategy == transfer_strategy::push) {
-    ret = copies_.start(*b, 0, t.memory, b->offset, b->length, copy::direction::device_to_host);
+    ret =
+        parts_.copies.start(*b, 0, t.memory, b->offset, b->length, copy::direction::device_to_host);
   } else {
     ret = post_rma(t, *b, b->bytes, b->length, b->descriptor(), b->offset, 0);
   }
   if (ret) {
     release_staging(*b);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
-    complete(t, -ret);
+    parts_.completion.complete(t, -ret);
     return issue_result::waiting;
   }
   if (t.slots) t.free_slots.pop_back();
   ++t.in_flight;
   t.issued += b->length;
-  ++paths_.staged_ops;
-  paths_.staged_bytes += b->length;
-  if (t.shared) ++paths_.shm_ops;
+  ++parts_.paths.staged_ops;
+  parts_.paths.staged_bytes += b->length;
+  if (t.shared) ++parts_.paths.shm_ops;
   // Without a device segment in it there was nothing to wait for.
   if (t.strategy == transfer_strategy::push && b->copies == 0) copied(*b);
   return issue_result::issued;
 }
 
-int endpoint::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
-                       std::size_t offset, std::uint32_t slot) {
+int data_mover::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t length,
+                         void* descriptor, std::size_t offset, std::uint32_t slot) {
   const wire::segment target = t.slots ? t.remote[slot] : t.remote_at(offset);
-  if (t.via_nic) return read_by_nic(t, w, bytes, descriptor, length, target);
-  if (reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
-    return shm_copy(t, w, bytes, length, target.address);
-  if (!core_has_room()) [[unlikely]]
-    return -FI_EAGAIN;
+  if (t.via_nic) return parts_.immediate.read_by_nic(t, w, bytes, descriptor, length, target);
+  if (t.connection->shm &&
+      immediate_copies::reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
+    return parts_.immediate.copy_by_cma(t, w, bytes, length, target.address);
+  const bool reads = t.strategy == transfer_strategy::pull;
+  const int ret = parts_.transport.post(*t.connection, w,
+                                        {.read = reads,
+                                         .delivery = t.delivery,
+                                         .bytes = bytes,
+                                         .descriptor = descriptor,
+                                         .length = length,
+                                         .remote = target});
+  if (ret == -FI_EAGAIN) return ret;
   t.via_core = true;
-  t.connection->core_wrote = t.connection->core_wrote || t.strategy == transfer_strategy::push;
-  iovec local{bytes, length};
-  fi_rma_iov remote{target.address, length, target.key};
-  fi_msg_rma message{};
-  message.msg_iov = &local;
-  message.desc = &descriptor;
-  message.iov_count = 1;
-  message.rma_iov = &remote;
-  message.rma_iov_count = 1;
-  message.context = w.context();
-  const base::cancellation_deferred while_the_core_posts;
-  const ssize_t ret = t.strategy == transfer_strategy::pull
-                          ? fi_readmsg(t.connection->ep.get(), &message, FI_COMPLETION)
-                          : fi_writemsg(t.connection->ep.get(), &message,
-                                        FI_COMPLETION | (t.delivery ? FI_DELIVERY_COMPLETE : 0));
-  if (ret == 0) list_posted(*t.connection, w);
-  return static_cast<int>(ret);
+  t.connection->core_wrote = t.connection->core_wrote || !reads;
+  return ret;
 }
 
-void endpoint::piece_completed(rma_op& piece, int error) {
+void data_mover::piece_completed(rma_op& piece, int error) {
   transfer* t = piece.owner;
   const std::size_t length = piece.length;
-  piece_pool_.destroy(&piece);
+  parts_.table.pieces().destroy(&piece);
   if (t) piece_finished(*t, length, error);
 }
 
-void endpoint::chunk_completed(buffer& b, int error) {
+void data_mover::chunk_completed(buffer& b, int error) {
   transfer* t = b.owner;
   if (t && !error && t->strategy == transfer_strategy::pull && !t->ending) {
     const int ret =
-        copies_.start(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
+        parts_.copies.start(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
     if (ret == 0 && b.copies != 0) return;
     error = -ret;
   }
@@ -251,12 +249,7 @@ void endpoint::chunk_completed(buffer& b, int error) {
   if (t) piece_finished(*t, length, error);
 }
 
-// All device copies that read or write the buffer have ended.
-void endpoint::copied(buffer& b) noexcept {
-  on_behalf_of(b.owner ? b.owner->connection : nullptr, [&] { all_copied(b); });
-}
-
-void endpoint::all_copied(buffer& b) {
+void data_mover::all_copied(buffer& b) {
   transfer* t = b.owner;
   if (!t) {
     // A message: the queue that it stands in sends it.
@@ -267,9 +260,9 @@ void endpoint::all_copied(buffer& b) {
   switch (t->strategy) {
     case transfer_strategy::copy_out:
       if (b.what == posted_op::kind::receive) {
-        receive_buffers_->give_back(b);
+        parts_.receives.give_back(b);
       } else {
-        send_buffers_->release(b);
+        parts_.channel.release(b);
       }
       return piece_finished(*t, t->length, error);
     case transfer_strategy::recv_staged:
@@ -286,7 +279,7 @@ void endpoint::all_copied(buffer& b) {
   }
 }
 
-void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
+void data_mover::chunk_loaded(transfer& t, buffer& b, int error) {
   int ret = error ? -error : 0;
   if (!ret && !t.ending && t.shared) {
     // It is where the peer takes it from.
@@ -310,25 +303,26 @@ void endpoint::chunk_loaded(transfer& t, buffer& b, int error) {
   piece_finished(t, length, -ret);
 }
 
-void endpoint::send_chunk(const transfer& t, const buffer& b) {
+void data_mover::send_chunk(const transfer& t, const buffer& b) {
   wire::chunk_fields fields{};
   fields.operation = t.peer_operation;
   fields.offset = b.offset;
   fields.length = static_cast<std::uint32_t>(b.length);
   fields.slot = b.slot;
-  send_control(*t.connection, wire::kind::chunk, behind(t), fields, sizeof fields);
+  parts_.channel.send_control(*t.connection, wire::kind::chunk, behind_data(t), fields,
+                              sizeof fields);
 }
 
 // A received payload goes from its buffer to device memory. Whether the buffer is free again
 // already.
-bool endpoint::copy_out(transfer& t, buffer* holder, const std::byte* payload) {
+bool data_mover::copy_out(transfer& t, buffer* holder, const std::byte* payload) {
   t.strategy = transfer_strategy::copy_out;
   ++t.in_flight;
   buffer* b = holder;
   std::size_t at = 0;
   if (t.memory.on_device() && !b) {
     // An unexpected message that was copied out of its buffer: the engine needs pinned memory.
-    b = send_buffers_->acquire_beyond_limit();
+    b = parts_.channel.acquire_beyond_limit();
     if (!b) {
       piece_finished(t, 0, FI_ENOMEM);
       return true;
@@ -344,35 +338,135 @@ bool endpoint::copy_out(transfer& t, buffer* holder, const std::byte* payload) {
   }
   if (nic_copies_.copy(*b, at, t.memory, t.length)) {
     t.nic_wrote = true;
-    if (!holder) send_buffers_->release(*b);
+    if (!holder) parts_.channel.release(*b);
     piece_finished(t, t.length, 0);
     return true;
   }
   b->owner = &t;
   b->copies = 0;
   b->failed = 0;
-  const int ret = copies_.start(*b, at, t.memory, 0, t.length, copy::direction::host_to_device);
-  ++paths_.staged_ops;
-  paths_.staged_bytes += t.length;
+  const int ret =
+      parts_.copies.start(*b, at, t.memory, 0, t.length, copy::direction::host_to_device);
+  ++parts_.paths.staged_ops;
+  parts_.paths.staged_bytes += t.length;
   if (ret == 0 && b->copies != 0) return false;
-  if (!holder) send_buffers_->release(*b);
+  if (!holder) parts_.channel.release(*b);
   piece_finished(t, t.length, -ret);
   return true;
 }
 
-void endpoint::piece_finished(transfer& t, std::size_t length, int error) {
+void data_mover::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {
+  if (slot.copies != 0) return parts_.connections.malformed(*t.connection, "chunk (slot in use)");
+  slot.slot = chunk.slot;
+  slot.offset = chunk.offset;
+  slot.length = chunk.length;
+  slot.failed = 0;
+  ++t.in_flight;
+  const int ret = parts_.copies.start(slot, 0, t.memory, chunk.offset, chunk.length,
+                                      copy::direction::host_to_device);
+  if (ret || slot.copies == 0) slot_emptied(t, slot, -ret);
+}
+
+void data_mover::slot_emptied(transfer& t, buffer& slot, int error) {
+  const std::size_t length = slot.length;
+  // Those of a transfer that has failed are kept until its source knows.
+  if (!error && !t.ending) parts_.slots.reuse(t, slot);
+  piece_finished(t, length, error);
+}
+
+void data_mover::piece_finished(transfer& t, std::size_t length, int error) {
   --t.in_flight;
   t.finished += length;
-  if (error) return complete(t, error);
-  if (t.ending) return try_retire(t);
-  if (t.finished < t.length) return progress_transfer(t);
-  if (wants_remote_flush(t)) return ask_to_flush(t);
+  if (error) return parts_.completion.complete(t, error);
+  if (t.ending) return parts_.completion.try_retire(t);
+  if (t.finished < t.length) return progress(t);
+  if (parts_.flush.wants_remote_flush(t)) return parts_.flush.ask_to_flush(t);
   if (t.strategy == transfer_strategy::push && t.peer_operation != 0) {
     // Slots are emptied by the peer, which then says so; final memory is complete now.
-    if (!t.slots) send_fin(*t.connection, t.peer_operation, 0, behind(t));
+    if (!t.slots) parts_.channel.send_fin(*t.connection, t.peer_operation, 0, behind_data(t));
     return;
   }
-  complete(t, 0);
+  parts_.completion.complete(t, 0);
+}
+
+void data_mover::copied(buffer& b) noexcept {
+  parts_.connections.on_behalf_of(b.owner ? b.owner->connection : nullptr, [&] { all_copied(b); });
+}
+
+void data_mover::retry_stalled() {
+  stalled_list& stalled = parts_.table.stalled();
+  if (chunks_.is_worth_another_try()) tried_in_vain_ = 0;
+  chunks_.forget_returns();
+  std::vector<buffer*> buffers;
+  buffers.swap(write_backlog_);
+  for (buffer* b : buffers)
+    parts_.connections.on_behalf_of(b->owner->connection, [&] { chunk_loaded(*b->owner, *b, 0); });
+  // Most wait for the same: where several in a row found none of it, the rest has its turn later.
+  constexpr unsigned max_in_vain = 16;
+  unsigned in_vain = 0;
+  for (std::size_t left = stalled.size(); left > 0 && in_vain < max_in_vain; --left) {
+    if (stalled.empty()) return;
+    transfer& t = stalled.front();
+    stalled.pop_front();
+    const std::size_t others = stalled.size();
+    parts_.connections.on_behalf_of(t.connection, [&] { progress(t); });
+    in_vain = stalled.size() > others ? in_vain + 1 : 0;
+    tried_in_vain_ = in_vain == 0 ? 0 : tried_in_vain_ + 1;
+  }
+}
+
+bool data_mover::waits_unnoticed() const noexcept {
+  const stalled_list& stalled = parts_.table.stalled();
+  return std::any_of(write_backlog_.begin(), write_backlog_.end(),
+                     [](const buffer* b) { return b->owner->connection->posted.empty(); }) ||
+         std::any_of(stalled.begin(), stalled.end(),
+                     [this](const transfer& t) { return must_retry(t); });
+}
+
+bool data_mover::must_retry(const transfer& t) const noexcept {
+  if (t.starved)
+    return chunks_.is_worth_another_try() || tried_in_vain_ < parts_.table.stalled().size();
+  // The engine may be full of what others have it do.
+  const bool by_core =
+      t.strategy == transfer_strategy::pull ? !t.via_copy_engine : !t.memory.on_device();
+  return !by_core || !t.connection || t.connection->posted.empty();
+}
+
+void data_mover::await_helpers() {
+  const auto tell = config_.clock.now() + std::chrono::seconds(1);
+  bool told = false;
+  while (!parts_.table.stalled().empty()) {
+    retry_stalled();
+    if (!told && config_.clock.now() > tell) {
+      told = true;
+      GAUDI_WARN(EP_CTRL,
+                 "waiting to close: a process of this host was stopped in the middle of a copy to "
+                 "our memory; let it go on (SIGCONT), or end it\n");
+    }
+    std::this_thread::yield();
+  }
+}
+
+// A device may still be writing to or reading from the application's memory: that ends by itself,
+// soon.
+void data_mover::connection_down(const connection& c) {
+  const auto is_its = [&](const buffer& b) { return b.owner && b.owner->connection == &c; };
+  while (buffer* const b = parts_.copies.find(is_its)) {
+    parts_.copies.wait_for(*b);
+    const auto kind = b->owner->strategy;
+    if (kind == transfer_strategy::copy_out) {
+      // All of it was here before the peer went.
+      copied(*b);
+      continue;
+    }
+    b->owner = nullptr;
+    if (kind != transfer_strategy::recv_staged) release_staging(*b);
+  }
+  std::erase_if(write_backlog_, [&](buffer* b) {
+    if (b->owner->connection != &c) return false;
+    release_staging(*b);
+    return true;
+  });
 }
 
 }  // namespace gaudi::proto

@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/endpoint.hpp"
 
-#include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 
-#include "base/log.hpp"
-
 namespace gaudi::proto {
 namespace {
 
-constexpr std::size_t largest_inline = 256;  // the stack packets in send.cpp and control.cpp
-constexpr std::size_t buffers_per_slab = 64;
-constexpr std::size_t send_buffer_limit = 4096;
-constexpr std::size_t chunks_per_slab = 4;
-constexpr std::size_t injected_limit = 256;
-// Some cores keep lengths in 32 bits, whatever they say.
-constexpr std::size_t max_operation = std::size_t{1} << 30;
-// For all peers together, where the core's completion queue does not grow.
-constexpr std::size_t operations_at_core = 4096;
-// Depth of both pools of staging memory together, in transfers at full depth.
-constexpr std::size_t staged_at_once = 8;
-// That of the memory shared with one peer, each way: one transfer begins while another ends.
+// Depth of the memory shared with one peer, each way, in transfers at full depth: one transfer
+// begins while another ends.
 constexpr std::size_t shared_at_once = 2;
 
 // Everything that is not bulk data fits, and two buffers never share a cache line.
@@ -33,14 +20,8 @@ std::size_t message_limit(std::size_t eager_size) {
   return (bytes + 63) & ~std::size_t{63};
 }
 
-// Before libfabric 1.18 tcp looks for data with one poll(2) over the sockets of all connections, a
-// tenth of a microsecond for each, where nobody can wait for the queue; else it keeps an epoll set.
-bool polls_each_socket(const core::inner_domain& core) noexcept {
-  return !core.over_rdma() && fi_version() < FI_VERSION(1, 18);
-}
-
-connection_manager::config terms_of(const endpoint_settings& config, std::size_t message_limit) {
-  return {.eager_limit = static_cast<std::uint32_t>(message_limit),
+connection_manager::config terms_of(const endpoint_settings& config) {
+  return {.eager_limit = static_cast<std::uint32_t>(message_limit(config.eager_size)),
           .rx_buffers = config.rx_buffers,
           .ipc = config.ipc,
           .takes_dmabufs = config.ipc && config.imports,
@@ -55,70 +36,146 @@ connection_manager::config terms_of(const endpoint_settings& config, std::size_t
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
                    settings config)
-    : core_(core),
-      keys_(keys),
-      paths_(paths),
+    : paths_(paths),
       config_(config),
-      message_limit_(message_limit(config.eager_size)),
-      own_receives_(std::make_unique<receive_context>(config.eager_size)),
-      receives_(own_receives_.get()),
-      unexpected_(config.unexpected_limit),
-      copies_(config.copies, config.loop, *this),
-      nic_copies_(config.copies,
-                  config.rendezvous == base::rendezvous_choice::staged ? nullptr : config.loop,
-                  config.flush, copies_),
-      connections_(std::make_unique<connection_manager>(core_, terms_of(config_, message_limit_),
+      connections_(std::make_unique<connection_manager>(core, terms_of(config_),
                                                         static_cast<connection_observer&>(*this))),
-      closer_(*connections_, *this, config_.clock) {
-  receives_->add(*this);
-  const auto limit = staged_at_once * config_.staging_depth;
-  send_buffers_ = std::make_unique<buffer_pool>(core_, posted_op::kind::message, message_limit_,
-                                                buffers_per_slab, send_buffer_limit);
-  chunks_ = std::make_unique<staging_pool>(core_, config_.staging_chunk, chunks_per_slab, limit);
-  slots_ = std::make_unique<staging_pool>(core_, config_.staging_chunk, chunks_per_slab, limit,
-                                          FI_REMOTE_WRITE);
-  injected_ = std::make_unique<staging_pool>(core_, max_inject, buffers_per_slab, injected_limit);
-}
+      receive_buffers_(core, message_limit(config.eager_size), config.rx_buffers),
+      transport_(core, message_limit(config.eager_size), config.core_operations),
+      shm_(*connections_, transport_, message_limit(config.eager_size)),
+      copies_(config.copies, config.loop, *this),
+      channel_(*connections_, transport_, shm_, copies_, paths, *this),
+      closer_(*connections_, channel_, config_.clock),
+      addresses_(*connections_, closer_),
+      transfers_(config_,
+                 {core, *connections_, transport_, receive_buffers_, copies_, channel_, paths}),
+      delivery_(config_, {*connections_, receive_buffers_, channel_, transfers_.table,
+                          transfers_.mover, transfers_.sink, addresses_}),
+      sender_({*connections_, transport_, shm_, copies_, channel_, paths, transfers_.table,
+               transfers_.completion, transfers_.source}),
+      one_sided_(core, config_,
+                 {*connections_, transport_, copies_, channel_, transfers_.table,
+                  transfers_.completion, transfers_.mover, transfers_.source},
+                 {*connections_, keys, channel_, transfers_.table, transfers_.completion,
+                  transfers_.flush, transfers_.source, delivery_}),
+      dispatcher_({*connections_, receive_buffers_, channel_, closer_, delivery_, sender_,
+                   one_sided_.target, one_sided_.atomics, transfers_.packets}),
+      goodbye_(config_, *connections_, transport_, channel_, sender_) {}
 
 endpoint::~endpoint() {
   shut_down();
 }
 
+base::result<void> endpoint::enable(opening config) {
+  base::result<void> opened = base::error{-FI_ENOMEM};
+  try {
+    opened = open(config);
+  } catch (const std::bad_alloc&) {
+    // As a failure that is told.
+  }
+  if (opened) return opened;
+  // An attempt that failed leaves nothing behind, so that another one can be made.
+  receive_buffers_.close();
+  transport_.close();
+  receive_buffers_.free_buffers();
+  return opened;
+}
+
+base::result<void> endpoint::open(opening config) {
+  const std::size_t receives = receive_buffers::max_at_core(transport_.core(), config_.rx_buffers);
+  if (const auto opened = transport_.open(receives, config.waitable); !opened) return opened;
+  if (const auto posted = receive_buffers_.open(); !posted) return posted;
+  const auto listens = connections_->listen(transport_.queue(), receive_buffers_.context(),
+                                            config.waitable, config.any_port);
+  if (!listens || !config.waitable) return listens;
+  return transport_.open_wait_fds(connections_->events());
+}
+
+bool endpoint::must_linger() {
+  return connections_ && enabled() && goodbye_.must_linger();
+}
+
 void endpoint::shut_down() {
   if (!connections_) return;
   while (must_linger()) progress();
-  if (addresses_) addresses_->unsubscribe(*this);
+  addresses_.stop();
   connections_->for_each([&](connection& c) { connections_->fail(c, FI_ECANCELED); });
-  early_.fail_all(FI_ECANCELED);
-  await_helpers();
+  sender_.fail_early(FI_ECANCELED);
+  transfers_.mover.await_helpers();
   // The device must be done with our memory before it goes.
   copies_.end_all();
   connections_.reset();
-  if (receive_buffers_) receive_buffers_->close();
-  core_queue_.reset();
-  free_transfers();
+  receive_buffers_.close();
+  transport_.close();
+  delivery_.leave();
   // Deregistration is a call of the core's: now, while the caller holds the domain lock.
-  receive_buffers_.reset();
-  send_buffers_.reset();
-  chunks_.reset();
-  slots_.reset();
-  injected_.reset();
+  transfers_.close();
+  one_sided_.initiator.free_buffers();
+  receive_buffers_.free_buffers();
+  transport_.free_buffers();
 }
 
-// The pools free memory, not objects.
-void endpoint::free_transfers() {
-  stalled_.clear();
-  for_peers_.clear();
-  transfers_.for_each([&](transfer& t) { transfer_pool_.destroy(&t); });
-  receives_->remove(*this);
+base::result<connection*> endpoint::data_connection(fi_addr_t to) {
+  peer* p = addresses_.find(to);
+  if (!p) return base::error{-FI_EINVAL};
+  const auto open = [](const connection& on) {
+    return on.data.can_send() && on.ordered_rma_pending == 0;
+  };
+  auto c = connections_->get_connection(*p);
+  if (c && open(**c)) return c;
+  if (!c && c.code() != -FI_EAGAIN) return c;
+  // An application that only repeats the send must get there, too.
+  progress();
+  c = connections_->get_connection(*p);
+  if (c && !open(**c)) {
+    ++paths_.peer_stalls;
+    return base::error{-FI_EAGAIN};
+  }
+  return c;
 }
 
-void endpoint::share_receives(receive_context& with) {
-  receives_->remove(*this);
-  own_receives_.reset();
-  receives_ = &with;
-  receives_->add(*this);
-  for (const auto& p : connections_->peers()) p->number = number_of(p->name);
+// Out of buffers, or of room in the core: an application that only repeats the call must get there,
+// too.
+int endpoint::progress_if_full(int ret) {
+  if (ret == -FI_EAGAIN) progress();
+  return ret;
+}
+
+int endpoint::send(const local_memory& memory, const send_params& message) {
+  const auto c = data_connection(message.to);
+  if (!c && c.code() != -FI_EAGAIN) return c.code();
+  if (!c) return sender_.send_early(*addresses_.find(message.to), memory, message);
+  const int ret = sender_.send(**c, memory, message);
+  if (ret == -FI_EAGAIN) ++paths_.local_stalls;
+  return progress_if_full(ret);
+}
+
+int endpoint::write(const local_memory& memory, const rma_access& access) {
+  const auto c = data_connection(access.target);
+  return c ? progress_if_full(one_sided_.initiator.write(**c, memory, access)) : c.code();
+}
+
+int endpoint::read(const local_memory& memory, const rma_access& access) {
+  const auto c = data_connection(access.target);
+  return c ? progress_if_full(one_sided_.initiator.read(**c, memory, access)) : c.code();
+}
+
+int endpoint::atomic(const atomic_access& access) {
+  const auto c = data_connection(access.target);
+  return c ? progress_if_full(one_sided_.atomics.request(**c, access)) : c.code();
+}
+
+bool endpoint::is_quiet(fi_addr_t with) {
+  const peer* p = addresses_.find(with);
+  const connection* c = p ? p->current : nullptr;
+  const bool any_early = p && p->early != 0;
+  if (!c && !any_early) return true;
+  const bool moving =
+      any_early || std::any_of(c->transfers.begin(), c->transfers.end(),
+                               [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
+  if (!moving && c->posted.empty() && c->ordered.empty()) return true;
+  progress();
+  return false;
 }
 
 void endpoint::quiesce_region(const reg::region& r) {
@@ -131,74 +188,18 @@ void endpoint::quiesce_region(const reg::region& r) {
     return false;
   };
   const auto give_up = config_.clock.now() + std::chrono::seconds(1);
+  for_peer_list& for_peers = transfers_.table.for_peers();
   for (;;) {
-    const auto user = std::find_if(for_peers_.begin(), for_peers_.end(), uses);
-    if (user == for_peers_.end()) return;
+    const auto user = std::find_if(for_peers.begin(), for_peers.end(), uses);
+    if (user == for_peers.end()) return;
     if (!user->ending) {
-      complete(*user, FI_ECANCELED);
+      transfers_.completion.complete(*user, FI_ECANCELED);
     } else if (user->connection && config_.clock.now() > give_up) {
       connections_->fail(*user->connection, FI_ECONNABORTED);
     } else {
       progress();
     }
   }
-}
-
-void endpoint::use_addresses(address_vector& av) {
-  for (fi_addr_t i = 0; i < av.end(); ++i) {
-    if (const net_address* known = av.find(i)) added(i, *known);
-  }
-  av.subscribe(*this);
-  addresses_ = &av;
-}
-
-base::result<void> endpoint::enable(opening config) {
-  base::result<void> opened = base::error{-FI_ENOMEM};
-  try {
-    opened = open_core(config);
-  } catch (const std::bad_alloc&) {
-    // As a failure that is told.
-  }
-  if (opened) return opened;
-  // An attempt that failed leaves nothing behind, so that another one can be made.
-  receive_buffers_.reset();
-  core_queue_.reset();
-  wait_fds_.clear();
-  return opened;
-}
-
-base::result<void> endpoint::open_core(opening config) {
-  fi_cq_attr attr{};
-  attr.format = FI_CQ_FORMAT_MSG;
-  attr.wait_obj = config.waitable || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
-  // Each receive that is posted, and each operation that we have the core do, takes one entry.
-  attr.size = receive_buffers::max_at_core(core_, config_.rx_buffers) + operations_at_core;
-  core_operations_ = config_.core_operations ? config_.core_operations
-                     : core_.over_rdma()     ? operations_at_core
-                                             : SIZE_MAX;
-  fid_cq* queue = nullptr;
-  if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
-  core_queue_.reset(queue);
-
-  receive_buffers_ = std::make_unique<receive_buffers>(core_, message_limit_, config_.rx_buffers);
-  if (const auto posted = receive_buffers_->open(); !posted) return posted;
-  inline_limit_ = core_.info().tx_attr->inject_size;
-  core_length_ = std::min(core_.info().ep_attr->max_msg_size, max_operation);
-  core_inject_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
-
-  const auto listens =
-      connections_->listen(queue, receive_buffers_->context(), config.waitable, config.any_port);
-  if (!listens || !config.waitable) return listens;
-  for (fid* f : {&core_queue_->fid, connections_->events()}) {
-    int fd = -1;
-    if (const int ret = fi_control(f, FI_GETWAIT, &fd)) {
-      GAUDI_WARN(EP_CTRL, "the core provider has no file descriptor to wait on: %s\n",
-                 fi_strerror(-ret));
-      return base::error{ret};
-    }
-    wait_fds_.push_back(fd);
-  }
-  return {};
 }
 
 }  // namespace gaudi::proto

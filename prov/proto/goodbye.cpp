@@ -7,13 +7,14 @@
 // So the last packet to each peer is one that its core acknowledges (FI_TRANSMIT_COMPLETE): all
 // that went before it on the connection is in the peer's memory then. Over tcp the answer comes
 // when the peer progresses, over RDMA from its NIC. Packets in shared memory outlive their sender.
+#include "proto/goodbye.hpp"
+
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.hpp"
-#include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -23,15 +24,14 @@ constexpr std::chrono::milliseconds min_linger{500};
 
 }  // namespace
 
-bool endpoint::must_linger() {
-  if (!connections_ || !enabled()) return false;
-  if (!linger_until_) linger_until_ = config_.clock.now() + std::max(config_.linger, min_linger);
+bool goodbye::must_linger() {
+  if (!until_) until_ = config_.clock.now() + std::max(config_.linger, min_linger);
   const connection* waits_for = nullptr;
-  connections_->for_each([&](connection& c) {
+  connections_.for_each([&](connection& c) {
     if (c.usable() && !has_left(c)) waits_for = &c;
   });
-  if (!waits_for && !early_.any_injected()) return false;
-  if (config_.clock.now() < *linger_until_) return true;
+  if (!waits_for && !sender_.any_injected()) return false;
+  if (config_.clock.now() < *until_) return true;
   GAUDI_WARN(EP_CTRL,
              "an endpoint closes although %s has not taken all that was sent to it: it may miss "
              "the last messages (does it make progress?)\n",
@@ -40,7 +40,7 @@ bool endpoint::must_linger() {
 }
 
 // Whether all that the connection was given is with the peer, or as near as can be told.
-bool endpoint::has_left(connection& c) {
+bool goodbye::has_left(connection& c) {
   if (!c.ordered.empty() || !c.control_queue.empty() || !c.control_buffers.empty()) return false;
   if (owes_goodbye(c)) {
     const int ret = say_goodbye(c);
@@ -51,26 +51,24 @@ bool endpoint::has_left(connection& c) {
 }
 
 // Over tcp the window is the same all the time, so credits tell that nothing is on its way.
-bool endpoint::owes_goodbye(const connection& c) const noexcept {
+bool goodbye::owes_goodbye(const connection& c) const noexcept {
   if (c.said_goodbye || c.shm || config_.linger.count() == 0) return false;
-  return core_.over_rdma() || c.core_wrote || !c.data.all_returned() || !c.control.all_returned();
+  return core_.core().over_rdma() || c.core_wrote || !c.data.all_returned() ||
+         !c.control.all_returned();
 }
 
 // 0: it is on its way. -FI_EAGAIN: there was no room for it yet. Others: the connection is about to
 // end.
-int endpoint::say_goodbye(connection& c) {
-  buffer* const b = send_buffers_->acquire();
+int goodbye::say_goodbye(connection& c) {
+  buffer* const b = channel_.acquire();
   if (!b) return -FI_EAGAIN;
   const wire::header head{wire::kind::credit, 0, 0, 0, c.remote_id};
   std::memcpy(b->bytes, &head, sizeof head);
-  b->length = sizeof head;
-  b->on_sent = {};
-  b->awaits = 0;
-  b->owner = nullptr;
+  b->begin_message(sizeof head);
   b->transmit = true;
-  const int ret = post_message(c, *b);
+  const int ret = channel_.post(c, *b);
   if (ret) {
-    recycle(*b);
+    channel_.recycle(*b);
   } else {
     c.said_goodbye = true;
   }

@@ -48,7 +48,7 @@ struct atomic_access {
   std::uint64_t key = 0;
   fi_datatype type = FI_UINT8;
   fi_op op = FI_SUM;
-  std::size_t count = 0;  // elements, within endpoint::atomic_limit
+  std::size_t count = 0;  // elements, within atomics::limit
   bool inject = false;    // the operands are the caller's again on return
   local_memory operands;  // none for FI_ATOMIC_READ
   local_memory compares;  // of the comparing group

@@ -13,11 +13,15 @@ namespace gaudi::proto {
 
 struct buffer;
 class connection;
-class endpoint;
+class message_owner;
 struct peer;
 
 /// A receive that waits for its message.
 struct posted_receive : posted_hook {
+  posted_receive() = default;
+  posted_receive(const completion_spec& told, const local_memory& into) noexcept
+      : completion(told), memory(into) {}
+
   completion_spec completion;
   local_memory memory;            // what is left of it, with `many`
   multi_receive* many = nullptr;  // FI_MULTI_RECV: stays posted for the next message
@@ -41,7 +45,7 @@ struct message_info {
 /// A message that came before its receive was posted.
 struct unexpected : arrived_hook {
   message_info info;
-  endpoint* owner = nullptr;  // it came to
+  message_owner* owner = nullptr;  // it came to
   // Null: that connection is gone; its eager payload is still good.
   proto::connection* connection = nullptr;
   std::uint32_t on_id = 0;

@@ -33,6 +33,12 @@ class receive_buffers {
   base::result<void> open();
   /// No buffer is the core's from here on. All connections are closed.
   void close() noexcept { context_.reset(); }
+  /// As buffer_pool::free_all, once they are nobody's: open() may follow.
+  void free_buffers() noexcept {
+    pool_.free_all();
+    posted_ = 0;
+    out_ = 0;
+  }
   /// Null over a stream.
   [[nodiscard]] fid_ep* context() const noexcept { return context_.get(); }
 

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "proto/endpoint.hpp"
-
 namespace gaudi::proto {
 
 // The pools free memory, not objects.
@@ -20,7 +18,7 @@ receive_context::~receive_context() {
   }
 }
 
-void receive_context::remove(endpoint& e) noexcept {
+void receive_context::remove(const message_owner& e) noexcept {
   std::erase(members_, &e);
   for_each_arrived([&](match_queue& queue, unexpected& m) {
     if (m.owner != &e) return;
@@ -45,7 +43,7 @@ void receive_context::forget_number_of(const net_address& name) noexcept {
 }
 
 base::result<std::uint32_t> receive_context::source_of(const recv_params& params) const {
-  if (members_.empty()) return any_source;
+  if (params.from == FI_ADDR_UNSPEC || members_.empty()) return any_source;
   return members_.front()->source_of(params);
 }
 
@@ -61,17 +59,15 @@ int receive_context::receive(const local_memory& memory, const recv_params& para
   if (arrived_hook* found = queue.find_arrival(*source, params.tag, params.ignore)) {
     auto& message = static_cast<unexpected&>(*found);
     queue.remove(message);
-    endpoint& owner = *message.owner;
+    message_owner& owner = *message.owner;
     owner.deliver_unexpected(message, owner.reported_here(params.completion), memory);
     return 0;
   }
-  posted_receive* r = receive_pool_.create();
+  posted_receive* r = receive_pool_.create(params.completion, memory);
   if (!r) return -FI_ENOMEM;
   r->tag = params.tag;
   r->ignore = params.ignore;
   r->source = *source;
-  r->completion = params.completion;
-  r->memory = memory;
   queue.post(*r);
   return 0;
 }
@@ -107,7 +103,7 @@ int receive_context::receive_claimed(const local_memory& memory, const recv_para
   if (found == claimed_.end()) return -FI_EINVAL;
   unexpected& message = *found->second;
   claimed_.erase(found);
-  endpoint& owner = *message.owner;
+  message_owner& owner = *message.owner;
   const completion_spec completion = owner.reported_here(params.completion);
   if (discard) {
     const cq_entry entry = describe(message.info);

@@ -14,7 +14,7 @@
 
 namespace gaudi::proto {
 
-class endpoint;
+class message_delivery;
 
 /// A receive to post.
 struct recv_params {
@@ -23,6 +23,24 @@ struct recv_params {
   std::uint64_t ignore = 0;
   bool tagged = false;
   completion_spec completion;
+};
+
+/// Whose messages a receive_context takes, and who brings them to the receives that it finds.
+class message_owner {
+ public:
+  /// What a receive with this source matches by. -FI_EINVAL: there is nothing at the address.
+  [[nodiscard]] virtual base::result<std::uint32_t> source_of(const recv_params& params) const = 0;
+  /// The completion of a receive that is shared, as this one reports it.
+  [[nodiscard]] virtual completion_spec reported_here(
+      completion_spec completion) const noexcept = 0;
+  /// A message of its, which has left its queue, goes to this memory.
+  virtual void deliver_unexpected(unexpected& m, const completion_spec& completion,
+                                  const local_memory& memory) = 0;
+  /// Nobody wants it: its sender must not wait for it.
+  virtual void discard_message(unexpected& m) = 0;
+
+ protected:
+  ~message_owner() = default;
 };
 
 /// What receives are posted to and where messages wait that came before theirs. An endpoint has one
@@ -51,21 +69,22 @@ class receive_context {
   void set_min_multi_recv(std::size_t least) noexcept { min_multi_recv_ = least; }
 
   /// Endpoints whose messages come here; with more than their owner it is shared.
-  void add(endpoint& e) { members_.push_back(&e); }
+  void add(message_owner& e) { members_.push_back(&e); }
   /// With all messages that came to it.
-  void remove(endpoint& e) noexcept;
+  void remove(const message_owner& e) noexcept;
 
- private:
-  // The endpoint puts messages in, and takes receives out for them.
-  friend class endpoint;
-
-  match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
-  base::result<std::uint32_t> source_of(const recv_params& params) const;
   /// What is known by this name to match by; the same for all endpoints.
   std::uint32_t number_of(const net_address& name);
   /// Its next number will be another one. Where endpoints share the context one of them may still
   /// have a use for it, and it stays.
   void forget_number_of(const net_address& name) noexcept;
+
+ private:
+  // It puts messages in, and takes receives out for them.
+  friend class message_delivery;
+
+  match_queue& queue_for(bool tagged) noexcept { return tagged ? tagged_ : untagged_; }
+  base::result<std::uint32_t> source_of(const recv_params& params) const;
   [[nodiscard]] completion_spec reported_somewhere(const completion_spec& completion) const;
   static bool reserve(posted_receive& r, std::size_t length) noexcept;
   static void cancel_many(posted_receive& r, const completion_spec& completion);
@@ -78,7 +97,7 @@ class receive_context {
     }
   }
 
-  std::vector<endpoint*> members_;
+  std::vector<message_owner*> members_;
   base::object_pool<posted_receive> receive_pool_;
   multi_receive::pool multi_receive_pool_;
   std::size_t min_multi_recv_;

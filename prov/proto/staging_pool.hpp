@@ -17,6 +17,13 @@ class staging_pool {
  public:
   /// Buffers that a peer has in any case: one is filled while another is emptied.
   static constexpr std::uint32_t floor = 2;
+  /// Of the pools for chunks and for slots.
+  static constexpr std::size_t buffers_per_slab = 4;
+  /// Depth of both together, in transfers at full depth, of so many buffers each.
+  static constexpr std::size_t limit_for(std::size_t staging_depth) noexcept {
+    constexpr std::size_t staged_at_once = 8;
+    return staged_at_once * staging_depth;
+  }
 
   /// buffer_size in bytes, per_slab and limit in buffers; `limit`: for all peers, without their
   /// floors; `peers_may` as buffer_slab::create.
@@ -46,6 +53,9 @@ class staging_pool {
     came_back_ = true;
     pool_.release(b);
   }
+
+  /// As buffer_pool::free_all.
+  void free_all() noexcept { pool_.free_all(); }
 
   /// Whether to try again what was given null: a buffer came back since forget_returns(), or none
   /// will.

@@ -12,6 +12,7 @@
 #include "base/id_table.hpp"
 #include "core/inner_domain.hpp"
 #include "ipc/cooperative_copy.hpp"
+#include "ipc/shm_channel.hpp"
 #include "proto/completion_spec.hpp"
 #include "proto/granted_slots.hpp"
 #include "proto/memory.hpp"
@@ -51,7 +52,7 @@ enum class transfer_role : std::uint8_t {
 };
 
 /// An operation that takes more than one message: a rendezvous at either end, an RMA operation, or
-/// a message whose end the peer reports. See rendezvous.cpp for the whole life of one.
+/// a message whose end the peer reports. See rendezvous.hpp for the whole life of one.
 struct transfer : boost::intrusive::list_base_hook<> {
   transfer() = default;
   transfer(const transfer&) = delete;
@@ -65,6 +66,13 @@ struct transfer : boost::intrusive::list_base_hook<> {
     }
     return {};
   }
+
+  /// With `cooperative`: whether the peer copies no more. A helper that is at a piece writes to the
+  /// application's memory: it is through in a moment, or, where its process was stopped just then,
+  /// when that goes on or ends. Nobody is told before.
+  [[nodiscard]] bool helper_is_through() noexcept;
+  /// Once it is through.
+  void end_cooperative_copy() noexcept;
 
   proto::connection* connection = nullptr;
   transfer_role role = transfer_role::sink;
@@ -97,7 +105,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
 
   local_memory memory;
   std::size_t length = 0;  // bytes to move
-  /// Set when the first chunk is due; see endpoint::pipeline_params_of.
+  /// Set when the first chunk is due; see pipeline_planner.
   struct pipeline_params {
     std::size_t chunk = 0;  // bytes that go through a chunk, or to a device's engine, at a time
     std::size_t depth = 0;  // of them in flight

@@ -31,7 +31,7 @@ enum class kind : std::uint8_t {
   chunk = 19,        // chunk_fields: a staging slot was filled
   slot_credit = 20,  // chunk_fields: a staging slot may be filled again
   fin = 21,          // fin_fields: an operation of the receiver of this message ended. One byte of
-                     // what it sent may follow, which says nothing (flush.cpp)
+                     // what it sent may follow, which says nothing (transfer_flush)
   event = 22,        // event_fields: remote CQ data of a direct RMA write
   flush = 23,        // event_fields: make a direct RMA write visible to the device, then say fin
   ask_dmabuf = 24,   // dmabuf_ask_fields: a sink on the same host wants the dma-buf of a source

@@ -54,9 +54,9 @@ struct scene {
     atomic.completion = reported();
     v.ep->atomic(atomic);
     for (const std::size_t room : {16UL, long_message}) {
-      v.ep->receive(memory(sink, room),
-                    {.ignore = ~0ULL, .tagged = true, .completion = reported()});
-      v.ep->receive(memory(sink, room), {.completion = reported()});
+      v.ep->receives().receive(memory(sink, room),
+                               {.ignore = ~0ULL, .tagged = true, .completion = reported()});
+      v.ep->receives().receive(memory(sink, room), {.completion = reported()});
     }
   }
 
@@ -88,7 +88,7 @@ struct scene {
     }
     for (int i = 0; i < 4; ++i) settle(peer);
     peer.ep.reset();
-    while (v.ep->cancel(this) == 0) continue;
+    while (v.ep->receives().cancel(this) == 0) continue;
     settle(peer);
     if (!v.addresses.remove(*to)) give_up("address not removed");
   }

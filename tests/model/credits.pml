@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Flow control of one connection: prov/proto/credits.hpp, and who uses it (fill_header and post_message in send.cpp, try_control
-// and return_credits in control.cpp, packet_arrived and consumed_data in packet_handlers.cpp). Two endpoints send data to each other; every
+// Flow control of one connection: prov/proto/credits.hpp, and who uses it (connection::fill_header, core_transport::send,
+// try_control, return_credits and consumed_data in packet_channel, packet_arrived in packet_dispatcher). Two endpoints send data to each other; every
 // second message is answered by a control message when the application has taken it, which it does as late as it can.
 //
 // Checked: no credit is lost or made (what a peer was granted is what it may send, what is on the way, and what is kept); no end

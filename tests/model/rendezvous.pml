@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Long messages that the sink asks for: prov/proto/rendezvous.cpp (start_sink, settle), slots.cpp (hand_out_slots, grant_more,
-// reuse_slot, take_slots_back), granted_slots.hpp, data_mover.cpp (move, chunk_loaded, send_chunk) and packet_handlers.cpp. Messages go through
+// Long messages that the sink asks for: prov/proto/rendezvous_sink.cpp (start), transfer_completion.cpp (try_retire), slot_granter.cpp (hand_out,
+// grant_more, reuse, take_back), granted_slots.hpp, data_mover.cpp (progress, chunk_loaded, send_chunk) and transfer_packets.cpp. Messages go through
 // staging slots of the sink, of which there are fewer than they want, and a last one goes to final memory. Copies of devices end
 // in any order; a device may be lost at either end.
 //

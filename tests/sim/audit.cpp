@@ -33,39 +33,41 @@ bool adds_up(const credit_window& ours, const credit_window& theirs) noexcept {
 std::string endpoint_audit::leftover(endpoint& e) {
   std::size_t queued = 0;
   std::size_t posted = 0;
-  std::size_t receives = e.receive_buffers_->posted_;
+  std::size_t receives = e.receive_buffers_.posted_;
   e.connections_->for_each([&](connection& c) {
     queued += c.ordered.size() + c.control_queue.size() + c.control_buffers.size();
     posted += c.posted.size();
     receives += c.receives_posted;
   });
   return first_of(std::array<count, 12>{{
-      {"transfers", e.transfers_.size()},
-      {"objects of transfers", e.transfer_pool_.live()},
-      {"pieces of RMA", e.piece_pool_.live()},
+      {"transfers", e.transfers_.table.size()},
+      {"objects of transfers", e.transfers_.table.pool_.live()},
+      {"pieces of RMA", e.transfers_.table.pieces_.live()},
       {"operations of the core", posted},
       {"queued messages", queued},
-      {"message buffers", e.send_buffers_->in_use()},
-      {"chunks", e.chunks_->in_use()},
-      {"staging slots", e.slots_->in_use()},
-      {"held receive buffers", e.held_buffers_},
-      {"bytes of unexpected messages", e.unexpected_.kept()},
-      {"receive buffers", e.receive_buffers_->out_ - receives},
-      {"stalled transfers", e.stalled_.size() + e.write_backlog_.size() + e.grant_queue_.size()},
+      {"message buffers", e.transport_.messages().in_use()},
+      {"chunks", e.transfers_.mover.chunks_.in_use()},
+      {"staging slots", e.transfers_.slots.slots_.in_use()},
+      {"held receive buffers", e.delivery_.held_buffers_},
+      {"bytes of unexpected messages", e.delivery_.unexpected_.kept()},
+      {"receive buffers", e.receive_buffers_.out_ - receives},
+      {"stalled transfers", e.transfers_.table.stalled().size() +
+                                e.transfers_.mover.write_backlog_.size() +
+                                e.transfers_.slots.grant_queue_.size()},
   }});
 }
 
 std::string endpoint_audit::truncated_bytes(endpoint& e) {
-  if (e.receive_buffers_->posted_ > e.receive_buffers_->out_) return "receive buffers posted twice";
-  if (e.send_buffers_->total() > 4096) return "message buffers";
-  if (!e.core_.over_rdma()) return {};
+  if (e.receive_buffers_.posted_ > e.receive_buffers_.out_) return "receive buffers posted twice";
+  if (e.transport_.messages().total() > 4096) return "message buffers";
+  if (!e.transport_.core().over_rdma()) return {};
   std::size_t promised = 0;
   e.connections_->for_each(
       [&](connection& c) { promised += c.data.granted() + wire::control_window; });
   // Posted as soon as the core takes them; what is kept is not promised.
-  if (e.receive_buffers_ && promised > e.receive_buffers_->wanted_)
+  if (promised > e.receive_buffers_.wanted_)
     return std::to_string(promised) + " credits promised for " +
-           std::to_string(e.receive_buffers_->wanted_) + " receive buffers";
+           std::to_string(e.receive_buffers_.wanted_) + " receive buffers";
   return {};
 }
 

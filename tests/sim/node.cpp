@@ -52,7 +52,7 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
   expose(p.core_keys);
   endpoint_.emplace(*core_, keys_, paths_, settings_of(p, host_));
   endpoint_->use_addresses(addresses_);
-  endpoint_->use_receive_queue(&queue_, false);
+  endpoint_->messages().use_queue(&queue_, false);
   // Where the core refuses the first receive there is none yet, and the endpoint says so.
   for (int tries = 0; tries < 100 && !endpoint_->enabled(); ++tries)
     static_cast<void>(endpoint_->enable({}));
@@ -144,8 +144,8 @@ int node::start_receive(record& r) {
                                   .tagged = a.tagged,
                                   .completion = asked(r, FI_RECV)};
   if (a.what == action::kind::receive_many)
-    return endpoint_->receive_many(memory_of(r.bytes), wanted);
-  return endpoint_->receive(memory_of(r.bytes), wanted);
+    return endpoint_->receives().receive_many(memory_of(r.bytes), wanted);
+  return endpoint_->receives().receive(memory_of(r.bytes), wanted);
 }
 
 int node::start_peek(record& r) {
@@ -156,7 +156,8 @@ int node::start_peek(record& r) {
                                   .ignore = a.ignore,
                                   .tagged = a.tagged,
                                   .completion = asked(r, FI_RECV)};
-  return endpoint_->peek(wanted, a.claim, a.discard && !a.claim);
+  endpoint_->progress();
+  return endpoint_->receives().peek(wanted, a.claim, a.discard && !a.claim);
 }
 
 // What a peek has claimed is received, or thrown away, at once, under the peek's context.
@@ -172,7 +173,7 @@ void node::take_claimed(record& r) {
   }
   const proto::recv_params wanted{
       .tag = r.asked.tag, .tagged = r.asked.tagged, .completion = asked(r, FI_RECV)};
-  if (endpoint_->receive_claimed(memory_of(r.bytes), wanted, r.asked.discard) != 0)
+  if (endpoint_->receives().receive_claimed(memory_of(r.bytes), wanted, r.asked.discard) != 0)
     book_.fail(ledger::name(r) + ": what was claimed cannot be received");
 }
 
@@ -223,7 +224,7 @@ int node::cancel_oldest() {
   for (record& r : book_.all()) {
     if (r.node != number_ || r.life != life_ || !r.is_receive() || !r.is_open() || r.is_claim)
       continue;
-    if (endpoint_->cancel(&r) == 0) book_.cancelled(r);
+    if (endpoint_->receives().cancel(&r) == 0) book_.cancelled(r);
     return 0;
   }
   return 0;
@@ -233,7 +234,7 @@ void node::cancel_receives() {
   host_.begin_call();
   for (record& r : book_.all()) {
     if (r.node == number_ && r.life == life_ && r.is_receive() && r.is_open() && !r.is_claim &&
-        endpoint_->cancel(&r) == 0)
+        endpoint_->receives().cancel(&r) == 0)
       book_.cancelled(r);
   }
 }

@@ -51,7 +51,9 @@ TEST(early_sends, let_the_caller_have_an_injected_buffer_at_once) {
   const auto to = a.meet(b);
   char got[3] = {};
   for (char& byte : got)
-    ASSERT_EQ(b.ep->receive(memory_of(&byte, 1), {.completion = b.completion(&byte, FI_RECV)}), 0);
+    ASSERT_EQ(
+        b.ep->receives().receive(memory_of(&byte, 1), {.completion = b.completion(&byte, FI_RECV)}),
+        0);
   for (char said : {'x', 'y', 'z'}) {
     ASSERT_EQ(inject(a, to, memory_of(&said, 1)), 0);
     said = '-';
@@ -85,7 +87,8 @@ TEST(early_sends, are_not_lost_when_the_sender_closes_at_once) {
   config.linger = 60s;
   live_node b;
   char got = 0;
-  ASSERT_EQ(b.ep->receive(memory_of(&got, 1), {.completion = b.completion(&got, FI_RECV)}), 0);
+  ASSERT_EQ(
+      b.ep->receives().receive(memory_of(&got, 1), {.completion = b.completion(&got, FI_RECV)}), 0);
   std::atomic<bool> over{false};
   {
     live_node a(config);

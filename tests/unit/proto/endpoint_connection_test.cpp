@@ -135,10 +135,10 @@ TEST(endpoint_connection, receives_from_an_address_that_nobody_inserted_are_refu
   char byte = 0;
   for (const fi_addr_t from : {removed, fi_addr_t{3}}) {
     recv_params wanted{.from = from, .tag = 1, .tagged = true, .completion = a.completion(&byte)};
-    EXPECT_EQ(a.ep->receive(memory_of(&byte, 1), wanted), -FI_EINVAL);
-    EXPECT_EQ(a.ep->peek(wanted, false, false), -FI_EINVAL);
+    EXPECT_EQ(a.ep->receives().receive(memory_of(&byte, 1), wanted), -FI_EINVAL);
+    EXPECT_EQ(a.ep->receives().peek(wanted, false, false), -FI_EINVAL);
     wanted.tagged = false;
-    EXPECT_EQ(a.ep->receive_many(memory_of(&byte, 1), wanted), -FI_EINVAL);
+    EXPECT_EQ(a.ep->receives().receive_many(memory_of(&byte, 1), wanted), -FI_EINVAL);
   }
   EXPECT_TRUE(a.queue.empty());
 }
@@ -173,7 +173,8 @@ TEST(endpoint_connection, a_message_that_is_all_here_outlives_its_sender) {
     ASSERT_EQ(post({&a, &b}, [&] { return a.send(to, memory_of(bytes.data(), 500), 1, nullptr); }),
               0);
     auto probe = [&] {
-      b.ep->peek({.tag = 1, .tagged = true, .completion = b.completion(nullptr)}, false, false);
+      b.ep->receives().peek({.tag = 1, .tagged = true, .completion = b.completion(nullptr)}, false,
+                            false);
       return b.take().error == 0;
     };
     ASSERT_TRUE(progress_until({&a, &b}, probe));

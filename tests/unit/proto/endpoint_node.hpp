@@ -66,7 +66,7 @@ struct node {
       : core(loopback_domain(port)) {
     ep.emplace(*core, keys, paths, config);
     ep->use_addresses(addresses);
-    ep->use_receive_queue(&queue, false);
+    ep->messages().use_queue(&queue, false);
   }
 
   fi_addr_t meet(const net_address& name) {
@@ -88,7 +88,7 @@ struct node {
                              .completion = completion(context, FI_SEND | FI_TAGGED)});
   }
   int receive(const local_memory& memory, std::uint64_t tag, void* context) {
-    return ep->receive(
+    return ep->receives().receive(
         memory,
         {.tag = tag, .tagged = true, .completion = completion(context, FI_RECV | FI_TAGGED)});
   }

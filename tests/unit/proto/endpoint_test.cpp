@@ -113,16 +113,17 @@ TEST(endpoint, a_claimed_message_is_the_claimant_s_alone) {
               0);
     const recv_params wanted{.tag = 1, .tagged = true, .completion = b.completion(number(7))};
     ASSERT_TRUE(progress_until({&a, &b}, [&] {
-      b.ep->peek(wanted, true, false);
+      b.ep->receives().peek(wanted, true, false);
       return b.take().error == 0;
     }));
-    b.ep->peek(wanted, false, false);
+    b.ep->receives().peek(wanted, false, false);
     EXPECT_EQ(b.take().error, FI_ENOMSG);
     std::vector<std::byte> got(length);
-    EXPECT_EQ(b.ep->receive_claimed(memory_of(got.data(), length),
-                                    {.tagged = true, .completion = b.completion(number(8))}, false),
+    EXPECT_EQ(b.ep->receives().receive_claimed(
+                  memory_of(got.data(), length),
+                  {.tagged = true, .completion = b.completion(number(8))}, false),
               -FI_EINVAL);
-    ASSERT_EQ(b.ep->receive_claimed(memory_of(got.data(), length), wanted, false), 0);
+    ASSERT_EQ(b.ep->receives().receive_claimed(memory_of(got.data(), length), wanted, false), 0);
     EXPECT_EQ(wait(b, {&a, &b}).error, 0);
     EXPECT_EQ(got, sent);
     EXPECT_EQ(wait(a, {&a, &b}).error, 0);
@@ -137,7 +138,8 @@ TEST(endpoint, a_discarded_rendezvous_ends_at_its_sender) {
   ASSERT_EQ(
       post({&a, &b}, [&] { return a.send(to, memory_of(sent.data(), sent.size()), 1, &sent); }), 0);
   ASSERT_TRUE(progress_until({&a, &b}, [&] {
-    b.ep->peek({.tag = 1, .tagged = true, .completion = b.completion(nullptr)}, false, true);
+    b.ep->receives().peek({.tag = 1, .tagged = true, .completion = b.completion(nullptr)}, false,
+                          true);
     return b.take().error == 0;
   }));
   const cq_entry c = wait(a, {&a, &b});
@@ -153,8 +155,8 @@ TEST(endpoint, a_cancelled_receive_ends_and_takes_nothing) {
   char taken = 0;
   ASSERT_EQ(b.receive(memory_of(&cancelled, 1), 1, number(1)), 0);
   ASSERT_EQ(b.receive(memory_of(&taken, 1), 1, number(2)), 0);
-  EXPECT_EQ(b.ep->cancel(number(1)), 0);
-  EXPECT_EQ(b.ep->cancel(number(1)), -FI_ENOENT);
+  EXPECT_EQ(b.ep->receives().cancel(number(1)), 0);
+  EXPECT_EQ(b.ep->receives().cancel(number(1)), -FI_ENOENT);
   const cq_entry c = b.take();
   EXPECT_EQ(c.error, FI_ECANCELED);
   EXPECT_EQ(c.context, number(1));
@@ -177,12 +179,12 @@ TEST(endpoint, a_claim_under_a_context_in_use_leaves_the_message) {
               0);
   const recv_params wanted{.tag = 1, .tagged = true, .completion = b.completion(number(7))};
   ASSERT_TRUE(progress_until({&a, &b}, [&] {
-    b.ep->peek(wanted, true, false);
+    b.ep->receives().peek(wanted, true, false);
     return b.take().error == 0;
   }));
   int ret = 0;
   ASSERT_TRUE(progress_until({&a, &b}, [&] {
-    ret = b.ep->peek(wanted, true, false);
+    ret = b.ep->receives().peek(wanted, true, false);
     return b.take().error != FI_ENOMSG;
   }));
   EXPECT_EQ(ret, -FI_EINVAL);

@@ -12,7 +12,9 @@ struct endpoint_audit {
     return ep.connections_->find(id)->data.available();
   }
   static std::size_t connections(const endpoint& ep) { return ep.connections_->count(); }
-  static std::size_t unexpected_bytes(const endpoint& ep) { return ep.unexpected_.kept(); }
+  static std::size_t unexpected_bytes(const endpoint& ep) {
+    return ep.delivery_.unexpected_.kept();
+  }
 };
 
 namespace {

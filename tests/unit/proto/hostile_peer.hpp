@@ -55,7 +55,7 @@ struct victim {
                                   .unexpected_limit = 1 << 20,
                                   .connect_timeout = connect_timeout});
     ep->use_addresses(addresses);
-    ep->use_receive_queue(&queue, false);
+    ep->messages().use_queue(&queue, false);
     EXPECT_TRUE(ep->enable());
   }
 
@@ -217,7 +217,7 @@ inline hello greeting(std::uint64_t instance) {
 inline void offer_staged(victim& v, raw_client& source, const hello& theirs,
                          const local_memory& memory, std::uint64_t operation) {
   const completion_spec completion{.queue = &v.queue, .report = true};
-  EXPECT_EQ(v.ep->receive(memory, {.completion = completion}), 0);
+  EXPECT_EQ(v.ep->receives().receive(memory, {.completion = completion}), 0);
   struct {
     wire::eager_fields message;
     wire::rts_fields rts;

@@ -91,11 +91,12 @@ TEST(hostile_peer, random_packets_do_no_harm) {
     // Leave some receives behind, for the packets to match.
     if (seed % 4 == 0) {
       const auto memory = local_memory::from(v.target.data(), 100, nullptr);
-      EXPECT_EQ(v.ep->receive(*memory, {.tag = 1,
-                                        .ignore = 7,
-                                        .tagged = true,
-                                        .completion = {.queue = &v.queue, .report = true}}),
-                0);
+      EXPECT_EQ(
+          v.ep->receives().receive(*memory, {.tag = 1,
+                                             .ignore = 7,
+                                             .tagged = true,
+                                             .completion = {.queue = &v.queue, .report = true}}),
+          0);
     }
     while (!v.queue.empty()) v.queue.pop();
   }
@@ -106,18 +107,18 @@ TEST(hostile_peer, random_packets_do_no_harm) {
   const hello ours = greeting(60000);
   hello theirs{};
   ASSERT_EQ(honest.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
-  v.ep->cancel(nullptr);
+  v.ep->receives().cancel(nullptr);
   while (!v.queue.empty()) v.queue.pop();
   wire::eager_fields message{};
   message.head = {wire::kind::eager, wire::tagged, 0, 0, theirs.connection};
   message.tag = 0x123456789;
   ASSERT_TRUE(honest.send(&message, wire::eager_size(wire::tagged)));
   const auto memory = local_memory::from(v.target.data(), 100, nullptr);
-  ASSERT_EQ(
-      v.ep->receive(*memory, {.tag = message.tag,
-                              .tagged = true,
-                              .completion = {.queue = &v.queue, .context = &v, .report = true}}),
-      0);
+  ASSERT_EQ(v.ep->receives().receive(
+                *memory, {.tag = message.tag,
+                          .tagged = true,
+                          .completion = {.queue = &v.queue, .context = &v, .report = true}}),
+            0);
   const auto give_up = std::chrono::steady_clock::now() + 20s;
   const auto done = [&] { return !v.queue.empty() && v.queue.front().context == &v; };
   while (!done() && std::chrono::steady_clock::now() < give_up) {
@@ -160,10 +161,11 @@ class two_peers : public testing::Test {
 
   void receive_any() {
     const auto memory = local_memory::from(v.target.data(), 100, nullptr);
-    EXPECT_EQ(v.ep->receive(*memory, {.ignore = UINT64_MAX,
-                                      .tagged = true,
-                                      .completion = {.queue = &v.queue, .report = true}}),
-              0);
+    EXPECT_EQ(
+        v.ep->receives().receive(*memory, {.ignore = UINT64_MAX,
+                                           .tagged = true,
+                                           .completion = {.queue = &v.queue, .report = true}}),
+        0);
   }
 
   victim v;
@@ -358,7 +360,8 @@ TEST_F(sink_by_hand, ends_no_message) {
   message.head = {wire::kind::eager, 0, 0, 0, to_intruder.connection};
   EXPECT_TRUE(intruder.send(&message, sizeof message));
   const completion_spec received{.queue = &v.queue, .context = &intruder, .report = true};
-  ASSERT_EQ(v.ep->receive(test::memory_of(bytes.data(), 0), {.completion = received}), 0);
+  ASSERT_EQ(v.ep->receives().receive(test::memory_of(bytes.data(), 0), {.completion = received}),
+            0);
   const auto give_up = std::chrono::steady_clock::now() + 20s;
   while (v.queue.empty() && std::chrono::steady_clock::now() < give_up) {
     v.ep->progress();

@@ -13,7 +13,7 @@ struct shared_receives : testing::Test {
   shared_receives() {
     for (node* n : {&x, &y}) {
       n->meet(first);
-      n->ep->share_receives(context);
+      n->ep->messages().share(context);
       n->meet(second);
       EXPECT_TRUE(n->ep->enable());
     }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Staging slots of ours, which sources fill and our devices empty: which transfer is given them.
-// The oldest that wants some comes first. One that needs a slot no more does not keep it until its
-// own end: the next one's data is on its way by then.
-#include <rdma/fi_errno.h>
+#include "proto/slot_granter.hpp"
+
+#include <rdma/fi_domain.h>
 
 #include <algorithm>
-
-#include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -20,19 +17,28 @@ wire::segment name_of(const transfer& t, const buffer& slot) {
 
 }  // namespace
 
-void endpoint::grant_slots(transfer& t) {
+slot_granter::slot_granter(core::inner_domain& core, const endpoint_settings& config,
+                           connection_manager& connections, packet_channel& channel,
+                           const pipeline_planner& planner)
+    : connections_(connections),
+      channel_(channel),
+      planner_(planner),
+      slots_(core, config.staging_chunk, staging_pool::buffers_per_slab,
+             staging_pool::limit_for(config.staging_depth), FI_REMOTE_WRITE) {}
+
+bool slot_granter::grant(transfer& t) {
   shared_slots* const shared = t.connection->slots_to_us();
   t.strategy = transfer_strategy::recv_staged;
   t.shared = shared != nullptr;
-  const std::size_t chunk = pipeline_params_of(t).chunk;
+  const std::size_t chunk = planner_.params_of(t).chunk;
   t.granted.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
   grant_queue_.push_back(&t);
-  hand_out_slots(shared);
+  hand_out(shared);
   // With none in use none will come back either.
-  if (!shared && slots_->in_use() == 0) complete(t, FI_ENOMEM);
+  return shared || slots_.in_use() != 0;
 }
 
-void endpoint::hand_out_slots(const shared_slots* of) {
+void slot_granter::hand_out(const shared_slots* of) {
   // What is not left for one peer may be for another, which has fewer.
   for (std::size_t i = 0; i < grant_queue_.size();) {
     transfer& t = *grant_queue_[i];
@@ -45,8 +51,8 @@ void endpoint::hand_out_slots(const shared_slots* of) {
 }
 
 // Whether it has all that it wants.
-bool endpoint::grant_more(transfer& t) {
-  const std::size_t most = std::min(pipeline_params_of(t).depth, wire::max_slots);
+bool slot_granter::grant_more(transfer& t) {
+  const std::size_t most = std::min(planner_.params_of(t).depth, wire::max_slots);
   const auto wants = [&] {
     return !t.ending && t.granted.wants_another() && t.granted.held() < most &&
            t.granted.numbers() < wire::max_slots;
@@ -55,58 +61,40 @@ bool endpoint::grant_more(transfer& t) {
   while (wants()) {
     buffer* const slot = t.shared
                              ? t.connection->slots_to_us()->acquire()
-                             : slots_->acquire(t.connection->remote->slots, connections_->count());
+                             : slots_.acquire(t.connection->remote->slots, connections_.count());
     if (!slot) break;
     slot->owner = &t;
     slot->copies = 0;
     g.segments[g.segment_count++] = name_of(t, *slot);
     t.granted.give(*slot);
   }
-  if (g.segment_count != 0) send_cts(*t.connection, t, g, t.shared ? wire::shared : 0);
+  if (g.segment_count != 0) send_cts(channel_, t, g, t.shared ? wire::shared : 0);
   return !wants();
 }
 
-void endpoint::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fields& chunk) {
-  if (slot.copies != 0) return malformed(*t.connection, "chunk (slot in use)");
-  slot.slot = chunk.slot;
-  slot.offset = chunk.offset;
-  slot.length = chunk.length;
-  slot.failed = 0;
-  ++t.in_flight;
-  const int ret =
-      copies_.start(slot, 0, t.memory, chunk.offset, chunk.length, copy::direction::host_to_device);
-  if (ret || slot.copies == 0) slot_emptied(t, slot, -ret);
-}
-
-void endpoint::slot_emptied(transfer& t, buffer& slot, int error) {
-  const std::size_t length = slot.length;
-  // Those of a transfer that has failed are kept until its source knows.
-  if (!error && !t.ending) reuse_slot(t, slot);
-  piece_finished(t, length, error);
-}
-
-void endpoint::reuse_slot(transfer& t, buffer& slot) {
+void slot_granter::reuse(transfer& t, buffer& slot) {
   if (!t.granted.wants_another()) {
     const shared_slots* const of = slot.shared;
     t.granted.take_back(slot.slot);
     release_staging(slot);
-    return hand_out_slots(of);
+    return hand_out(of);
   }
   t.granted.export_again();
   wire::chunk_fields fields{};
   fields.operation = t.peer_operation;
   fields.slot = slot.slot;
-  send_control(*t.connection, wire::kind::slot_credit, 0, fields, sizeof fields);
+  channel_.send_control(*t.connection, wire::kind::slot_credit, 0, fields, sizeof fields);
 }
 
-void endpoint::take_slots_back(transfer& t) {
+void slot_granter::take_back_all(transfer& t) {
+  std::erase(grant_queue_, &t);
   if (t.granted.held() == 0) return;
   const shared_slots* of = nullptr;
   for (buffer* const slot : t.granted.take_all()) {
     of = slot->shared;
     release_staging(*slot);
   }
-  hand_out_slots(of);
+  hand_out(of);
 }
 
 }  // namespace gaudi::proto

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Atomic operations: always by message, carried out by the target under its domain lock, which
-// makes them atomic towards each other. Values of device memory come and go by its copy engine.
+#include "proto/atomics.hpp"
+
+#include <rdma/fi_atomic.h>
+#include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
 
 #include <cstring>
 
-#include "proto/atomic_math.hpp"
-#include "proto/endpoint.hpp"
+#include "proto/operation_start.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -31,31 +32,21 @@ std::size_t payload_of(fi_op op, call group, std::size_t bytes) noexcept {
 
 }  // namespace
 
-std::size_t endpoint::atomic_limit(std::size_t eager_size) noexcept {
+std::size_t atomics::limit(std::size_t eager_size) noexcept {
   // Two values of each element travel, or are held while a device is asked.
   constexpr std::size_t fixed = sizeof(wire::atomic_fields);
   return eager_size > 2 * fixed ? (eager_size - fixed) / 2 : 0;
 }
 
-int endpoint::atomic(const atomic_access& access) {
-  const auto c = data_connection(access.target);
-  if (!c) return c.code();
-  const int ret = request_atomic(**c, access);
-  // As in send(): the application may only repeat the call.
-  if (ret == -FI_EAGAIN) progress();
-  return ret;
-}
-
-int endpoint::request_atomic(connection& c, const atomic_access& access) {
+int atomics::request(connection& c, const atomic_access& access) {
   const std::size_t bytes = access.count * atomic_math::size_of(access.type);
   const std::size_t payload = payload_of(access.op, access.group, bytes);
   if (sizeof(wire::atomic_fields) + payload > c.eager_limit) return -FI_EINVAL;
-  buffer* b = send_buffers_->acquire();
-  transfer* t = b ? new_transfer(&c, access.results, access.completion) : nullptr;
-  if (!t) {
-    if (b) send_buffers_->release(*b);
-    return why_nothing_left();
-  }
+  const operation_start start =
+      start_operation(parts_.channel, parts_.table, c, access.results, access.completion);
+  if (!start) return why_nothing_left(parts_.channel, parts_.table);
+  buffer* const b = start.message;
+  transfer* const t = start.operation;
   const bool returns = access.group != call::plain;
   t->role = returns ? transfer_role::reader : transfer_role::source;
   t->strategy =
@@ -70,44 +61,39 @@ int endpoint::request_atomic(connection& c, const atomic_access& access) {
   fields.op = static_cast<std::uint8_t>(access.op);
   fields.group = static_cast<std::uint8_t>(access.group);
   std::memcpy(b->bytes, &fields, sizeof fields);
-  b->length = sizeof fields + payload;
-  b->on_sent = {};
-  b->awaits = t->id;
-  b->failed = 0;
+  b->begin_message(sizeof fields + payload, t->id);
   int ret = 0;
-  if (payload) ret = load_payload(*b, sizeof fields, access.operands, 0, bytes);
+  if (payload) ret = parts_.channel.load_payload(*b, sizeof fields, access.operands, 0, bytes);
   if (ret == 0 && access.group == call::comparing)
-    ret = load_payload(*b, sizeof fields + bytes, access.compares, 0, bytes);
-  if (ret == 0 && access.inject) ret = copies_.wait_for(*b);
-  if (ret == 0) ret = submit_ordered(c, *b);
+    ret = parts_.channel.load_payload(*b, sizeof fields + bytes, access.compares, 0, bytes);
+  if (ret == 0 && access.inject) ret = parts_.copies.wait_for(*b);
+  if (ret == 0) ret = parts_.channel.submit(c, *b);
   if (ret == 0) return 0;
-  free_transfer(*t);
-  recycle(*b);
+  abort_operation(parts_.channel, parts_.completion, start);
   return ret;
 }
 
-void endpoint::handle_atomic(connection& c, buffer& b, std::size_t length) {
+void atomics::handle(connection& c, buffer& b, std::size_t length) {
   wire::atomic_fields fields{};
-  if (length < sizeof fields) return malformed(c, "atomic operation");
+  if (length < sizeof fields) return parts_.connections.malformed(c, "atomic operation");
   std::memcpy(&fields, b.bytes, sizeof fields);
   const auto type = static_cast<fi_datatype>(fields.type);
   const auto op = static_cast<fi_op>(fields.op);
   const auto group = static_cast<call>(fields.group);
   if (!is_known(fields.group) || !atomic_math::is_offered(type, op, group))
-    return malformed(c, "atomic operation (unknown kind)");
+    return parts_.connections.malformed(c, "atomic operation (unknown kind)");
   const std::size_t bytes = fields.count * atomic_math::size_of(type);
-  if (bytes > atomic_limit(config_.eager_size) ||
-      length != sizeof fields + payload_of(op, group, bytes))
-    return malformed(c, "atomic operation (length)");
-  const auto target = keys_.find(fields.key, fields.address, bytes, access_for(op, group));
+  if (bytes > limit(eager_size_) || length != sizeof fields + payload_of(op, group, bytes))
+    return parts_.connections.malformed(c, "atomic operation (length)");
+  const auto target = parts_.keys.find(fields.key, fields.address, bytes, access_for(op, group));
   if (target && carry_out(c, fields, **target, b.bytes + sizeof fields)) return;
-  if (!target) send_fin(c, fields.operation, FI_EACCES);
-  consume(c);
+  if (!target) parts_.channel.send_fin(c, fields.operation, FI_EACCES);
+  parts_.channel.consume(c);
 }
 
 // Whether the request's credit waits for the answer.
-bool endpoint::carry_out(connection& c, const wire::atomic_fields& request,
-                         const reg::region& target, const std::byte* payload) {
+bool atomics::carry_out(connection& c, const wire::atomic_fields& request,
+                        const reg::region& target, const std::byte* payload) {
   const auto type = static_cast<fi_datatype>(request.type);
   const auto op = static_cast<fi_op>(request.op);
   const std::size_t bytes = request.count * atomic_math::size_of(type);
@@ -117,50 +103,49 @@ bool endpoint::carry_out(connection& c, const wire::atomic_fields& request,
     atomic_math::apply(type, op, values, payload, compares ? payload + bytes : nullptr,
                        request.count);
   };
-  buffer* reply = send_buffers_->acquire_beyond_limit();
+  buffer* reply = parts_.channel.acquire_beyond_limit();
   if (!reply) {
-    send_fin(c, request.operation, FI_ENOMEM);
+    parts_.channel.send_fin(c, request.operation, FI_ENOMEM);
     return false;
   }
-  reply->on_sent = {};
-  reply->awaits = 0;
+  reply->begin_message(0);
   std::byte* const before = reply->bytes + sizeof(wire::fin_fields);
-  int ret = load_payload(*reply, sizeof(wire::fin_fields), memory, 0, bytes);
-  if (ret == 0) ret = copies_.wait_for(*reply);
+  int ret = parts_.channel.load_payload(*reply, sizeof(wire::fin_fields), memory, 0, bytes);
+  if (ret == 0) ret = parts_.copies.wait_for(*reply);
   if (ret == 0 && op != FI_ATOMIC_READ) {
     if (std::byte* values = memory.single_host()) {
       change(values);
     } else {
       std::memcpy(before + bytes, before, bytes);
       change(before + bytes);
-      ret = copies_.start(*reply, sizeof(wire::fin_fields) + bytes, memory, 0, bytes,
-                          copy::direction::host_to_device);
-      if (ret == 0) ret = copies_.wait_for(*reply);
+      ret = parts_.copies.start(*reply, sizeof(wire::fin_fields) + bytes, memory, 0, bytes,
+                                copy::direction::host_to_device);
+      if (ret == 0) ret = parts_.copies.wait_for(*reply);
     }
   }
   count_atomic(target, static_cast<call>(request.group), op, ret);
   wire::fin_fields fields{};
   fields.operation = request.operation;
   if (ret || static_cast<call>(request.group) == call::plain) {
-    recycle(*reply);
-    send_fin(c, request.operation, -ret);
+    parts_.channel.recycle(*reply);
+    parts_.channel.send_fin(c, request.operation, -ret);
     return false;
   }
   fields.head = {wire::kind::read_reply, 0, 0, 0, c.remote_id};
   std::memcpy(reply->bytes, &fields, sizeof fields);
   reply->length = sizeof fields + bytes;
-  queue_answer(c, *reply);
+  parts_.channel.queue_answer(c, *reply);
   return true;
 }
 
 // Counters of a target (FI_RMA_EVENT): a fetching operation counts as both.
-void endpoint::count_atomic(const reg::region& target, call group, fi_op op, int ret) noexcept {
+void atomics::count_atomic(const reg::region& target, call group, fi_op op, int ret) noexcept {
   const auto tell = [&](base::counter* of_endpoint, base::counter* of_memory) {
     if (of_endpoint) of_endpoint->count(-ret);
     if (of_memory) of_memory->count(-ret);
   };
-  if (op != FI_ATOMIC_READ) tell(peers_wrote_, target.peers_wrote);
-  if (group != call::plain) tell(peers_read_, target.peers_read);
+  if (op != FI_ATOMIC_READ) tell(counters_.writes, target.peers_wrote);
+  if (group != call::plain) tell(counters_.reads, target.peers_read);
 }
 
 }  // namespace gaudi::proto

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// In which chunks a transfer is staged, and how many of them are in flight: as the device's copy
-// table has it (copy::dma_engine::table), within what the parameters allow.
+#include "proto/pipeline_planner.hpp"
+
 #include <algorithm>
 #include <limits>
-
-#include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -49,15 +47,14 @@ std::size_t usual_chunk(const transfer& t) noexcept {
 }  // namespace
 
 // Nothing measured, and nothing fixed, where the engine is not to be had: the copy itself says why.
-copy::copy_row endpoint::row_for(const transfer& t) {
+copy::copy_row pipeline_planner::row_for(const transfer& t) const {
   device::device* const on = first_device(t.memory);
   if (!on || t.length < min_for_table) return {};
   const auto engine = copies_.engine_for(*on);
   return engine ? (*engine)->table()[direction_of(t)] : copy::copy_row{};
 }
 
-// Once for each transfer, when the first chunk is due.
-const transfer::pipeline_params& endpoint::pipeline_params_of(transfer& t) {
+const transfer::pipeline_params& pipeline_planner::params_of(transfer& t) const {
   if (t.pipeline.chunk != 0) return t.pipeline;
   const copy::copy_row row = row_for(t);
   t.pipeline.depth = config_.staging_depth;

@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// When data that a NIC wrote to device memory may be reported: after a flush at the end that has
-// the memory. Who received it flushes by itself, if it can with the message that it owes the peer
-// anyway; who wrote to a peer with FI_DELIVERY_COMPLETE asks for it.
+#include "proto/transfer_flush.hpp"
+
 #include <rdma/fi_errno.h>
 
 #include <cstring>
 
 #include "base/cancellation_deferred.hpp"
 #include "device/device_registry.hpp"
-#include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
 
-// 0 or a positive FI_E*.
-int endpoint::flush_local(const transfer& t) {
-  if (!config_.flush) return 0;
+int transfer_flush::flush_local(const transfer& t) {
+  if (!flush_) return 0;
   const base::cancellation_deferred until_it_is_flushed;
   const device::device* last = nullptr;
   for (std::size_t i = 0; i < t.memory.count(); ++i) {
     device::device* const on = t.memory[i].owner;
     if (!on || on == last) continue;
-    if (const auto done = config_.flush->flush(*on); !done) return -done.code();
+    if (const auto done = flush_->flush(*on); !done) return -done.code();
     last = on;
   }
   return 0;
@@ -30,35 +27,32 @@ int endpoint::flush_local(const transfer& t) {
 // own writes, which is what a flush is (reg::write_flush), and has done so when the message has
 // left: one way of the wire less than a read first and the message then. Not where that could make
 // a receive wait for more than the NICs: credits come back from a peer that progresses.
-bool endpoint::can_flush_by_fin(const transfer& t) const noexcept {
-  if (!t.tell_peer || t.status != 0 || !config_.flush) return false;
+bool transfer_flush::can_flush_by_fin(const transfer& t) const noexcept {
+  if (!t.tell_peer || t.status != 0 || !flush_) return false;
   const connection& c = *t.connection;
   if (!c.usable() || c.shm || !c.control.can_send()) return false;
   if (!c.control_queue.empty() || !c.control_buffers.empty()) return false;
   if (t.memory.count() != 1 || !t.memory[0].owner || !t.memory[0].core_descriptor()) return false;
-  if (!config_.flush->reads_back(*t.memory[0].owner)) return false;
-  return sizeof(wire::fin_fields) >= inline_limit_ && core_.info().tx_attr->iov_limit > 1;
+  if (!flush_->reads_back(*t.memory[0].owner)) return false;
+  return sizeof(wire::fin_fields) >= core_.inline_limit() &&
+         core_.core().info().tx_attr->iov_limit > 1;
 }
 
-// Whether try_retire() has to wait for it. Comes back by fin_has_flushed().
-bool endpoint::flush_by_fin(transfer& t) {
-  buffer* const b = can_flush_by_fin(t) ? send_buffers_->acquire() : nullptr;
+bool transfer_flush::flush_by_fin(transfer& t) {
+  buffer* const b = can_flush_by_fin(t) ? channel_.acquire() : nullptr;
   if (!b) return false;
   const wire::fin_fields fields{.head = {wire::kind::fin, 0, 0, 0, t.connection->remote_id},
                                 .operation = t.peer_operation,
                                 .status = 0,
                                 .reserved = 0};
   std::memcpy(b->bytes, &fields, sizeof fields);
-  b->length = sizeof fields;
-  b->on_sent = {};
-  b->owner = nullptr;
+  b->begin_message(sizeof fields, t.id);
   b->gathered = t.memory;
   b->gathered.truncate(t.length);
   b->gathered.skip(t.length - 1);
-  b->awaits = t.id;
   b->flushes = true;
-  if (post_message(*t.connection, *b)) {
-    recycle(*b);
+  if (core_.send(*t.connection, *b)) {
+    channel_.recycle(*b);
     return false;
   }
   t.connection->control.sent();
@@ -69,46 +63,39 @@ bool endpoint::flush_by_fin(transfer& t) {
 }
 
 // If the message failed, so did the connection, or is about to: the data is here all the same.
-void endpoint::fin_has_flushed(std::uint32_t operation, int error) {
-  transfer* const t = transfers_.find(operation);
-  if (!t || !t->flushing) return;
-  t->flushing = false;
+void transfer_flush::fin_left(transfer& t, int error) noexcept {
+  t.flushing = false;
   if (error == 0) {
-    t->nic_wrote = false;
-    config_.flush->count_read();
+    t.nic_wrote = false;
+    flush_->count_read();
   }
-  --t->in_flight;
-  try_retire(*t);
+  --t.in_flight;
 }
 
 // The device's memory that a peer wrote to; nothing to do where that is host memory. The peer names
 // an address only: of several devices that have it, each may be the one.
-int endpoint::flush_at(std::uint64_t address) {
-  if (!config_.flush || !device::may_be_device_address(address)) return 0;
+int transfer_flush::flush_at(std::uint64_t address) {
+  if (!flush_ || !device::may_be_device_address(address)) return 0;
   int failed = 0;
   device::device_registry::instance().each_owner(address, [&](device::device& on) {
-    if (const auto done = config_.flush->flush(on); !done) failed = -done.code();
+    if (const auto done = flush_->flush(on); !done) failed = -done.code();
   });
   return failed;
 }
 
 // A direct RMA write; all others are answered by the target's provider, which flushes first.
-bool endpoint::wants_remote_flush(const transfer& t) const noexcept {
+bool transfer_flush::wants_remote_flush(const transfer& t) const noexcept {
   return t.delivery && t.status == 0 && t.strategy == transfer_strategy::push && !t.slots &&
-         t.peer_operation == 0 && config_.flush && config_.flush->active() &&
+         t.peer_operation == 0 && flush_ && flush_->active() &&
          device::may_be_device_address(t.remote.front().address);
 }
 
-void endpoint::ask_to_flush(const transfer& t) {
+void transfer_flush::ask_to_flush(const transfer& t) {
   wire::event_fields fields{};
   fields.data = t.id;
   fields.length = t.length;
   fields.address = t.remote.front().address;
-  send_control(*t.connection, wire::kind::flush, 0, fields, sizeof fields);
-}
-
-void endpoint::answer_flush(connection& c, const wire::event_fields& request) {
-  send_fin(c, request.data, flush_at(request.address));
+  channel_.send_control(*t.connection, wire::kind::flush, 0, fields, sizeof fields);
 }
 
 }  // namespace gaudi::proto

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/core_transport.hpp"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/cancellation_deferred.hpp"
+#include "base/log.hpp"
+#include "core/cq_error.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+constexpr std::size_t largest_inline = 256;  // the packets on the stack, here and of senders
+constexpr std::size_t buffers_per_slab = 64;
+constexpr std::size_t send_buffer_limit = 4096;
+// Some cores keep lengths in 32 bits, whatever they say.
+constexpr std::size_t max_operation = std::size_t{1} << 30;
+// For all peers together, where the core's completion queue does not grow.
+constexpr std::size_t operations_at_core = 4096;
+
+// Before libfabric 1.18 tcp looks for data with one poll(2) over the sockets of all connections, a
+// tenth of a microsecond for each, where nobody can wait for the queue; else it keeps an epoll set.
+bool polls_each_socket(const core::inner_domain& core) noexcept {
+  return !core.over_rdma() && fi_version() < FI_VERSION(1, 18);
+}
+
+// Puts credits that did not leave back into a connection's windows.
+class windows_restored {
+ public:
+  explicit windows_restored(connection& c) noexcept
+      : connection_(c), data_(c.data), control_(c.control) {}
+  void restore() noexcept {
+    connection_.data = data_;
+    connection_.control = control_;
+  }
+
+ private:
+  connection& connection_;
+  const credit_window data_;
+  const credit_window control_;
+};
+
+}  // namespace
+
+core_transport::core_transport(core::inner_domain& core, std::size_t message_size,
+                               std::size_t operations) noexcept
+    : core_(core),
+      max_operations_(operations),
+      messages_(core, posted_op::kind::message, message_size, buffers_per_slab, send_buffer_limit) {
+}
+
+base::result<void> core_transport::open(std::size_t receives, bool waitable) {
+  fi_cq_attr attr{};
+  attr.format = FI_CQ_FORMAT_MSG;
+  attr.wait_obj = waitable || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
+  // Each receive that is posted, and each operation that we have the core do, takes one entry.
+  attr.size = receives + operations_at_core;
+  max_posted_ = max_operations_     ? max_operations_
+                : core_.over_rdma() ? operations_at_core
+                                    : SIZE_MAX;
+  fid_cq* queue = nullptr;
+  if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
+  queue_.reset(queue);
+  inline_limit_ = core_.info().tx_attr->inject_size;
+  operation_limit_ = std::min(core_.info().ep_attr->max_msg_size, max_operation);
+  inject_limit_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
+  return {};
+}
+
+base::result<void> core_transport::open_wait_fds(fid* events) {
+  for (fid* f : {&queue_->fid, events}) {
+    int fd = -1;
+    if (const int ret = fi_control(f, FI_GETWAIT, &fd)) {
+      GAUDI_WARN(EP_CTRL, "the core provider has no file descriptor to wait on: %s\n",
+                 fi_strerror(-ret));
+      return base::error{ret};
+    }
+    wait_fds_.push_back(fd);
+  }
+  return {};
+}
+
+void core_transport::close() noexcept {
+  queue_.reset();
+  wait_fds_.clear();
+}
+
+int core_transport::try_wait(fid* events) const noexcept {
+  std::array<fid*, 2> sources{&queue_->fid, events};
+  return fi_trywait(core_.fabric(), sources.data(), static_cast<int>(sources.size()));
+}
+
+int core_transport::inject(connection& c, std::byte* packet, std::size_t length) noexcept {
+  windows_restored windows(c);
+  auto& head = *reinterpret_cast<wire::header*>(packet);
+  c.fill_header(head, head.what, head.flags);
+  const auto ret = static_cast<int>(fi_inject(c.ep.get(), packet, length, 0));
+  if (ret) windows.restore();
+  return ret;
+}
+
+int core_transport::send(connection& c, buffer& b) {
+  if (!has_room()) [[unlikely]]
+    return -FI_EAGAIN;
+  windows_restored windows(c);
+  auto& head = *reinterpret_cast<wire::header*>(b.bytes);
+  c.fill_header(head, head.what, head.flags);
+  std::array<iovec, 1 + local_memory::max_segments> parts;
+  std::array<void*, parts.size()> descriptors;
+  fi_msg message{};
+  message.msg_iov = parts.data();
+  message.desc = descriptors.data();
+  parts[0] = {b.bytes, b.length};
+  descriptors[0] = b.descriptor();
+  message.iov_count = 1;
+  for (std::size_t i = 0; i < b.gathered.count(); ++i) {
+    const local_segment& s = b.gathered[i];
+    parts[message.iov_count] = {s.host(), s.length};
+    descriptors[message.iov_count++] = s.core_descriptor();
+  }
+  message.context = b.context();
+  const base::cancellation_deferred while_the_core_sends;
+  const ssize_t ret =
+      fi_sendmsg(c.ep.get(), &message, FI_COMPLETION | (b.transmit ? FI_TRANSMIT_COMPLETE : 0));
+  if (ret) {
+    windows.restore();
+    return static_cast<int>(ret);
+  }
+  b.gathered.truncate(0);
+  list(c, b);
+  return 0;
+}
+
+int core_transport::send_uncounted(connection& c, const wire::header& packet, std::size_t length) {
+  if (length > inject_limit_) {
+    buffer* b = messages_.acquire();
+    if (!b) return -FI_EAGAIN;
+    std::memcpy(b->bytes, &packet, length);
+    b->begin_message(length);
+    const int ret = send(c, *b);
+    if (ret) messages_.release(*b);
+    return ret;
+  }
+  alignas(8) std::byte bytes[sizeof(wire::credit_fields)];
+  std::memcpy(bytes, &packet, length);
+  const base::cancellation_deferred while_the_core_sends;
+  return inject(c, bytes, length);
+}
+
+int core_transport::post(connection& c, posted_op& w, const rma& operation) {
+  if (!has_room()) [[unlikely]]
+    return -FI_EAGAIN;
+  iovec local{operation.bytes, operation.length};
+  void* descriptor = operation.descriptor;
+  fi_rma_iov remote{operation.remote.address, operation.length, operation.remote.key};
+  fi_msg_rma message{};
+  message.msg_iov = &local;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.rma_iov = &remote;
+  message.rma_iov_count = 1;
+  message.context = w.context();
+  const base::cancellation_deferred while_the_core_posts;
+  const ssize_t ret =
+      operation.read ? fi_readmsg(c.ep.get(), &message, FI_COMPLETION)
+                     : fi_writemsg(c.ep.get(), &message,
+                                   FI_COMPLETION | (operation.delivery ? FI_DELIVERY_COMPLETE : 0));
+  if (ret == 0) list(c, w);
+  return static_cast<int>(ret);
+}
+
+void core_transport::connection_down(connection& c, int error) {
+  while (!c.posted.empty()) {
+    posted_op& w = c.posted.front();
+    c.posted.pop_front();
+    w.connection = nullptr;
+    if (w.what == posted_op::kind::piece) {
+      auto& piece = static_cast<rma_op&>(w);
+      piece.owner = nullptr;
+      piece.local = {};
+    } else {
+      auto& b = static_cast<buffer&>(w);
+      b.owner = nullptr;
+      b.on_sent.end({.error = error});
+      b.on_sent = {};
+    }
+  }
+}
+
+core_transport::failed_op core_transport::read_error() noexcept {
+  // Newer releases write a longer entry than this version declares.
+  union {
+    fi_cq_err_entry entry;
+    std::byte space[256];
+  } error{};
+  if (fi_cq_readerr(queue_.get(), &error.entry, 0) < 1 || !error.entry.op_context) return {};
+  return {&posted_op::from_context(error.entry.op_context), core::cause_of(error.entry, core_)};
+}
+
+}  // namespace gaudi::proto

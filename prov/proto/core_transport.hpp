@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.hpp"
+#include "core/inner_domain.hpp"
+#include "proto/buffer_pool.hpp"
+#include "proto/connection.hpp"
+#include "proto/posted_op.hpp"
+
+namespace gaudi::proto {
+
+/// What an endpoint gives to the core provider, and gets back from it: messages and RMA on its
+/// connections, and their completions. Owns the core's completion queue, counts what has an entry
+/// of it coming, and has the buffers of messages.
+///
+/// Not thread safe: the caller holds the domain lock.
+class core_transport {
+ public:
+  /// `message_size`: bytes of the largest message, header included. `operations`: that the core may
+  /// have at a time; 0: as many as its queue has room for.
+  core_transport(core::inner_domain& core, std::size_t message_size,
+                 std::size_t operations) noexcept;
+
+  /// Opens the queue, with room for so many receives besides. Once, but for attempts that failed
+  /// and were closed. Errors are the core's.
+  base::result<void> open(std::size_t receives, bool waitable);
+  /// Adds the descriptors to sleep on, of the queue and of the connections' events, to wait_fds().
+  base::result<void> open_wait_fds(fid* events);
+  /// Closes the queue: what the core still has comes back no more.
+  void close() noexcept;
+  /// Gives the memory of messages back, which is a call of the core's.
+  void free_buffers() noexcept { messages_.free_all(); }
+
+  [[nodiscard]] fid_cq* queue() const noexcept { return queue_.get(); }
+  [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return wait_fds_; }
+  /// 0, or -FI_EAGAIN: there is something to progress. After open_wait_fds().
+  int try_wait(fid* events) const noexcept;
+
+  [[nodiscard]] core::inner_domain& core() const noexcept { return core_; }
+  /// Bytes of the longest packet that inject() takes.
+  [[nodiscard]] std::size_t inject_limit() const noexcept { return inject_limit_; }
+  /// Up to here, in bytes, the core reads what it sends with the CPU.
+  [[nodiscard]] std::size_t inline_limit() const noexcept { return inline_limit_; }
+  /// Bytes that one operation of the core may have.
+  [[nodiscard]] std::size_t operation_limit() const noexcept { return operation_limit_; }
+  [[nodiscard]] buffer_pool& messages() noexcept { return messages_; }
+  [[nodiscard]] const buffer_pool& messages() const noexcept { return messages_; }
+
+  /// Whether the core may be given another operation.
+  [[nodiscard]] bool has_room() const noexcept { return posted_ < max_posted_; }
+  /// Operations that will come back, without receives.
+  [[nodiscard]] std::size_t posted() const noexcept { return posted_; }
+
+  // Each of the following completes the packet's header; credits are taken from the connection's
+  // window only if it leaves. 0, -FI_EAGAIN: no room; others: the connection is about to end.
+
+  /// A packet that is the caller's again on return, of at most inject_limit() bytes. The caller
+  /// holds a base::cancellation_deferred.
+  int inject(connection& c, std::byte* packet, std::size_t length) noexcept;
+  /// The buffer is the core's until its operation completes.
+  int send(connection& c, buffer& b);
+  /// A packet that takes no credit, of which `packet` is the beginning. Where the core may not
+  /// inline, a buffer carries it.
+  int send_uncounted(connection& c, const wire::header& packet, std::size_t length);
+  /// The same for one that is only a header; to a peer in shared memory, too.
+  int send_header(connection& c, wire::kind what) {
+    return send_uncounted(c, {what, static_cast<std::uint8_t>(c.shm ? wire::via_core : 0), 0, 0, 0},
+                          sizeof(wire::header));
+  }
+
+  /// An RMA operation on one piece of memory.
+  struct rma {
+    bool read = false;
+    bool delivery = false;  // of a write: FI_DELIVERY_COMPLETE
+    void* bytes = nullptr;
+    void* descriptor = nullptr;
+    std::size_t length = 0;
+    wire::segment remote{};
+  };
+  /// `w` comes back when it has ended. 0, -FI_EAGAIN: no room; others are the core's.
+  int post(connection& c, posted_op& w, const rma& operation);
+
+  /// Lists what will come back with a completion: done by send() and post(); by others for what
+  /// they complete themselves.
+  void list(connection& c, posted_op& w) noexcept {
+    ++posted_;
+    w.connection = &c;
+    c.posted.push_back(w);
+  }
+  /// It has come back.
+  void unlist(posted_op& w) noexcept {
+    --posted_;
+    if (!w.connection) return;
+    w.connection->posted.erase(w.connection->posted.iterator_to(w));
+    w.connection = nullptr;
+  }
+
+  /// The connection's core endpoint is closed, so the application's memory is its own again, and no
+  /// registration of ours on it stays; the operations themselves come back later, as errors that
+  /// nobody waits for, or not at all where the queue closes first.
+  static void connection_down(connection& c, int error);
+
+  /// Calls completed(operation, length, error) for at most `most` completions, one look more or
+  /// less; errors are positive FI_E* codes. How many there were: 0 says that the queue is empty,
+  /// and fewer than `most` does not, as an error comes alone.
+  template <class Completed>
+  std::size_t read(std::size_t most, Completed&& completed) {
+    std::array<fi_cq_msg_entry, 16> entries;
+    std::size_t taken = 0;
+    while (taken < most) {
+      const ssize_t count = fi_cq_read(queue_.get(), entries.data(), entries.size());
+      if (count == -FI_EAVAIL) {
+        const failed_op failed = read_error();
+        if (failed.operation) completed(*failed.operation, std::size_t{0}, failed.error);
+        ++taken;
+        continue;
+      }
+      if (count <= 0) break;
+      taken += static_cast<std::size_t>(count);
+      for (ssize_t i = 0; i < count; ++i) {
+        if (entries[i].op_context)
+          completed(posted_op::from_context(entries[i].op_context), entries[i].len, 0);
+      }
+      if (count < static_cast<ssize_t>(entries.size())) break;
+    }
+    return taken;
+  }
+
+ private:
+  friend struct endpoint_audit;  // tests/sim
+
+  struct failed_op {
+    posted_op* operation = nullptr;  // null: injected; the connection's own event tells of its end
+    int error = 0;
+  };
+  failed_op read_error() noexcept;
+
+  core::inner_domain& core_;
+  const std::size_t max_operations_;  // 0: as many as the queue has room for
+  std::size_t inject_limit_ = 0;
+  std::size_t inline_limit_ = 0;
+  std::size_t operation_limit_ = 0;
+  core::unique_fid<fid_cq> queue_;
+  std::vector<int> wait_fds_;
+  // A NIC's queue does not grow, and what it has no room for is lost.
+  std::size_t max_posted_ = 0;
+  std::size_t posted_ = 0;
+  buffer_pool messages_;
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/packet_dispatcher.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <cstring>
+#include <utility>
+
+#include "base/log.hpp"
+#include "base/make_room.hpp"
+#include "proto/parse.hpp"
+
+namespace gaudi::proto {
+
+// What it may have here without an answer is what it was promised room for.
+void packet_dispatcher::overrun(connection& c) {
+  GAUDI_WARN(EP_DATA, "%s sent more messages than it had credits for: the connection is closed\n",
+             c.remote->name.to_string().c_str());
+  parts_.connections.fail(c, FI_ECONNABORTED);
+}
+
+// A buffer of a stream was posted for one connection, and the number in the packet has to agree.
+// Over RDMA the number alone tells the connection; nobody but its peer knows it.
+void packet_dispatcher::receive_completed(buffer& b, std::size_t length, int error) {
+  const auto& head = *reinterpret_cast<const wire::header*>(b.bytes);
+  const bool is_whole = error == 0 && length >= sizeof head;
+  const bool by_stream = b.connection_id != 0;
+  connection* const c = parts_.connections.find(by_stream  ? b.connection_id
+                                                : is_whole ? head.connection
+                                                           : 0);
+  parts_.buffers.completed(c);
+  // Packets of a connection that failed meanwhile may still be on their way up.
+  if (c && error == FI_ETRUNC) parts_.connections.malformed(*c, "packet (length)");
+  if (!c || error) return parts_.buffers.give_back(b);
+  if (!is_whole || head.connection != c->id) [[unlikely]] {
+    parts_.connections.malformed(*c, "packet (of another connection)");
+    return parts_.buffers.give_back(b);
+  }
+  if (c->usable() || parts_.connections.confirm_connected(*c)) return packet_arrived(*c, b, length);
+  if (!parts_.buffers.give_back(b, *c)) post_receives(*c);
+}
+
+bool packet_dispatcher::take_from_shm(connection& c, std::span<const std::byte> packet) {
+  buffer* b = parts_.buffers.take_local();
+  if (!b) return false;
+  const std::size_t length = packet.size();
+  std::memcpy(b->bytes, packet.data(), length);
+  c.shm->in().pop();
+  if (reinterpret_cast<const wire::header*>(b->bytes)->connection != c.id) {
+    parts_.connections.malformed(c, "packet (of another connection)");
+    parts_.buffers.give_back(*b);
+    return false;
+  }
+  packet_arrived(c, *b, length);
+  return true;
+}
+
+// The packet has a whole header.
+void packet_dispatcher::packet_arrived(connection& c, buffer& b, std::size_t length) {
+  if (!c.postponed.empty()) [[unlikely]]
+    return postpone(c, b, length);
+  const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
+  c.data.returned(head.data_credits);
+  c.control.returned(head.control_credits);
+  const bool control = wire::is_control(head.what);
+  const bool counted = wire::takes_credit(head.what);
+  if (counted && !(control ? c.control : c.data).arrived()) [[unlikely]] {
+    overrun(c);
+    return done_with(c, b, true);
+  }
+  done_with(c, b, dispatch_or_end(c, b, length));
+  if (c.state == connection_state::failed) return;
+  if (control && counted && head.what != wire::kind::event)
+    c.control.consumed(wire::control_window);
+  if (c.returns_due()) parts_.channel.return_credits(c);
+}
+
+// `free`: nothing keeps the buffer.
+void packet_dispatcher::done_with(connection& c, buffer& b, bool free) {
+  if (!free || !parts_.buffers.give_back(b, c)) post_receives(c);
+}
+
+// Without memory for what the packet asks for, the peer cannot be served: it is told by the end of
+// the connection, and so are the operations with it. What keeps the buffer does so last of all. But
+// a message of which nothing was done yet waits in its buffer: its sender has been told that it is
+// sent.
+bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::size_t length) {
+  try {
+    return dispatch(c, b, length);
+  } catch (const untouched&) {
+    c.postponed_is_counted = true;
+    postpone(c, b, length);
+    return false;
+  } catch (const std::bad_alloc&) {
+    parts_.connections.fail_soon(c, FI_ENOMEM);
+    return true;
+  }
+}
+
+// The packet waits for memory, and all that come behind it wait with it. The buffer is not posted
+// again, so that the peer comes to a halt.
+void packet_dispatcher::postpone(connection& c, buffer& b, std::size_t length) noexcept {
+  b.length = length;
+  c.postponed.push_back(b);
+  any_postponed_ = true;
+}
+
+void packet_dispatcher::retry_postponed() {
+  any_postponed_ = false;
+  parts_.connections.for_each([this](connection& c) {
+    posted_op_list waited;
+    waited.swap(c.postponed);
+    bool counted = std::exchange(c.postponed_is_counted, false);
+    while (!waited.empty()) {
+      auto& b = static_cast<buffer&>(waited.front());
+      waited.pop_front();
+      const bool is_counted = std::exchange(counted, false);
+      if (c.state == connection_state::failed) {
+        parts_.buffers.give_back(b);
+      } else if (!is_counted) {
+        packet_arrived(c, b, b.length);
+      } else {
+        done_with(c, b, dispatch_or_end(c, b, b.length));
+      }
+    }
+  });
+}
+
+void packet_dispatcher::connection_down(connection& c) {
+  while (!c.postponed.empty()) {
+    auto& b = static_cast<buffer&>(c.postponed.front());
+    c.postponed.pop_front();
+    parts_.buffers.give_back(b);
+  }
+}
+
+// Whether the buffer is free again.
+bool packet_dispatcher::dispatch(connection& c, buffer& b, std::size_t length) {
+  using wire::kind;
+  const kind what = reinterpret_cast<const wire::header*>(b.bytes)->what;
+  switch (what) {
+    case kind::eager:
+      return parts_.delivery.handle_message(c, b, length, false);
+    case kind::rts:
+      return parts_.delivery.handle_message(c, b, length, true);
+    case kind::write:
+      return parts_.target.handle_write(c, b, length, false);
+    case kind::write_rts:
+      return parts_.target.handle_write(c, b, length, true);
+    case kind::read:
+      parts_.target.handle_read(c, b, length);
+      return true;
+    case kind::atomic:
+      parts_.atomics.handle(c, b, length);
+      return true;
+    case kind::event:
+      parts_.target.handle_event(c, b, length);
+      return true;
+    case kind::flush:
+      parts_.target.handle_flush(c, b, length);
+      return true;
+    case kind::credit:
+      return true;
+    case kind::credit_recall:
+      parts_.channel.release_credits(c);
+      return true;
+    case kind::credit_release:
+      handle_credit_release(c, b, length);
+      return true;
+    case kind::close_request:
+    case kind::close_accept:
+    case kind::close_refuse:
+      handle_closing(c, what);
+      return true;
+    default:
+      return dispatch_transfer(c, b, length, what);
+  }
+}
+
+bool packet_dispatcher::dispatch_transfer(connection& c, buffer& b, std::size_t length,
+                                          wire::kind what) {
+  using wire::kind;
+  transfer_packets& to = parts_.transfers;
+  switch (what) {
+    case kind::read_reply:
+      return to.handle_read_reply(c, b, length, false);
+    case kind::read_rts:
+      return to.handle_read_reply(c, b, length, true);
+    case kind::cts:
+      to.handle_cts(c, b, length);
+      return true;
+    case kind::chunk:
+      to.handle_chunk(c, b, length);
+      return true;
+    case kind::slot_credit:
+      to.handle_slot_credit(c, b, length);
+      return true;
+    case kind::fin:
+      to.handle_fin(c, b, length);
+      return true;
+    case kind::ask_dmabuf:
+      to.handle_dmabuf_request(c, b, length);
+      return true;
+    case kind::dmabuf:
+      to.handle_dmabuf(c, b, length);
+      return true;
+    case kind::dmabuf_revoke:
+      to.handle_dmabuf_revoke(c, b, length);
+      return true;
+    case kind::copy_assist:
+      to.handle_copy_assist(c, b, length);
+      return true;
+    default:
+      parts_.connections.malformed(c, "packet (unknown kind)");
+      return true;
+  }
+}
+
+void packet_dispatcher::handle_credit_release(connection& c, buffer& b, std::size_t length) {
+  wire::credit_fields fields;
+  if (!parse(b, length, fields) || fields.count > c.data.may_be_released())
+    return parts_.connections.malformed(c, "release of credits");
+  parts_.connections.credits().released(c, fields.count);
+}
+
+void packet_dispatcher::handle_closing(connection& c, wire::kind what) {
+  const auto before = c.state;
+  parts_.closer.arrived(c, what);
+  if (before == connection_state::closing && c.state == connection_state::connected)
+    parts_.sender.connection_up(c);
+}
+
+void packet_dispatcher::post_receives(connection& c) {
+  if (parts_.buffers.post_more(c) || c.receives_short) return;
+  if (!base::make_room(receives_waiting_)) return parts_.connections.fail_soon(c, FI_ENOMEM);
+  receives_waiting_.push_back(c.id);
+  c.receives_short = true;
+}
+
+void packet_dispatcher::post_waiting_receives() {
+  std::erase_if(receives_waiting_, [this](std::uint32_t id) {
+    connection* const c = parts_.connections.find(id);
+    if (c && !parts_.buffers.post_more(*c)) return false;
+    if (c) c->receives_short = false;
+    return true;
+  });
+}
+
+}  // namespace gaudi::proto

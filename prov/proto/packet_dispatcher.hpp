@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "proto/atomics.hpp"
+#include "proto/connection_closer.hpp"
+#include "proto/connection_manager.hpp"
+#include "proto/message_delivery.hpp"
+#include "proto/message_sender.hpp"
+#include "proto/packet_channel.hpp"
+#include "proto/receive_buffers.hpp"
+#include "proto/rma_target.hpp"
+#include "proto/transfer_packets.hpp"
+
+namespace gaudi::proto {
+
+/// What arrives: packets, in receive buffers, are counted against their credits and given to whom
+/// they concern. Keeps connections in receives, and the packets that wait for memory.
+///
+/// Not thread safe: the caller holds the domain lock.
+class packet_dispatcher {
+ public:
+  /// What it works with; all of it outlives this.
+  struct parts {
+    connection_manager& connections;
+    receive_buffers& buffers;
+    packet_channel& channel;
+    connection_closer& closer;
+    message_delivery& delivery;
+    message_sender& sender;
+    rma_target& target;
+    proto::atomics& atomics;
+    transfer_packets& transfers;
+  };
+
+  explicit packet_dispatcher(parts collaborators) noexcept : parts_(collaborators) {}
+
+  /// A receive of the core has ended. `error`: 0 or a positive FI_E*.
+  void receive_completed(buffer& b, std::size_t length, int error);
+  /// A packet has come through shared memory. False: there is no buffer for it now.
+  bool take_from_shm(connection& c, std::span<const std::byte> packet);
+
+  /// Room in the list for so many connections. Throws std::bad_alloc.
+  void reserve(std::size_t connections) {
+    if (receives_waiting_.capacity() < connections) receives_waiting_.reserve(2 * connections);
+  }
+  /// Posts the receives of a connection; over a stream each has its own.
+  void post_receives(connection& c);
+  /// Posts those that had no room, where there is some.
+  void post_waiting_receives();
+  /// Whether that would find room.
+  [[nodiscard]] bool can_post_receives() const noexcept {
+    return !receives_waiting_.empty() && parts_.buffers.has_room();
+  }
+
+  /// Tries packets again that wait for memory.
+  void retry_postponed();
+  [[nodiscard]] bool any_postponed() const noexcept { return any_postponed_; }
+  /// Drops what waits of a connection that has failed.
+  void connection_down(connection& c);
+
+ private:
+  void packet_arrived(connection& c, buffer& b, std::size_t length);
+  bool dispatch(connection& c, buffer& b, std::size_t length);
+  bool dispatch_transfer(connection& c, buffer& b, std::size_t length, wire::kind what);
+  bool dispatch_or_end(connection& c, buffer& b, std::size_t length);
+  void handle_credit_release(connection& c, buffer& b, std::size_t length);
+  void handle_closing(connection& c, wire::kind what);
+  void overrun(connection& c);
+  void done_with(connection& c, buffer& b, bool free);
+  void postpone(connection& c, buffer& b, std::size_t length) noexcept;
+
+  const parts parts_;
+  std::vector<std::uint32_t> receives_waiting_;  // connections by id
+  bool any_postponed_ = false;                   // connection::postponed
+};
+
+}  // namespace gaudi::proto

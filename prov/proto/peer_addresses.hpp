@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fabric.h>
+
+#include <vector>
+
+#include "proto/address_vector.hpp"
+#include "proto/connection_closer.hpp"
+#include "proto/connection_manager.hpp"
+
+namespace gaudi::proto {
+
+/// The peers of an endpoint by their addresses, as its address vector has them. Not thread safe:
+/// the caller holds the domain lock.
+class peer_addresses final : private address_vector::listener {
+ public:
+  peer_addresses(connection_manager& connections, connection_closer& closer) noexcept
+      : connections_(connections), closer_(closer) {}
+
+  void use(address_vector& av);
+  /// From here on no address has a peer that had none.
+  void stop() noexcept;
+  /// Null: the address vector has nothing there.
+  [[nodiscard]] peer* find(fi_addr_t address) const noexcept {
+    return address < by_address_.size() ? by_address_[address] : nullptr;
+  }
+
+ private:
+  void added(fi_addr_t index, const net_address& address) override;
+  void removed(fi_addr_t index, const net_address& address) override;
+
+  connection_manager& connections_;
+  connection_closer& closer_;
+  address_vector* addresses_ = nullptr;
+  std::vector<peer*> by_address_;
+};
+
+}  // namespace gaudi::proto

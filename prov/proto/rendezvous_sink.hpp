@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "core/inner_domain.hpp"
+#include "proto/cooperative_copier.hpp"
+#include "proto/data_mover.hpp"
+#include "proto/dmabuf_importer.hpp"
+#include "proto/endpoint_settings.hpp"
+#include "proto/slot_granter.hpp"
+#include "proto/transfer_completion.hpp"
+
+namespace gaudi::proto {
+
+/// The receiver's end of data that does not fit one packet (rendezvous_source): which way an rts is
+/// answered.
+///
+/// Has no state of its own. Not thread safe: the caller holds the domain lock.
+class rendezvous_sink {
+ public:
+  rendezvous_sink(core::inner_domain& core, const endpoint_settings& config,
+                  packet_channel& channel, transfer_completion& completion, slot_granter& slots,
+                  cooperative_copier& cooperative, data_mover& mover,
+                  dmabuf_importer& importer) noexcept
+      : core_(core),
+        config_(config),
+        channel_(channel),
+        completion_(completion),
+        slots_(slots),
+        cooperative_(cooperative),
+        mover_(mover),
+        importer_(importer) {}
+
+  /// The transfer's memory is where the data goes, and its length what is wanted of it. It may have
+  /// ended on return.
+  void start(connection& c, const wire::rts_fields& rts, std::uint8_t flags, transfer& t);
+  /// The source has to bring it.
+  void ask_to_write(connection& c, transfer& t);
+
+ private:
+  [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
+                                         bool by_allocation,
+                                         const local_memory& sink) const noexcept;
+
+  core::inner_domain& core_;
+  const endpoint_settings& config_;
+  packet_channel& channel_;
+  transfer_completion& completion_;
+  slot_granter& slots_;
+  cooperative_copier& cooperative_;
+  data_mover& mover_;
+  dmabuf_importer& importer_;
+};
+
+}  // namespace gaudi::proto

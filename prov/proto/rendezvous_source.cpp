@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/rendezvous_source.hpp"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+
+#include <utility>
+
+#include "base/log.hpp"
+#include "proto/connection.hpp"
+#include "proto/rts.hpp"
+
+namespace gaudi::proto {
+
+// Whether the peer shall say where our data is to go, because it cannot or shall not read it here.
+bool rendezvous_source::wants_cts(const local_memory& memory) const noexcept {
+  using base::rendezvous_choice;
+  if (config_.rendezvous == rendezvous_choice::write) return true;
+  if (config_.rendezvous == rendezvous_choice::staged) return memory.on_device();
+  return !memory.core_reaches(FI_REMOTE_READ);
+}
+
+int rendezvous_source::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept try {
+  t.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
+  if (!wants_cts(t.memory)) return expose(core_, t, rts, FI_REMOTE_READ);
+  rts.operation = t.id;
+  rts.length = t.length;
+  rts.segment_count = 0;
+  const bool named = t.zero_copy && (t.connection->is_here()
+                                         ? name_allocations(t.memory, rts)
+                                         : exporter_.name_for_peer(*t.connection, t.memory, rts));
+  flags |= named ? wire::alloc_ids : wire::needs_cts;
+  if (!named) rts.segment_count = 0;
+  return 0;
+} catch (const std::bad_alloc&) {
+  return -FI_ENOMEM;
+}
+
+bool rendezvous_source::nic_is_shorter(const connection& c,
+                                       const local_memory& memory) const noexcept {
+  return c.shm && memory.on_device() && memory.length() != 0 && !wants_cts(memory) &&
+         memory.core_reaches(FI_REMOTE_READ);
+}
+
+int expose(core::inner_domain& core, transfer& t, wire::rts_fields& rts, std::uint64_t access) {
+  rts.operation = t.id;
+  rts.length = t.length;
+  rts.segment_count = 0;
+  for (std::size_t i = 0; i < t.memory.count(); ++i) {
+    const local_segment& s = t.memory[i];
+    if (s.length == 0) continue;
+    auto& named = rts.segments[rts.segment_count];
+    named.address = s.address;
+    named.length = s.length;
+    const core::inner_mr* known = s.registered ? s.registered->core_for(access) : nullptr;
+    if (known) {
+      named.key = known->key();
+    } else {
+      auto mr = core.register_memory(s.host(), s.length, access);
+      if (!mr) {
+        GAUDI_WARN(MR, "the core cannot register %zu bytes at 0x%lx: %s (see RLIMIT_MEMLOCK)\n",
+                   s.length, s.address, fi_strerror(-mr.code()));
+        return mr.code();
+      }
+      named.key = mr->key();
+      t.exposed.push_back(std::move(*mr));
+    }
+    ++rts.segment_count;
+  }
+  return 0;
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "core/inner_domain.hpp"
+#include "proto/connection_manager.hpp"
+#include "proto/data_mover.hpp"
+#include "proto/endpoint_settings.hpp"
+#include "proto/operations.hpp"
+#include "proto/packet_channel.hpp"
+#include "proto/rendezvous_source.hpp"
+#include "proto/staging_pool.hpp"
+#include "proto/transfer_completion.hpp"
+#include "proto/transfer_table.hpp"
+
+namespace gaudi::proto {
+
+/// One-sided operations, at the end that asks for them: by the core alone where the key is its own,
+/// else by messages that the target's provider answers (device memory, keys that the application
+/// chose, and peers on this host).
+///
+/// Not thread safe: the caller holds the domain lock.
+class rma_initiator {
+ public:
+  /// What it works with; all of it outlives this.
+  struct parts {
+    connection_manager& connections;
+    core_transport& transport;
+    device_copies& copies;
+    packet_channel& channel;
+    transfer_table& table;
+    transfer_completion& completion;
+    data_mover& mover;
+    rendezvous_source& rendezvous;
+  };
+
+  rma_initiator(core::inner_domain& core, const endpoint_settings& config, parts collaborators);
+
+  // On a connection that has a credit for it. 0, -FI_EAGAIN: no room; or an error.
+  int write(connection& c, const local_memory& memory, const rma_access& access);
+  int read(connection& c, const local_memory& memory, const rma_access& access);
+
+  /// As buffer_pool::free_all.
+  void free_buffers() noexcept { injected_.free_all(); }
+
+ private:
+  [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept;
+  int access_directly(connection& c, const local_memory& memory, const rma_access& access,
+                      transfer_strategy way);
+  int inject_write(connection& c, const local_memory& memory, const rma_access& access);
+  int write_by_message(connection& c, const local_memory& memory, const rma_access& access);
+  int read_by_message(connection& c, const local_memory& memory, const rma_access& access);
+  void keep_order(transfer& t) noexcept;
+
+  const endpoint_settings& config_;
+  const parts parts_;
+  staging_pool injected_;
+};
+
+}  // namespace gaudi::proto

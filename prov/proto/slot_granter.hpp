@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "proto/connection_manager.hpp"
+#include "proto/cts.hpp"
+#include "proto/packet_channel.hpp"
+#include "proto/pipeline_planner.hpp"
+#include "proto/staging_pool.hpp"
+#include "proto/transfer.hpp"
+
+namespace gaudi::proto {
+
+/// Staging slots of ours, which sources fill and our devices empty: which transfer is given them.
+/// The oldest that wants some comes first. One that needs a slot no more does not keep it until its
+/// own end: the next one's data is on its way by then.
+///
+/// Not thread safe: the caller holds the domain lock.
+class slot_granter {
+ public:
+  slot_granter(core::inner_domain& core, const endpoint_settings& config,
+               connection_manager& connections, packet_channel& channel,
+               const pipeline_planner& planner);
+
+  /// The transfer, a sink, gets its data through slots, from now on or when some come back. False:
+  /// none will.
+  [[nodiscard]] bool grant(transfer& t);
+  /// The slot is empty, and the transfer goes on: another chunk may come into it, or it is given to
+  /// others.
+  void reuse(transfer& t, buffer& slot);
+  /// The transfer wants none any more, and what it has goes to others.
+  void take_back(transfer& t) {
+    if (t.granted.held() != 0 || !grant_queue_.empty()) take_back_all(t);
+  }
+
+  /// As buffer_pool::free_all.
+  void free_buffers() noexcept { slots_.free_all(); }
+
+ private:
+  friend struct endpoint_audit;  // tests/sim
+
+  void hand_out(const shared_slots* of);
+  bool grant_more(transfer& t);
+  void take_back_all(transfer& t);
+
+  connection_manager& connections_;
+  packet_channel& channel_;
+  const pipeline_planner& planner_;
+  staging_pool slots_;
+  std::vector<transfer*> grant_queue_;  // that want more
+};
+
+}  // namespace gaudi::proto

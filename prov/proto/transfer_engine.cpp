@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/transfer_engine.hpp"
+
+namespace gaudi::proto {
+
+transfer_engine::transfer_engine(const endpoint_settings& config, const parts& with)
+    : planner(config, with.copies),
+      slots(with.core, config, with.connections, with.channel, planner),
+      flush(config.flush, with.transport, with.channel),
+      completion(table, with.channel, slots, flush),
+      immediate(with.transport, config.loop),
+      cooperative(with.connections, with.channel, table, completion, immediate, with.paths),
+      mover(with.core, config,
+            {with.connections, with.transport, with.receives, with.copies, with.channel, with.paths,
+             table, completion, flush, planner, slots, immediate, cooperative}),
+      exporter(config, with.connections, with.channel, table),
+      importer(config, with.connections, with.channel, table, mover),
+      source(with.core, config, exporter),
+      sink(with.core, config, with.channel, completion, slots, cooperative, mover, importer),
+      packets({with.connections, with.channel, table, completion, cooperative, mover, exporter,
+               importer, sink}) {}
+
+void transfer_engine::connection_down(connection& c, int error) {
+  mover.connection_down(c);
+  completion.connection_down(c, error);
+}
+
+void transfer_engine::close() noexcept {
+  table.destroy_all();
+  mover.free_buffers();
+  slots.free_buffers();
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstdint>
+
+#include "proto/packet_channel.hpp"
+#include "proto/transfer.hpp"
+#include "reg/write_flush.hpp"
+
+namespace gaudi::proto {
+
+/// When data that a NIC wrote to device memory may be reported: after a flush at the end that has
+/// the memory. Who received it flushes by itself, if it can with the message that it owes the peer
+/// anyway; who wrote to a peer with FI_DELIVERY_COMPLETE asks for it.
+///
+/// Has no state of its own. Not thread safe: the caller holds the domain lock.
+class transfer_flush {
+ public:
+  /// `flush`: of the domain, which outlives this; null: what the NIC wrote is not flushed.
+  transfer_flush(reg::write_flush* flush, core_transport& core, packet_channel& channel) noexcept
+      : flush_(flush), core_(core), channel_(channel) {}
+
+  /// Flushes the transfer's memory here and now. 0 or a positive FI_E*.
+  int flush_local(const transfer& t);
+  /// Sends the transfer's `fin` so that it flushes. Whether the transfer's end has to wait for
+  /// fin_left().
+  bool flush_by_fin(transfer& t);
+  /// The `fin` of a transfer, which flushes, has left or failed.
+  void fin_left(transfer& t, int error) noexcept;
+
+  /// Whether the peer has to be asked before the transfer, all written, is complete.
+  [[nodiscard]] bool wants_remote_flush(const transfer& t) const noexcept;
+  /// Its answer is a `fin`.
+  void ask_to_flush(const transfer& t);
+
+  /// Flushes what a peer wrote to at this address. 0 or a positive FI_E*.
+  int flush_at(std::uint64_t address);
+  void answer(connection& c, const wire::event_fields& request) {
+    channel_.send_fin(c, request.data, flush_at(request.address));
+  }
+  /// Forgets what it has of devices that are lost.
+  void forget_lost() {
+    if (flush_) flush_->forget_lost();
+  }
+
+ private:
+  [[nodiscard]] bool can_flush_by_fin(const transfer& t) const noexcept;
+
+  reg::write_flush* const flush_;
+  core_transport& core_;
+  packet_channel& channel_;
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/transfer_table.hpp"
+
+namespace gaudi::proto {
+
+void transfer_table::destroy(transfer& t) noexcept {
+  if (t.connection && t.partially_issued) --t.connection->ordered_rma_pending;
+  if (t.connection && t.blocks_later) --t.connection->ordered_rma_pending;
+  if (t.connection) t.connection->transfers.erase(t.connection->transfers.iterator_to(t));
+  if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
+  if (t.for_peer_hook.is_linked()) for_peers_.erase(for_peers_.iterator_to(t));
+  by_id_.erase(t.id);
+  pool_.destroy(&t);
+}
+
+// The pool frees memory, not objects.
+void transfer_table::destroy_all() noexcept {
+  stalled_.clear();
+  for_peers_.clear();
+  by_id_.for_each([&](transfer& t) { pool_.destroy(&t); });
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""How large a class may be, and which way the components of a room may call each other.
+
+A component is a header with the .cpp file of its name, and those .cpp files without a header of their own whose first
+include of the room it is. Who calls a component has to include it, so where no includes go in a circle, no calls do;
+upwards there are observers, which the lower component declares."""
+
+import pathlib
+import re
+
+MAX_METHODS = 40
+MAX_MEMBERS = 20
+# (methods, data members) of classes that are larger still. They may only shrink: who divides one takes it out.
+LARGER = {
+    "device": (66, 32),
+    "connection_manager": (57, 32),
+    "transfer": (40, 41),
+    "connection": (40, 38),
+    "buffer": (40, 21),
+    "domain": (40, 22),
+    # Records of values that belong together.
+    "params": (40, 23),
+    "endpoint_settings": (40, 21),
+}
+# Rooms whose components are checked one by one.
+LAYERED_ROOMS = ("proto",)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?([A-Za-z_]\w*)(?:\s+final)?\s*(?::[^;{]*)?\{")
+NOT_A_MEMBER = re.compile(r"^(?:using|typedef|friend|static_assert|template\s*<[^>]*>\s*(?:class|struct)|enum|class|struct|union|static\s+constexpr)\b")
+
+
+def without_comments(text):
+    """The code, with comments, literals and preprocessor lines blanked."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"^\s*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.MULTILINE)
+    return re.sub(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])\'', '""', text)
+
+
+def end_of_block(text, opening):
+    """Where the block ends that begins with the brace at `opening`."""
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    raise ValueError("a brace is not closed")
+
+
+def declarations(body):
+    """The declarations in a class's body, each without what it has in braces."""
+    at, begin, said = 0, 0, ""
+    while at < len(body):
+        if body[at] == "{":
+            said += body[begin:at] + "{}"
+            at = end_of_block(body, at)
+            begin = at + 1
+            # A function ends with its block; a member's initialiser and a nested type are followed by a semicolon.
+            if not re.match(r"\s*(?:;|,|catch\b|\w+\s*(?:\{|;|=))", body[begin:]):
+                yield said
+                said = ""
+        elif body[at] == ";":
+            yield said + body[begin:at]
+            said, begin = "", at + 1
+        at += 1
+
+
+def is_method(declaration):
+    """Whether it declares a function that somebody wrote: deleted and defaulted ones are none."""
+    without_attributes = re.sub(r"\[\[[^\]]*\]\]|\b(?:GAUDI_\w+|alignas|explicit)\s*\([^)]*\)", "", declaration)
+    before_value = re.split(r"=(?!=)", without_attributes.replace("operator=", "operator_"))[0]
+    return "(" in re.sub(r"<[^<>]*>", "", before_value) and not re.search(r"=\s*(?:delete|default)\s*$", declaration)
+
+
+def counts(body):
+    """(methods, data members) of a class with this body."""
+    methods = members = 0
+    for declaration in declarations(body):
+        said = re.sub(r"\b(?:public|private|protected)\s*:", "", declaration).strip()
+        said = re.sub(r"^\[\[[^\]]*\]\]\s*", "", said)
+        if not said or re.search(r"=\s*(?:delete|default)\s*$", said):
+            continue
+        if re.match(r"^(?:struct|union|class|enum)\b[^{]*\{\}\s*\w+", said):
+            members += 1  # of a type without a name
+        elif NOT_A_MEMBER.match(said) and "(" not in said.split("{")[0]:
+            continue
+        elif NOT_A_MEMBER.match(said) and re.match(r"^(?:using|typedef|friend|static_assert|static\s+constexpr)\b", said):
+            continue
+        elif is_method(said):
+            methods += 1
+        else:
+            members += 1
+    return methods, members
+
+
+def classes(text):
+    """Yields (name, methods, data members) of each class that is defined in a file, nested ones as well."""
+    code = without_comments(text)
+    for match in CLASS.finditer(code):
+        opening = match.end() - 1
+        yield (match.group(1), *counts(code[opening + 1:end_of_block(code, opening)]))
+
+
+def too_large(prov):
+    """One line for each class under the folder `prov` that has more than it may have."""
+    found = []
+    for path in sorted(pathlib.Path(prov).glob("*/*.?pp")):
+        for name, methods, members in classes(path.read_text(encoding="utf-8")):
+            max_methods, max_members = LARGER.get(name, (MAX_METHODS, MAX_MEMBERS))
+            if methods > max_methods:
+                found.append(f"{path}: {name} has {methods} methods, more than {max_methods}: divide it")
+            if members > max_members:
+                found.append(f"{path}: {name} has {members} data members, more than {max_members}: divide it")
+    return found
+
+
+def shrunk(prov):
+    """The names in LARGER that say more than the classes have by now."""
+    found = set(LARGER)
+    for path in pathlib.Path(prov).glob("*/*.?pp"):
+        for name, methods, members in classes(path.read_text(encoding="utf-8")):
+            max_methods, max_members = LARGER.get(name, (0, 0))
+            if methods == max_methods > MAX_METHODS or members == max_members > MAX_MEMBERS:
+                found.discard(name)
+    return found
+
+
+def component_of(path, room):
+    """The name of the component that the file is of."""
+    if path.suffix == ".hpp" or path.with_suffix(".hpp").exists():
+        return path.stem
+    for header in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        if header.startswith(room + "/"):
+            return pathlib.PurePath(header).stem
+    return path.stem
+
+
+def component_edges(prov, room):
+    """Which components of a room include which others of it."""
+    edges = {}
+    for path in sorted(pathlib.Path(prov, room).glob("*.?pp")):
+        here = component_of(path, room)
+        for header in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            target = pathlib.PurePath(header).stem
+            if header.startswith(room + "/") and target != here:
+                edges.setdefault(here, set()).add(target)
+    return edges

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Classes stay small and components call each other in one direction, and the checks notice when they do not."""
+
+import os
+import pathlib
+import tempfile
+import unittest
+
+import include_rules
+import structure_rules
+
+ROOT = pathlib.Path(os.environ["GAUDI_SOURCE_DIR"])
+
+
+class the_tree(unittest.TestCase):
+    def test_has_no_class_that_is_too_large(self):
+        self.assertEqual(structure_rules.too_large(ROOT / "prov"), [])
+
+    def test_is_as_large_as_the_list_of_exceptions_says(self):
+        self.assertEqual(structure_rules.shrunk(ROOT / "prov"), set(), "take these out of LARGER, or lower what it says")
+
+    def test_has_components_that_call_in_one_direction(self):
+        for room in structure_rules.LAYERED_ROOMS:
+            edges = structure_rules.component_edges(ROOT / "prov", room)
+            self.assertGreater(len(edges), 20)
+            self.assertIsNone(include_rules.find_circle(edges), f"components of {room} include each other in a circle")
+
+    def test_counts_the_endpoint_s_parts(self):
+        found = dict((name, rest) for name, *rest in
+                     structure_rules.classes((ROOT / "prov/proto/endpoint.hpp").read_text(encoding="utf-8")))
+        methods, members = found["endpoint"]
+        self.assertIn(methods, range(25, 41))
+        self.assertIn(members, range(15, 21))
+
+
+class the_count(unittest.TestCase):
+    def counted(self, body):
+        found = list(structure_rules.classes("class x final : private y<z> {\n" + body + "\n};\n"))
+        return found[0][1:]
+
+    def test_takes_functions_for_methods(self):
+        self.assertEqual(self.counted("""
+          explicit x(int a) : a_(a) {}  // a comment; with a semicolon
+          ~x();
+          [[nodiscard]] bool is() const noexcept { return a_ == 1; }
+          template <class Visit> void each(Visit&& visit) { visit(*this); }
+          void go(int n = 0) noexcept override;
+          void call() noexcept try { go(); } catch (...) {}"""), (6, 0))
+
+    def test_does_not_count_what_is_not_there_or_not_written(self):
+        self.assertEqual(self.counted("""
+          x(const x&) = delete;
+          x& operator=(const x&) = delete;
+          x() = default;
+          using list = std::vector<int>;
+          friend struct audit;
+          enum class way { here, there };
+          static constexpr int most = f(3);
+          struct inner { int a; int b; void c(); };"""), (0, 0))
+
+    def test_takes_variables_for_members(self):
+        self.assertEqual(self.counted("""
+          int a_ = 0;
+          std::vector<int> b_{1, 2};
+          const int c_;
+          std::function<void(int)> d_;
+          std::uint64_t e_ = device::count();
+          std::vector<int> f_ GAUDI_GUARDED_BY(mutex_);
+          struct { int a; int b; } g_;"""), (0, 7))
+
+    def test_sees_nested_classes_by_themselves(self):
+        found = {name: tuple(rest) for name, *rest in structure_rules.classes(
+            "struct outer { struct inner { int a; void f(); }; int b; };")}
+        self.assertEqual(found, {"outer": (0, 1), "inner": (1, 1)})
+
+
+class the_checks(unittest.TestCase):
+    def planted(self, files):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name, text in files.items():
+            path = pathlib.Path(folder.name, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        return pathlib.Path(folder.name)
+
+    def test_find_a_class_with_too_many_methods_or_members(self):
+        methods = "".join(f"void f{n}();\n" for n in range(structure_rules.MAX_METHODS + 1))
+        members = "".join(f"int m{n};\n" for n in range(structure_rules.MAX_MEMBERS + 1))
+        prov = self.planted({"proto/a.hpp": "class a {\n" + methods + "};\n", "fi/b.hpp": "struct b {\n" + members + "};\n",
+                             "fi/c.hpp": "struct c {\n" + "".join(members.splitlines(True)[1:]) + "};\n"})
+        found = structure_rules.too_large(prov)
+        self.assertEqual(len(found), 2)
+        self.assertIn("b has 21 data members", found[0])
+        self.assertIn("a has 41 methods", found[1])
+
+    def test_find_components_that_include_each_other(self):
+        files = {"proto/a.hpp": '#include "proto/b.hpp"\n', "proto/b.hpp": "\n", "proto/b.cpp": '#include "proto/b.hpp"\n'}
+        one_way = structure_rules.component_edges(self.planted(files), "proto")
+        self.assertIsNone(include_rules.find_circle(one_way))
+        files["proto/b.cpp"] += '#include "proto/a.hpp"\n'
+        self.assertTrue(include_rules.find_circle(structure_rules.component_edges(self.planted(files), "proto")))
+
+    def test_take_a_file_without_a_header_for_a_part_of_what_it_includes_first(self):
+        files = {"proto/a.hpp": "\n", "proto/b.hpp": '#include "proto/a.hpp"\n',
+                 "proto/a_more.cpp": '#include <vector>\n#include "proto/a.hpp"\n#include "proto/b.hpp"\n'}
+        self.assertTrue(include_rules.find_circle(structure_rules.component_edges(self.planted(files), "proto")))
+
+
+if __name__ == "__main__":
+    unittest.main()
