@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace gaudi::copy {
 namespace {
@@ -68,6 +69,12 @@ TEST(calibration, finds_rate_and_times_of_every_direction) {
   EXPECT_NEAR(table.host_bytes_per_ns, 5, 0.1);
 }
 
+TEST(calibration, measures_everything_five_times) {
+  formula machine;
+  static_cast<void>(calibrated(machine, std::chrono::seconds(1)));
+  EXPECT_EQ(machine.asked, 5 * (3 * 4 + 3)) << "four of each direction, three of host memory";
+}
+
 TEST(calibration, splits_only_where_queues_gain) {
   formula one_link;
   EXPECT_EQ(calibrated(one_link)[direction::host_to_device].split, never);
@@ -106,6 +113,43 @@ TEST(calibration, pins_where_that_is_shorter_than_a_copy_by_the_cpu) {
   EXPECT_EQ(calibrated(free_pins)[direction::device_to_host].pin, 64U << 10);
   // Pinned for nothing: nothing is copied by the CPU there.
   EXPECT_EQ(calibrated(free_pins)[direction::device_to_device].pin, copy_row{}.pin);
+}
+
+// As long as the CPU would have less to do, but the whole be no sooner, pins are not worth it for
+// short copies.
+TEST(calibration, pins_no_short_copy_for_a_gain_that_may_be_the_clocks_mood) {
+  formula machine;
+  machine.pin_ns = 0;
+  machine.pin_ns_per_byte = 0.185;  // 0.285 ns a byte of 64 KiB instead of 0.3
+  EXPECT_EQ(calibrated(machine)[direction::host_to_device].pin, never);
+}
+
+TEST(calibration, takes_no_rate_from_a_clock_that_stood_still) {
+  formula machine;
+  machine.host_bytes_per_ns = std::numeric_limits<double>::infinity();
+  const copy_table table = calibrated(machine);
+  EXPECT_EQ(table.host_bytes_per_ns, copy_table{}.host_bytes_per_ns);
+  EXPECT_EQ(table[direction::host_to_device].pin, copy_row{}.pin);
+}
+
+// Where the time ends between the short pins and the long ones, as anywhere else.
+TEST(calibration, knows_all_of_what_pins_take_or_nothing) {
+  formula machine;
+  machine.pin_ns_per_byte = 1;
+  const std::uint64_t known =
+      calibrated(machine, std::chrono::seconds(1))[direction::host_to_device].pin;
+  ASSERT_EQ(known, never);
+  int with = 0, without = 0;
+  for (int us = 1000; us < 20'000; us += 50) {
+    formula short_of_time;
+    short_of_time.pin_ns_per_byte = 1;
+    const auto found =
+        calibrated(short_of_time, std::chrono::microseconds(us))[direction::host_to_device].pin;
+    EXPECT_TRUE(found == known || found == copy_row{}.pin) << us << " us: " << found;
+    ++(found == known ? with : without);
+  }
+  EXPECT_GT(with, 10);
+  EXPECT_GT(without, 10);
 }
 
 TEST(calibration, is_the_same_on_a_machine_that_is_busy_now_and_then) {

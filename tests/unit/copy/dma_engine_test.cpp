@@ -174,6 +174,56 @@ TEST_F(engine_test, polls_with_one_call_and_no_waiting) {
   testing::Mock::VerifyAndClearExpectations(&fake.driver.library);
 }
 
+TEST(no_engine, a_lost_device_has) {
+  test::fake_engine fake;
+  const auto owner = fake.open();
+  owner->lose(-FI_EIO, "of the test");
+  EXPECT_EQ(dma_engine::for_device(owner).code(), -FI_EIO);
+}
+
+// The device may still write to the memory until then.
+TEST(engine_end, waits_for_the_copies_under_way_and_no_others) {
+  test::fake_engine fake;
+  auto engine = *dma_engine::for_device(fake.open());
+  const auto done = engine->submit(dst, src, 64, direction::host_to_device);
+  fake.finish_all();
+  ASSERT_EQ(engine->poll(*done), 0);
+  const auto pending = engine->submit(dst, src, 64, direction::host_to_device);
+  ASSERT_TRUE(pending);
+  int asked = 0;
+  ON_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault([&](int, std::uint64_t number, std::uint64_t, std::uint32_t* status) {
+        EXPECT_EQ(number, 2U);
+        *status = ++asked < 3 ? 1 : 0;
+        return 0;
+      });
+  engine.reset();
+  EXPECT_EQ(asked, 3);
+}
+
+// What can be pinned no more is not asked for again, nor taken for a short time.
+TEST(engine_table, has_the_default_for_pins_where_one_was_refused) {
+  test::fake_engine fake;
+  const auto engine = *dma_engine::for_device(fake.open());
+  ON_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+        *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+        return 0;
+      });
+  int pins = 0, refused = 0;
+  ON_CALL(fake.driver.library, host_memory_map(_, _, _, _))
+      .WillByDefault([&](int, void* at, std::uint64_t, std::uint64_t) -> std::uint64_t {
+        if (++pins == 1) return reinterpret_cast<std::uintptr_t>(at);
+        ++refused;
+        errno = ENOMEM;
+        return 0;
+      });
+  ON_CALL(fake.driver.library, memory_unmap(_, _)).WillByDefault(Return(0));
+  EXPECT_EQ(engine->table()[direction::host_to_device].pin, copy_row{}.pin);
+  EXPECT_GE(pins, 1);
+  EXPECT_LE(refused, 1);
+}
+
 struct death {
   int rc;
   hl::cs_status status;

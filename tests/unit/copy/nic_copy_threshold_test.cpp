@@ -70,6 +70,15 @@ TEST(nic_copy_threshold, counts_the_flush_as_another_short_copy) {
   EXPECT_EQ(flushed.limit(), 0U);
 }
 
+TEST(nic_copy_threshold, takes_the_shortest_copy_of_all_for_the_flush) {
+  nic_copy_threshold limit = limit_of("auto");
+  EXPECT_FALSE(use(limit, 4 * KiB, 3'000, engine_of(10'000), true));
+  EXPECT_FALSE(use(limit, 8 * KiB, 9'000, engine_of(10'000), true))
+      << "12 us, the engine's are 10.8";
+  EXPECT_TRUE(use(limit, 16 * KiB, 12'000, engine_of(10'000), true))
+      << "15 us, the engine's are 11.6";
+}
+
 TEST(nic_copy_threshold, does_not_move_for_what_may_be_the_clocks_mood) {
   nic_copy_threshold limit = limit_of("auto");
   EXPECT_FALSE(use(limit, 4 * KiB, 11'000, engine_of(10'000)));

@@ -136,6 +136,18 @@ TEST_F(synapse_engine, a_ticket_is_good_until_its_end_is_told) {
   EXPECT_EQ(engine->poll(copy), -FI_EINVAL);
 }
 
+TEST_F(synapse_engine, waits_no_longer_than_the_copy_takes) {
+  make();
+  const ticket copy = submit();
+  EXPECT_EQ(engine->poll(copy), -FI_EAGAIN);
+  int asked_for = 0;
+  ON_CALL(from.library, event_query(_)).WillByDefault([&](void*) {
+    return ++asked_for < 4 ? busy : 0;
+  });
+  EXPECT_EQ(engine->wait(copy, 60'000), 0);
+  EXPECT_EQ(asked_for, 4);
+}
+
 TEST_F(synapse_engine, goes_on_after_it_was_full) {
   make();
   std::vector<ticket> tickets;

@@ -49,6 +49,14 @@ TEST(device_registry, refuses_a_list_that_is_too_long) {
   EXPECT_EQ(some.count({.library = "/nonexistent.so", .device = text}).code(), -FI_EINVAL);
 }
 
+TEST(device_registry, takes_a_list_of_as_many_as_there_can_be) {
+  std::string text = "0";
+  for (unsigned i = 1; i < device_registry::max_devices; ++i) text += ",0";
+  device_registry some;
+  EXPECT_EQ(*some.count({.library = "/nonexistent.so", .device = text}),
+            device_registry::max_devices);
+}
+
 /// Eight simulated Gaudis of this process alone.
 class many_devices : public testing::Test {
  protected:
@@ -133,6 +141,33 @@ TEST_F(many_devices, the_same_address_on_two_is_nobodys_alone) {
   EXPECT_FALSE(all_.find_owner(address).several);
   EXPECT_TRUE(second.free(address));
   EXPECT_FALSE(all_.is_known(address));
+}
+
+TEST_F(many_devices, one_that_is_lost_is_opened_anew_in_its_own_place) {
+  const auto how = listing("all");
+  const auto lost = open(2, how), before = open(1, how), after = open(3, how);
+  lost->lose(-FI_EIO, "of the test");
+  const auto anew = open(2, how);
+  ASSERT_TRUE(anew);
+  EXPECT_NE(anew, lost);
+  EXPECT_EQ(all_.opened(2), anew);
+  EXPECT_EQ(all_.opened(1), before);
+  EXPECT_EQ(all_.opened(3), after);
+}
+
+TEST_F(many_devices, come_from_one_library) {
+  EXPECT_EQ(*all_.library(GAUDI_HLSIM), *all_.library(GAUDI_HLSIM));
+}
+
+// Only Synapse, which this process does not use, would have acquired one.
+TEST_F(many_devices, none_is_opened_for_an_address_that_nobody_knows) {
+  device_registry& all = device_registry::instance();
+  {
+    const device_registry::user uses(listing("all"));
+    EXPECT_EQ(all.find_or_attach(0x1001001800000000).owner, nullptr);
+    for (unsigned n = 0; n < 8; ++n) EXPECT_EQ(all.opened(n), nullptr);
+  }
+  all.clear();
 }
 
 TEST_F(many_devices, one_named_twice_is_one) {
@@ -275,6 +310,29 @@ TEST_F(many_devices, an_adopted_one_takes_the_place_of_the_only_one) {
   EXPECT_EQ((*all_.at(1, how))->attributes().index, 3);
   all_.clear();
   for (const int mine : {fd, other}) close(mine);
+}
+
+TEST_F(many_devices, an_adopted_one_that_is_lost_is_followed_in_its_own_place) {
+  const auto how = listing("0,1");
+  const int first = open_elsewhere("0000:1b:00.0"), second = open_elsewhere("0000:1c:00.0");
+  EXPECT_EQ(*all_.adopt(how, first), 2U);
+  EXPECT_EQ(*all_.adopt(how, second), 3U);
+  const auto lost = all_.opened(3);
+  lost->lose(-FI_EIO, "of the test");
+  close(second);
+  const int again = open_elsewhere("0000:1c:00.0");
+  EXPECT_EQ(*all_.adopt(how, again), 3U);
+  EXPECT_NE(all_.opened(3), lost);
+  EXPECT_EQ(all_.count(), 4U);
+  all_.clear();
+  for (const int mine : {first, again}) close(mine);
+}
+
+TEST_F(many_devices, none_is_adopted_beside_a_list_that_does_not_parse) {
+  const int fd = open_elsewhere("0000:1b:00.0");
+  EXPECT_EQ(all_.adopt(listing("gpu"), fd).code(), -FI_EINVAL);
+  EXPECT_EQ(all_.count(), 0U);
+  close(fd);
 }
 
 TEST_F(many_devices, adopted_ones_follow_the_list) {

@@ -357,6 +357,15 @@ TEST_F(a_device, threads_allocate_pin_and_find_at_once) {
   for (auto& each : threads) each.join();
 }
 
+TEST_F(a_device, adopts_no_range_that_leaves_the_devices_addresses) {
+  const std::uint64_t end = 0x1002000000000000;
+  ASSERT_TRUE(is_device_address(end - 1) && !is_device_address(end));
+  EXPECT_EQ(gaudi->adopt_range(end - granule, granule, end - granule, granule + 1).code(),
+            -FI_EINVAL);
+  EXPECT_TRUE(gaudi->adopt_range(end - granule, granule, end - granule, granule));
+  EXPECT_TRUE(gaudi->release_range(end - granule));
+}
+
 TEST(device_addresses, are_told_from_host_addresses) {
   const int on_stack = 0;
   EXPECT_FALSE(is_device_address(reinterpret_cast<std::uintptr_t>(&on_stack)));

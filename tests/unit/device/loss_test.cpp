@@ -102,6 +102,12 @@ TEST_F(loss, shows_in_a_call_that_the_driver_refuses) {
   EXPECT_EQ(gaudi->lost(), -FI_EIO);
 }
 
+TEST_F(loss, is_the_cause_of_whatever_fails_afterwards) {
+  gaudi->lose(-FI_ENODEV, "of the test");
+  for (const int code : {-FI_ENOMEM, -FI_EBUSY, -FI_EINVAL})
+    EXPECT_EQ(gaudi->cause_of(code), -FI_ENODEV);
+}
+
 TEST_F(loss, is_not_want_of_memory) {
   EXPECT_EQ(gaudi->allocate(9 * test::fake_driver::page).code(), -FI_ENOMEM);
   EXPECT_EQ(gaudi->cause_of(-FI_ENOMEM), -FI_ENOMEM);

@@ -70,6 +70,23 @@ TEST_F(joint_copy_, gives_a_late_helper_nothing_of_the_next_copy) {
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(later.copy.take()) << i;
 }
 
+TEST_F(joint_copy_, begins_without_what_became_of_the_one_before) {
+  auto earlier = begin(2000, 1000);
+  auto helper = told(earlier);
+  const auto good = helper.take_assist();
+  ASSERT_TRUE(good);
+  helper.gave(*good, 0);
+  const auto bad = helper.take_assist();
+  ASSERT_TRUE(bad);
+  helper.gave(*bad, 5);
+  ASSERT_TRUE(earlier.copy.stop());
+  copies.end(earlier.words);
+  const auto later = begin(2000, 1000);
+  ASSERT_EQ(later.words, earlier.words);
+  EXPECT_EQ(later.copy.error(), 0);
+  EXPECT_EQ(later.copy.helped(), 0U);
+}
+
 TEST_F(joint_copy_, there_are_as_many_at_once_as_there_are_words) {
   for (std::size_t i = 0; i < cooperative_copies::most; ++i) begin(1, 1);
   EXPECT_FALSE(copies.begin(1, 1));

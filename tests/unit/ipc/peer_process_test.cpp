@@ -84,6 +84,22 @@ TEST_F(a_neighbour, that_has_ended_is_not_taken_for_the_next_with_its_number) {
   EXPECT_EQ(found->write(address_of(data_.data()), bytes.data(), bytes.size()), -FI_ECONNRESET);
 }
 
+TEST_F(a_neighbour, that_is_not_there_any_more_is_not_found) {
+  child other;
+  const pid_t gone = other.pid();
+  other.end();
+  EXPECT_EQ(peer_process::find(gone, address_of(&cookie_), cookie_).code(), -ESRCH);
+}
+
+TEST_F(a_neighbour, is_told_from_this_process) {
+  const child other;
+  const auto found = peer_process::find(other.pid(), address_of(&cookie_), cookie_);
+  const auto self = peer_process::find(::getpid(), address_of(&cookie_), cookie_);
+  ASSERT_TRUE(found && self);
+  EXPECT_FALSE(found->is_this_process());
+  EXPECT_TRUE(self->is_this_process());
+}
+
 TEST_F(a_neighbour, has_no_memory_beyond_its_own) {
   void* const hole =
       ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -80,6 +80,36 @@ TEST(segment, is_not_made_in_an_impossible_shape) {
     EXPECT_EQ(segment::make(s, memory).code(), -FI_EINVAL);
 }
 
+TEST(segment, is_made_up_to_the_limits) {
+  constexpr std::size_t largest_ring = std::size_t{1} << 28, largest_slot = std::size_t{1} << 30;
+  for (const segment_shape& s : {segment_shape{largest_ring, 0, 0}, segment_shape{1024, 1024, 4096},
+                                 segment_shape{1024, 1, largest_slot}}) {
+    base::scoped_fd memory;
+    EXPECT_TRUE(segment::make(s, memory)) << s.capacity << " " << s.slots << " " << s.slot_size;
+  }
+  for (const segment_shape& s :
+       {segment_shape{2 * largest_ring, 0, 0}, segment_shape{1024, 1025, 4096},
+        segment_shape{1024, 1, largest_slot + 4096}}) {
+    base::scoped_fd memory;
+    EXPECT_EQ(segment::make(s, memory).code(), -FI_EINVAL);
+  }
+}
+
+TEST(segment, is_as_long_as_its_parts_and_the_kernels_again_when_it_goes) {
+  base::scoped_fd memory;
+  std::byte* slots = nullptr;
+  {
+    const auto made = segment::make({.capacity = 8192, .slots = 3, .slot_size = 8192}, memory);
+    ASSERT_TRUE(made);
+    slots = made->slots_to(end::creator).data();
+    EXPECT_EQ(::msync(slots, 4096, MS_ASYNC), 0);
+  }
+  struct stat facts {};
+  ASSERT_EQ(::fstat(memory.get(), &facts), 0);
+  EXPECT_EQ(facts.st_size, 4096 + 2 * 8192 + 2 * 3 * 8192);
+  EXPECT_NE(::msync(slots, 4096, MS_ASYNC), 0);
+}
+
 TEST(segment, is_not_taken_where_its_head_says_more_than_there_is) {
   base::scoped_fd memory;
   ASSERT_TRUE(segment::make({.capacity = 1024, .slots = 3, .slot_size = 8192}, memory));

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -169,6 +170,18 @@ TEST(shm_channel, a_yes_is_heard_of_a_taker_that_goes_on_at_once) {
   EXPECT_EQ(lost, 0);
 }
 
+TEST(shm_channel, a_no_is_heard_as_well) {
+  for (const bool says : {false, true}) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends.data()), 0);
+    const control_socket here{.socket = base::scoped_fd(ends[0])};
+    const control_socket there{.socket = base::scoped_fd(ends[1])};
+    EXPECT_FALSE(answer_of(here).has_value());
+    EXPECT_EQ(answer(there, says), 0);
+    EXPECT_EQ(answer_of(here), says);
+  }
+}
+
 TEST(shm_channel, carries_packets_both_ways) {
   const auto l = linked();
   put(*l.creator, "from the maker");
@@ -182,6 +195,54 @@ TEST(shm_channel, has_room_for_the_largest_packet_of_an_end) {
   const std::string packet(1 << 20, 'x');
   put(*l.creator, packet);
   EXPECT_EQ(next_packet(*l.attacher), packet);
+}
+
+TEST(shm_channel, has_room_for_a_packet_that_is_no_power_of_two) {
+  constexpr std::size_t length = (1 << 20) + 8;
+  const auto l = linked({.largest_packet = length, .sleeps = false});
+  const std::string packet(length, 'x');
+  put(*l.creator, packet);
+  EXPECT_EQ(next_packet(*l.attacher), packet);
+}
+
+TEST(shm_channel, has_slots_of_whole_pages_that_both_ends_see) {
+  for (const auto& [asked, size] : {std::pair{4096, 4096}, std::pair{5000, 8192}}) {
+    const auto l = linked({.largest_packet = 4096,
+                           .sleeps = false,
+                           .slots = 2,
+                           .slot_size = static_cast<std::size_t>(asked)});
+    EXPECT_EQ(l.creator->slot_size(), static_cast<std::size_t>(size));
+    ASSERT_EQ(l.creator->slots_out().size(), 2U * static_cast<std::size_t>(size));
+    ASSERT_EQ(l.attacher->slots_in().size(), l.creator->slots_out().size());
+    l.creator->slots_out().front() = std::byte{1};
+    l.attacher->slots_out().back() = std::byte{2};
+    EXPECT_EQ(l.attacher->slots_in().front(), std::byte{1});
+    EXPECT_EQ(l.creator->slots_in().back(), std::byte{2});
+  }
+}
+
+TEST(shm_channel, knows_that_both_ends_are_in_one_process) {
+  const auto l = linked();
+  EXPECT_TRUE(l.creator->is_within_process());
+  EXPECT_TRUE(l.attacher->is_within_process());
+}
+
+// By it an end proves that it has found the other's memory, and no memory of a channel before.
+TEST(shm_channel, has_a_cookie_of_its_own) {
+  std::set<std::uint64_t> cookies;
+  constexpr unsigned count = 3;
+  for (unsigned i = 0; i < count; ++i) {
+    const auto instance = new_instance();
+    auto point = fd_listener::open(instance);
+    ASSERT_TRUE(point);
+    const auto made = shm_channel::make(to(instance), plain);
+    auto came = point->take(to(instance));
+    ASSERT_TRUE(made && came);
+    auto memory = segment::take(came->memory.get());
+    ASSERT_TRUE(memory);
+    cookies.insert(memory->peer_info_of(end::creator).probe_cookie);
+  }
+  EXPECT_EQ(cookies.size(), count);
 }
 
 TEST(shm_channel, tells_each_end_whether_the_other_sleeps) {
@@ -376,6 +437,20 @@ TEST(shm_channel, joins_two_processes) {
 TEST(host_identity, is_the_same_for_all_and_never_zero) {
   EXPECT_NE(host_identity(), 0U);
   EXPECT_EQ(host_identity(), host_identity());
+}
+
+TEST(host_identity, is_another_for_another_boot) {
+  const std::string name = testing::TempDir() + "boot_id-" + std::to_string(::getpid());
+  const auto of = [&](const char* boot_id) {
+    std::ofstream(name) << boot_id << "\n";
+    return host_identity(name.c_str());
+  };
+  const auto first = of("0c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b11");
+  EXPECT_NE(first, 0U);
+  EXPECT_NE(of("0c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b12"), first);
+  EXPECT_NE(of("1c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b11"), first);
+  EXPECT_EQ(of("0c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b11"), first);
+  ::unlink(name.c_str());
 }
 
 TEST(host_identity, cannot_be_told_without_a_boot_id) {

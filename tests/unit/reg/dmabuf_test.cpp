@@ -33,6 +33,12 @@ TEST(registration_failure, gives_up_only_where_asking_again_cannot_help) {
     EXPECT_FALSE(diagnose(-code).final) << code;
   EXPECT_TRUE(diagnose_no_export(-FI_EOPNOTSUPP).final);
   EXPECT_TRUE(diagnose_old_libfabric().final);
+  for (const bool there_is_one : {false, true}) {
+    EXPECT_TRUE(diagnose_no_nic(there_is_one).final);
+    EXPECT_EQ(diagnose_no_nic(there_is_one).cause, failure_cause::other);
+  }
+  EXPECT_NE(nullptr, std::strstr(diagnose_no_nic(true).remedy, "FI_GAUDI_DMABUF"));
+  EXPECT_NE(nullptr, std::strstr(diagnose_no_nic(false).remedy, "verbs"));
   EXPECT_EQ(diagnose_no_export(-EMFILE).cause, failure_cause::descriptors);
   EXPECT_FALSE(diagnose_no_export(-EIO).final);
 }

@@ -63,6 +63,8 @@ TEST_F(import_cache_, keeps_what_came_for_the_next_transfer) {
   EXPECT_TRUE(used->holds(p.first() + 10, 4086));
   EXPECT_FALSE(used->holds(p.first() + 10, 4087));
   EXPECT_FALSE(used->holds(p.first() - 1, 2));
+  EXPECT_TRUE(used->holds(p.first(), 4096));
+  EXPECT_FALSE(used->holds(p.first(), 4097));
   used.reset();
   EXPECT_NE(cache.find(p.name), nullptr);
   EXPECT_EQ(add(p), cache.find(p.name)) << "the same file again";
@@ -94,6 +96,21 @@ TEST_F(import_cache_, ends_freed_memory_with_its_last_user) {
   used.reset();
   EXPECT_EQ(nic.live(), 0U);
   cache.forget(p.name);
+}
+
+TEST_F(import_cache_, has_all_its_room_again_when_it_was_cleared) {
+  import_cache small(nic.core(), {.count = 8, .bytes = 8192});
+  for (int round = 0; round < 3; ++round) {
+    const passed one{.name = {1, 1}}, other{.name = {1, 2}};
+    EXPECT_EQ(small.find(one.name), nullptr);
+    for (const passed* each : {&one, &other}) ASSERT_TRUE(small.add(each->name, each->range()));
+    EXPECT_NE(small.find(one.name), nullptr);
+    EXPECT_NE(small.find(other.name), nullptr);
+    EXPECT_EQ(small.count(), 2U);
+    small.clear();
+    EXPECT_EQ(small.count(), 0U);
+    EXPECT_EQ(nic.live(), 0U);
+  }
 }
 
 TEST_F(import_cache_, ends_all_of_a_peer_that_goes_and_nobody_else_s) {

@@ -2,6 +2,7 @@
 #include "reg/key_table.hpp"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
@@ -46,6 +47,24 @@ TEST(key_table, requested_keys_are_the_application_s_and_unique) {
   table.remove(a);
   EXPECT_EQ(table.find(5, 0, 64, FI_REMOTE_WRITE).code(), -FI_EACCES);
   EXPECT_TRUE(table.add_requested(b, 5));
+}
+
+// A table that counted those that went would double again and again.
+TEST(key_table, takes_no_more_memory_for_regions_that_come_and_go) {
+  const auto in_use = [] {
+    const auto now = ::mallinfo2();
+    return now.uordblks + now.hblkhd;
+  };
+  key_table table;
+  region r = range(0x1000, 64, FI_REMOTE_READ, true);
+  table.add_chosen_here(r);
+  table.remove(r);
+  const auto before = in_use();
+  for (int i = 0; i < 300'000; ++i) {
+    table.add_chosen_here(r);
+    table.remove(r);
+  }
+  EXPECT_LT(in_use(), before + (1U << 20));
 }
 
 TEST(key_table, knows_each_of_many_through_growth) {

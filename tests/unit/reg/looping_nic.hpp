@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -42,10 +43,13 @@ class looping_nic {
 
   [[nodiscard]] core::inner_domain& core() { return *core_; }
 
-  int connect_error = 0;  ///< of attempts to connect, 0: they succeed
-  int read_error = 0;     ///< of reads
-  unsigned attempts = 0;  ///< to connect
-  unsigned reads = 0;     ///< that succeeded
+  int connect_error = 0;              ///< of attempts to connect, 0: they succeed
+  int read_error = 0;                 ///< of reads
+  unsigned attempts = 0;              ///< to connect
+  unsigned reads = 0;                 ///< that succeeded
+  unsigned landings = 0;              ///< host memory that was registered to be read to
+  void* last_descriptor = nullptr;    ///< of the memory that a read went to
+  std::function<void()> meanwhile{};  ///< happens during a read
 
  private:
   static looping_nic*& self() {
@@ -121,15 +125,19 @@ class looping_nic {
   }
 
   void set_data_operations() {
-    rma_ops_.read = [](fid_ep*, void*, std::size_t, void*, fi_addr_t, std::uint64_t, std::uint64_t,
-                       void*) {
+    rma_ops_.read = [](fid_ep*, void*, std::size_t, void* descriptor, fi_addr_t, std::uint64_t,
+                       std::uint64_t, void*) {
+      self()->last_descriptor = descriptor;
+      if (self()->meanwhile) self()->meanwhile();
       self()->reads += self()->read_error == 0 ? 1 : 0;
       return ssize_t{self()->read_error};
     };
     cq_ops_.read = [](fid_cq*, void*, std::size_t) { return ssize_t{1}; };
     mr_ops_.reg = [](fid_t, const void*, std::size_t, std::uint64_t, std::uint64_t, std::uint64_t,
-                     std::uint64_t, fid_mr** out,
-                     void*) { return make<fid_mr>(out, [](fid_mr&) {}); };
+                     std::uint64_t, fid_mr** out, void*) {
+      ++self()->landings;
+      return make<fid_mr>(out, [](fid_mr& mr) { mr.mem_desc = &mr; });
+    };
     mr_ops_.regattr = [](fid_t, const fi_mr_attr*, std::uint64_t, fid_mr** out) {
       return make<fid_mr>(out, [](fid_mr&) {});
     };

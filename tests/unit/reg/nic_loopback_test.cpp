@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
+#include <thread>
+
 #include "../device/fake_driver.hpp"
 #include "fake_nic.hpp"
 #include "looping_nic.hpp"
@@ -44,6 +46,12 @@ TEST_F(a_nic_loop, is_tried_again_after_a_pause_however_often_it_failed) {
   nic_.connect_error = 0;
   EXPECT_EQ(read(), 0);
   EXPECT_EQ(nic_.reads, 1U);
+}
+
+TEST_F(a_nic_loop, copies_nothing_without_a_connection) {
+  nic_.connect_error = -FI_ENETUNREACH;
+  EXPECT_EQ(loop_.copy({}, {}, 1).code(), -FI_ENETUNREACH);
+  EXPECT_EQ(nic_.attempts, 1U);
 }
 
 TEST_F(a_nic_loop, pauses_longer_after_each_failure_and_not_after_a_success) {
@@ -93,7 +101,10 @@ class flushing_by_a_failing_nic : public a_nic_loop {
 TEST_F(flushing_by_a_failing_nic, goes_back_to_it_when_it_reads_again) {
   nic_.read_error = -FI_EIO;
   EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).Times(5).WillRepeatedly(Return(0));
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(flush_.flush(*device_));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(flush_.reads_back(*device_)) << "after " << i << " reads that failed";
+    EXPECT_TRUE(flush_.flush(*device_));
+  }
   EXPECT_FALSE(flush_.reads_back(*device_));
   const unsigned attempts = nic_.attempts;
   EXPECT_TRUE(flush_.flush(*device_));
@@ -108,6 +119,36 @@ TEST_F(flushing_by_a_failing_nic, goes_back_to_it_when_it_reads_again) {
   EXPECT_TRUE(flush_.reads_back(*device_));
   EXPECT_EQ(nic_.reads, 3U);
   EXPECT_EQ(flush_.count(), 8U);
+}
+
+TEST_F(flushing_by_a_failing_nic, of_a_device_that_is_lost_meanwhile_fails_with_the_loss) {
+  write_flush by_reading{loop_, base::flush_choice::read, nullptr, base::clock(clock_)};
+  std::thread losing;  // which ends nothing of the page before the read is over
+  nic_.meanwhile = [&] {
+    if (!losing.joinable()) losing = std::thread([&] { device_->lose(-FI_ENODEV, "of the test"); });
+    while (device_->lost() == 0) std::this_thread::yield();
+  };
+  nic_.read_error = -FI_EIO;
+  EXPECT_EQ(by_reading.flush(*device_).code(), -FI_ENODEV);
+  ASSERT_TRUE(losing.joinable());
+  losing.join();
+}
+
+TEST_F(flushing_by_a_failing_nic, registers_where_it_reads_to_once) {
+  EXPECT_TRUE(flush_.flush(*device_));
+  EXPECT_EQ(nic_.landings, 1U);
+  EXPECT_NE(nic_.last_descriptor, nullptr);
+  EXPECT_TRUE(flush_.flush(*device_));
+  EXPECT_EQ(nic_.landings, 1U);
+  EXPECT_EQ(nic_.reads, 2U);
+}
+
+TEST_F(flushing_by_a_failing_nic, forgets_lost_devices_and_no_others) {
+  nic_.connect_error = -FI_ENETUNREACH;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(flush_.flush(*device_));
+  EXPECT_FALSE(flush_.reads_back(*device_));
+  flush_.forget_lost();
+  EXPECT_FALSE(flush_.reads_back(*device_)) << "it is known still";
 }
 
 // The link is down while one device is flushed, and up when the next one is.

@@ -200,6 +200,75 @@ TEST_F(caching, ends_what_is_not_to_be_kept_with_its_last_user) {
   EXPECT_EQ(cache.counters().hits, 1U) << "those of what has ended count, too";
 }
 
+TEST_F(caching, shows_others_what_it_has) {
+  published_counters seen;
+  const auto shows = [&](std::uint64_t misses, std::uint64_t made, std::uint64_t evictions,
+                         std::uint64_t cached, std::uint64_t bytes) {
+    EXPECT_EQ(seen.misses, misses);
+    EXPECT_EQ(seen.made, made);
+    EXPECT_EQ(seen.evictions, evictions);
+    EXPECT_EQ(seen.cached, cached);
+    EXPECT_EQ(seen.cached_bytes, bytes);
+  };
+  registration_cache cache({.count = 3, .bytes = 100}, &seen);
+  cache_counters part;
+  use(cache, 1, 10);
+  shows(1, 1, 0, 1, 10);
+  cache.add({2, 0}, 20, registered(2), &part);
+  shows(1, 2, 0, 2, 30);
+  cache.add({3, 0}, 5, registered(3), nullptr, retention::drop_on_last_use);
+  shows(1, 3, 0, 2, 30);
+  cache.forget(1);
+  shows(1, 3, 0, 1, 20);
+  use(cache, 4, 30);
+  use(cache, 5, 30);
+  shows(3, 5, 0, 3, 80);
+  use(cache, 6, 10);
+  shows(4, 6, 1, 3, 70);
+}
+
+TEST_F(caching, shows_no_more_what_its_users_alone_keep) {
+  published_counters seen;
+  registration_cache cache({.count = 3, .bytes = 100}, &seen);
+  cache_counters part;
+  auto used = cache.add({1, 0}, 10, registered(1), &part);
+  cache.add({2, 0}, 20, registered(2), &part);
+  use(cache, 3, 40);
+  cache.retire(part);
+  EXPECT_THAT(ended, ElementsAre(2));
+  EXPECT_EQ(seen.cached, 1U);
+  EXPECT_EQ(seen.cached_bytes, 40U);
+  used.reset();
+  EXPECT_THAT(ended, ElementsAre(2, 1));
+  EXPECT_EQ(seen.cached, 1U);
+  EXPECT_EQ(seen.cached_bytes, 40U);
+}
+
+TEST_F(caching, shows_hits_by_sixteen_and_the_rest_at_the_end) {
+  published_counters seen;
+  registration_cache cache({.count = 3, .bytes = 100}, &seen);
+  use(cache, 1);
+  for (int hits = 1; hits <= 40; ++hits) {
+    use(cache, 1);
+    EXPECT_EQ(seen.hits, static_cast<unsigned>(hits) / 16 * 16) << hits;
+  }
+  cache.forget_idle();
+  EXPECT_EQ(seen.hits, 40U);
+}
+
+// Over capacity those in use are not among those that may go.
+TEST_F(caching, counts_only_those_without_users_as_too_many) {
+  registration_cache cache({.count = 2, .bytes = 100});
+  for (const std::uint64_t g : {1, 2, 3}) use(cache, g);
+  EXPECT_THAT(ended, ElementsAre(1));
+  const auto used = cache.find({2, 0});
+  use(cache, 4);
+  EXPECT_THAT(ended, ElementsAre(1));
+  use(cache, 5);
+  EXPECT_THAT(ended, ElementsAre(1, 3));
+  EXPECT_EQ(used->key(), 2U);
+}
+
 TEST_F(caching, lets_more_be_used_than_it_may_keep) {
   for (const std::size_t limit : {0U, 1U, 2U, 5U}) {
     ended.clear();
