@@ -11,6 +11,7 @@ nth = 0                                # of those that read the same; may be lef
 reason = 'why no test can, or need, tell it from the original'
 """
 
+import json
 import tomllib
 
 FIELDS = ("file", "function", "operator", "source", "change")
@@ -29,15 +30,19 @@ def read(path):
     return {key_of(e): e["reason"] for e in entries}
 
 
+def quoted(text):
+    """TOML's literal strings are the easiest to read; its others are written as those of JSON."""
+    return f"'{text}'" if "'" not in text else json.dumps(text, ensure_ascii=False)
+
+
 def text_of(site, reason):
     """An entry for the file."""
     lines = ["[[mutant]]"]
     for name, value in zip(FIELDS, site.key):
-        quote = "'" if "'" not in value else "'''"
-        lines.append(f"{name} = {quote}{value}{quote}")
+        lines.append(f"{name} = {quoted(value)}")
     if site.nth:
         lines.append(f"nth = {site.nth}")
-    lines.append(f"reason = '{reason}'")
+    lines.append(f"reason = {quoted(reason)}")
     return "\n".join(lines) + "\n"
 
 

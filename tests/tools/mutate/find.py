@@ -42,4 +42,5 @@ def mutants(root, rooms, commands):
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
         for sites in pool.map(mutants_of_unit, *zip(*wanted)):
             found.update({(s.file, s.start, s.end, s.operator, s.change): s for s in sites})
-    return number_all(list(found.values()))
+    files = [str(path.relative_to(root)) for path in (root / "prov").rglob("*.[ch]pp")]
+    return number_all(list(found.values()), files)

@@ -43,12 +43,18 @@ class Site:
         return f"{self.id} {self.file}:{self.line} {self.function}, {self.operator}: {one_line(self.source)} -> {change}"
 
 
-def number_all(sites):
-    """In their order in the files; tells apart those that read the same within a function."""
+# Numbers that each file has for its own, so that a change of one leaves the others' texts alone.
+OF_A_FILE = 1024
+
+
+def number_all(sites, files):
+    """In their order in the files, of which `files` are all; tells apart those that read the same within a function."""
     seen = {}
     sites.sort(key=lambda s: (s.file, s.start, -s.end, s.operator, s.change))
-    for number, site in enumerate(sites, 1):
-        site.number = number
+    next_number = {file: place * OF_A_FILE for place, file in enumerate(sorted(files), 1)}
+    for site in sites:
+        site.number = next_number[site.file]
+        next_number[site.file] += 1
         key = site.key[:5]
         site.nth = seen.get(key, 0)
         seen[key] = site.nth + 1

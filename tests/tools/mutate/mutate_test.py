@@ -21,13 +21,14 @@ import walk
 
 HERE = pathlib.Path(__file__).resolve().parent
 FIXTURE = HERE / "fixture.cpp"
+FILE = "prov/reg/fixture.cpp"
 ARGUMENTS = ["-std=c++20"]
 COMPILER = [os.environ.get("CXX", "c++"), *ARGUMENTS, "-w", "-fdiagnostics-column-unit=byte", "-include", HERE / "runtime/mutant.hpp"]
 
 
 def mutants_of(path):
     unit = clang_index.parse(path, ARGUMENTS)
-    return mutant_site.number_all(walk.mutants_of(unit, path, "prov/reg/fixture.cpp"))
+    return mutant_site.number_all(walk.mutants_of(unit, path, FILE), [FILE])
 
 
 def mutants_of_text(text):
@@ -182,6 +183,10 @@ class Answers(unittest.TestCase):
         known = self.read(answers.text_of(self.sites[0], "equal").replace("function = '", "function = 'un"))
         to_run, answered, stale = answers.split(self.sites, known)
         self.assertEqual((to_run, answered, len(stale)), (self.sites, [], 1))
+
+    def test_texts_with_quotes_are_read_as_they_were_written(self):
+        reason = """the kernel's "no" \\"""
+        self.assertEqual(list(self.read(answers.text_of(self.sites[0], reason)).values()), [reason])
 
     def test_one_without_a_reason_is_refused(self):
         with self.assertRaises(ValueError):

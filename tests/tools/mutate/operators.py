@@ -108,7 +108,7 @@ def returned(value, text):
         return
     if value.type.get_canonical().kind == T.BOOL:
         other = f"return !({source})"
-    elif source in ("{}", "nullptr", "0"):
+    elif source in ("{}", "nullptr", "0", "std::nullopt") or source == value.type.spelling.removeprefix("gaudi::") + "()":
         return
     else:
         other = "return {}"

@@ -42,7 +42,9 @@ def options():
     parser.add_argument("--report", type=pathlib.Path, metavar="FILE", help="where the report goes as well; FILE.all has each mutant")
     parser.add_argument("--at-least", type=float, default=0, metavar="PERCENT", help="exit status 1 if fewer are killed")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/mutate", help="of the copy (default: build/mutate)")
-    return parser.parse_args()
+    asked = parser.parse_args()
+    asked.folder = asked.folder.resolve()
+    return asked
 
 
 def commands_of(folder):

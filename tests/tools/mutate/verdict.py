@@ -12,10 +12,12 @@ NEAREST = {
     "reg": ["unit.reg", "unit.fi", "unit.proto"],
     "ipc": ["unit.ipc", "unit.proto_sharing_memory", "unit.proto"],
     "copy": ["unit.copy", "unit.copy_gaudi1", "unit.fi", "unit.proto"],
-    "device": ["unit.device", "unit.reg", "unit.copy", "unit.copy_gaudi1", "unit.fi", "unit.proto"],
+    "device": ["unit.device", "unit.reg", "unit.copy", "unit.copy_gaudi1", "unit.fi", "unit.proto",
+               "integration.own_mappings_watched", "integration.synapse"],
     "proto": ["unit.proto", "unit.proto_sharing_memory", "unit.fi", "sim.schedules"],
 }
-TARGETS = {"unit.proto_sharing_memory": "unit_proto", "unit.copy_gaudi1": "unit_copy", "sim.schedules": "sim"}
+TARGETS = {"unit.proto_sharing_memory": "unit_proto", "unit.copy_gaudi1": "unit_copy", "sim.schedules": "sim",
+           "integration.own_mappings_watched": "integration_own_mappings"}
 
 
 def names(rooms):

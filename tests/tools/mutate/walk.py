@@ -97,6 +97,8 @@ class Walk:
             return
         if cursor.kind == K.VAR_DECL and re.search(r"\b(constexpr|constinit)\b", self.text.of(cursor)):
             return
+        if cursor.kind == K.IF_STMT and self.only_says(cursor):
+            return
         self.change(cursor)
         children = list(cursor.get_children())
         if cursor.kind == K.CASE_STMT:
@@ -105,6 +107,15 @@ class Walk:
             if self.is_statement(cursor, child):
                 self.statement(child)
             self.visit(child)
+
+    def only_says(self, branch):
+        """Whether all that depends on the condition is a message."""
+        children = list(branch.get_children())
+        body = children[-1]
+        start, end = body.extent.start.offset, body.extent.end.offset
+        if body.kind == K.COMPOUND_STMT:
+            start, end = self.text.next_sign(start + 1)[1], end - 1
+        return any(start == first and self.text.slice(last, end).strip() in ("", ";") for first, last in self.macros)
 
     def change(self, cursor):
         if cursor.kind in BY_KIND:
@@ -181,6 +192,8 @@ class Walk:
         is_assignment = (inner.kind == K.BINARY_OPERATOR and len(sides) == 2
                          and operators.sign_between(self.text, *sides) == "=")
         is_step = inner.kind == K.UNARY_OPERATOR and re.match(r"\+\+|--|.*(\+\+|--)$", source, re.S)
+        if inner.kind == K.CALL_EXPR and inner.spelling.startswith("assert"):
+            return
         if inner.kind in WITH_EFFECT or is_assignment or is_step:
             self.add_at(cursor, [("statement", "", operators.REMOVED)])
 

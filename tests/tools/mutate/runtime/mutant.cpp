@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 int gaudi_active_mutant = 0;
 unsigned char* gaudi_reached_mutants = nullptr;
@@ -14,24 +16,21 @@ namespace {
 
 using clock_type = std::chrono::steady_clock;
 
-constexpr int max_mutants = 1 << 16;
+constexpr int max_mutants = 1 << 20;
 clock_type::time_point began;
-pid_t recorder = 0;
 
-// Shared, so that it has what a child of fork comes by.
-[[gnu::constructor(101)]] void start() {
-  if (const char* number = std::getenv("GAUDI_MUTANT")) gaudi_active_mutant = std::atoi(number);
-  if (!std::getenv("GAUDI_MUTANT_REACHED")) return;
-  void* const at =
-      ::mmap(nullptr, max_mutants, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) std::abort();
-  gaudi_reached_mutants = static_cast<unsigned char*>(at);
-  recorder = ::getpid();
+const char* record() noexcept {
+  return std::getenv("GAUDI_MUTANT_REACHED");
 }
 
-// What a program without tests of its own comes by, and what is outside of the tests.
-[[gnu::destructor(101)]] void stop() {
-  gaudi_test_ended("*");
+[[gnu::constructor(101)]] void start() {
+  if (const char* number = std::getenv("GAUDI_MUTANT")) gaudi_active_mutant = std::atoi(number);
+  if (!record()) return;
+  const int map = ::open((std::string(record()) + ".map").c_str(), O_RDWR | O_CLOEXEC);
+  void* const at = ::mmap(nullptr, max_mutants, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
+  if (at == MAP_FAILED) std::abort();
+  ::close(map);
+  gaudi_reached_mutants = static_cast<unsigned char*>(at);
 }
 
 }  // namespace
@@ -41,10 +40,10 @@ void gaudi_test_begins() noexcept {
 }
 
 void gaudi_test_ended(const char* name) noexcept {
-  if (!gaudi_reached_mutants || ::getpid() != recorder) return;
-  const auto took = std::chrono::duration_cast<std::chrono::microseconds>(
-      began == clock_type::time_point{} ? clock_type::duration{} : clock_type::now() - began);
-  std::FILE* const file = std::fopen(std::getenv("GAUDI_MUTANT_REACHED"), "a");
+  if (!gaudi_reached_mutants) return;
+  const auto took =
+      std::chrono::duration_cast<std::chrono::microseconds>(clock_type::now() - began);
+  std::FILE* const file = std::fopen(record(), "a");
   if (!file) std::abort();
   std::fprintf(file, "%s %lld", name, static_cast<long long>(took.count()));
   for (int number = 0; number < max_mutants; ++number)

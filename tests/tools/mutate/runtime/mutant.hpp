@@ -2,8 +2,9 @@
 #pragma once
 
 // Compiled before all else into a copy of the tree that has mutants in it (tests/tools/mutate).
-// GAUDI_MUTANT names the active one; with GAUDI_MUTANT_REACHED=FILE none is, and FILE gets a line
-// for each test: its name, the microseconds that it took, and which mutants' places it came by.
+// GAUDI_MUTANT names the active one; with GAUDI_MUTANT_REACHED=FILE none is. FILE.map then has a
+// byte for each mutant whose place was come by, by whichever process; and FILE gets a line for each
+// test that is told of below: its name, the microseconds that it took, and its mutants.
 extern int gaudi_active_mutant;
 extern unsigned char* gaudi_reached_mutants;
 
