@@ -27,8 +27,8 @@ def sources(unit, folder):
 def mutants_of_unit(command, root, room):
     root = pathlib.Path(root)
     unit = clang_index.parse(command["file"], arguments_of(command["command"]))
-    found = [site for path in sources(unit, root / "prov" / room)
-             for site in walk.mutants_of(unit, path, str(pathlib.Path(path).relative_to(root)))]
+    files = {path: str(pathlib.Path(path).relative_to(root)) for path in sources(unit, root / "prov" / room)}
+    found = walk.mutants_of(unit, files)
     for site in found:
         site.unit = command["file"]
     return found

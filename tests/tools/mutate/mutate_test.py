@@ -28,7 +28,7 @@ COMPILER = [os.environ.get("CXX", "c++"), *ARGUMENTS, "-w", "-fdiagnostics-colum
 
 def mutants_of(path):
     unit = clang_index.parse(path, ARGUMENTS)
-    return mutant_site.number_all(walk.mutants_of(unit, path, FILE), [FILE])
+    return mutant_site.number_all(walk.mutants_of(unit, {str(path): FILE}), [FILE])
 
 
 def mutants_of_text(text):

@@ -42,19 +42,15 @@ def name_of(function):
 class Walk:
     """The mutants of one file, seen through one translation unit."""
 
-    def __init__(self, unit, path, file):
-        self.path, self.file = str(path), file
+    def __init__(self, cursors, path, file):
+        self.file = file
         self.text = SourceText(pathlib.Path(path))
         self.found = {}
         self.function = ""
-        self.macros = [(c.extent.start.offset, c.extent.end.offset) for c in unit.cursor.get_children()
-                       if c.kind == K.MACRO_INSTANTIATION and self.is_here(c) and self.text.of(c).endswith(")")]
-        for cursor in unit.cursor.get_children():
-            if cursor.kind != K.MACRO_INSTANTIATION and self.is_here(cursor):
-                self.declaration(cursor)
-
-    def is_here(self, cursor):
-        return cursor.location.file is not None and cursor.location.file.name == self.path
+        self.macros = [(c.extent.start.offset, c.extent.end.offset) for c in cursors
+                       if c.kind == K.MACRO_INSTANTIATION and self.text.of(c).endswith(")")]
+        for cursor in cursors:
+            self.declaration(cursor)
 
     def declaration(self, cursor):
         if cursor.kind in FUNCTIONS:
@@ -198,5 +194,12 @@ class Walk:
             self.add_at(cursor, [("statement", "", operators.REMOVED)])
 
 
-def mutants_of(unit, path, file):
-    return list(Walk(unit, path, file).found.values())
+def mutants_of(unit, files):
+    """`files`: {path: how the mutants' file is called}. The unit's cursors, most of which are of the system's headers, are
+    looked at once."""
+    cursors = {path: [] for path in files}
+    for cursor in unit.cursor.get_children():
+        file = cursor.location.file
+        if file is not None and file.name in cursors:
+            cursors[file.name].append(cursor)
+    return [site for path, name in files.items() for site in Walk(cursors[path], path, name).found.values()]
