@@ -26,4 +26,7 @@ done
 [[ $(completed gaudi_rdma_check write_ --op) == write_imm ]] || fail "gaudi_rdma_check --op write_"
 [[ $(completed gaudi_stress mi --memory) == mixed ]] || fail "gaudi_stress --memory mi"
 [[ $(completed gaudi_perf dev --memory) == $'device\ndevice:' ]] || fail "gaudi_perf --memory dev"
+for option in --plot --overlay; do
+  [[ $(completed gaudi_perf "${BASH_SOURCE[0]}" $option) == "${BASH_SOURCE[0]}" ]] || fail "gaudi_perf $option offers no files"
+done
 echo "all options complete"

@@ -30,6 +30,7 @@ All but the local ones and mpi are with FI_GAUDI_IPC=off, as between hosts.
 Both processes of a pair run on a CPU of their own. Figures of the stand-in are this machine's, not a Gaudi's.
 
 --results FILE also writes the figures, with date, machine and libfabric's release, as the table of tests/perf/RESULTS.md.
+--plot FILE draws the ratios as an SVG (needs gnuplot).
 """
 import argparse
 import json
@@ -42,6 +43,7 @@ import sys
 import tempfile
 import time
 
+import plot
 import results
 
 RXM = "tcp;ofi_rxm"
@@ -56,6 +58,7 @@ class Bench:
         self.smoke = smoke
         self.window = ["--window", window] if window else []
         self.rows = []
+        self.ratios = []  # [(what, ratios)]
         cpus = sorted(os.sched_getaffinity(0))
         self.cpus = (cpus[0], cpus[-1])
 
@@ -107,6 +110,7 @@ class Bench:
 
     def report(self, what, ours, theirs, unit, ratios, note=""):
         self.rows.append(results.ratio_row(what, ours, theirs, unit, ratios, note))
+        self.ratios.append((what, ratios))
         print(f"{what:34} {statistics.median(ours):10.2f} {statistics.median(theirs):10.2f} {unit:5} "
               f"ratio median {statistics.median(ratios):5.2f}  min {min(ratios):5.2f}  max {max(ratios):5.2f}{note}",
               flush=True)
@@ -250,9 +254,12 @@ def main():
     parser.add_argument("--pairs", type=int, default=9, help="pairs of runs for each figure (default: 9)")
     parser.add_argument("--window", type=int, help="messages in flight of staged and local-staged")
     parser.add_argument("--results", metavar="FILE", help="write the figures as a Markdown table, too")
+    parser.add_argument("--plot", metavar="FILE", help="draw the ratios as an SVG, too (needs gnuplot)")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
     parser.add_argument("--smoke", action="store_true", help="one short pair of each: checks that this program works")
     options = parser.parse_args()
+    if options.plot:
+        plot.check(options.plot)
     load = os.getloadavg()[0]
     print(f"load average {load:.2f}, {os.cpu_count()} CPUs")
     if load > 0.5 and not (options.force or options.smoke):
@@ -265,8 +272,13 @@ def main():
     if options.results:
         asked = [*options.what, "--pairs", str(bench.pairs)] + (["--window", str(options.window)] if options.window else [])
         results.write(options.results, bench.rows, bench.pairs, [load, os.getloadavg()[0]], asked)
+    if options.plot:
+        plot.draw(options.plot, bench.ratios)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except plot.Unavailable as error:
+        sys.exit(f"compare.py: {error}")

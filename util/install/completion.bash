@@ -34,7 +34,7 @@ _gaudi_fi() {
     mapfile -t COMPREPLY < <(compgen -d -- "$current")
   elif [[ $previous == --pid ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(_gaudi_fi_pids)" -- "$current")
-  elif [[ $previous == --openmetrics ]]; then
+  elif [[ $previous == --openmetrics || $previous == --plot || $previous == --overlay ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$current")
   elif [[ $current != -* && $tool != gaudi_info && $tool != gaudi_top ]]; then
     mapfile -t COMPREPLY < <(compgen -A hostname -- "$current")

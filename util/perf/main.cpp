@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "common/gnuplot.hpp"
+#include "plot.hpp"
 #include "report.hpp"
 #include "session.hpp"
 #include "tour.hpp"
@@ -28,7 +30,7 @@ oob_channel meet(const options& chosen) {
   return oob_channel::accept(chosen.port, chosen.timeout);
 }
 
-void run_on(oob_channel& oob, options chosen) {
+plotted_run run_on(oob_channel& oob, options chosen) {
   const bool client = !chosen.server.empty();
   if (client)
     oob.send(chosen.work);
@@ -56,20 +58,32 @@ void run_on(oob_channel& oob, options chosen) {
     results = oob.receive().get<std::vector<measurement>>();
   oob.barrier();
   const auto print = chosen.json ? print_json : chosen.csv ? print_csv : print_table;
-  print(chosen.work, client ? own : peer, client ? peer : own, results);
+  const side& first = client ? own : peer;
+  const side& second = client ? peer : own;
+  print(chosen.work, first, second, results);
+  return {"this run: " + run_kind(name_of(chosen.work.op), first.memory, second.memory), results};
 }
 
-void run(const options& chosen) {
+plotted_run run(const options& chosen) {
   if (chosen.device) setenv("FI_GAUDI_DEVICE", chosen.device->c_str(), 1);
   oob_channel oob = meet(chosen);
   try {
-    run_on(oob, chosen);
+    return run_on(oob, chosen);
   } catch (const peer_failure&) {
     throw;
   } catch (const std::exception& error) {
     oob.tell_failure(error.what());
     throw;
   }
+}
+
+// What cannot be drawn is told before anything is measured.
+void run_and_plot(const options& chosen) {
+  common::svg_plot plot(chosen.plot);
+  std::vector<plotted_run> runs;
+  for (const auto& file : chosen.overlay) runs.push_back(read_run(file));
+  if (!chosen.plot_only) runs.insert(runs.begin(), run(chosen));
+  plot.draw(plot_script(runs));
 }
 
 }  // namespace
@@ -80,7 +94,10 @@ int main(int argc, char** argv) {
     gaudi::perf::options chosen;
     if (const auto code = gaudi::perf::parse(argc, argv, chosen)) return *code;
     if (chosen.tour) return gaudi::perf::run_tour(chosen);
-    gaudi::perf::run(chosen);
+    if (chosen.plot.empty())
+      gaudi::perf::run(chosen);
+    else
+      gaudi::perf::run_and_plot(chosen);
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "gaudi_perf: %s\n", error.what());

@@ -31,6 +31,23 @@ const std::map<std::string, operation> operations{{"send", operation::send},
                                                   {"write", operation::write},
                                                   {"read", operation::read}};
 
+// Earlier runs are an option of their own: the one positional argument is the server.
+void add_plot_options(CLI::App& app, CLI::Option* tour, options& out) {
+  auto* plot = app.add_option("--plot", out.plot,
+                              "also draw latency and bandwidth over the size into\nthis SVG file "
+                              "(needs gnuplot)")
+                   ->excludes(tour)
+                   ->option_text("FILE");
+  auto* overlay = app.add_option("--overlay", out.overlay,
+                                 "with --plot: what --json or --csv printed of an\nearlier run, to "
+                                 "be drawn as well; can be repeated")
+                      ->needs(plot)
+                      ->allow_extra_args(false)
+                      ->option_text("FILE");
+  app.add_flag("--plot-only", out.plot_only, "measure nothing, draw the runs of --overlay")
+      ->needs(overlay);
+}
+
 }  // namespace
 
 const char* name_of(operation op) {
@@ -135,8 +152,10 @@ std::optional<int> parse(int argc, char** argv, options& out) {
   app.add_option("--timeout", timeout, "seconds without progress to give up after\n(default 60)")
       ->check(CLI::Range(1, 86400))
       ->option_text("S");
-  app.add_flag("--tour", out.tour,
-               "start both sides here, show all operations and\npairs of memory");
+  add_plot_options(app,
+                   app.add_flag("--tour", out.tour,
+                                "start both sides here, show all operations and\npairs of memory"),
+                   out);
 
   try {
     app.parse(argc, argv);

@@ -54,6 +54,9 @@ struct options {
   bool json = false;
   bool csv = false;
   bool tour = false;
+  std::string plot;                  ///< the SVG file to draw; empty: none
+  std::vector<std::string> overlay;  ///< files of earlier runs to draw in it
+  bool plot_only = false;            ///< draw these, and measure nothing
 };
 
 /// Parses the command line. A return value means that the program ends with it (help, an error that
