@@ -12,10 +12,11 @@ build_packages=(
 )
 
 # What run-tests.sh needs on top: the linters, libclang for mutation testing, a model checker, Open MPI, callgrind, strace, a
-# compiler cache, gnuplot, and the build of a libfabric 2.x (whose tarball has no configure script, hence the autotools).
+# compiler cache, gnuplot, the header of static probes, gdb, and the build of a libfabric 2.x (whose tarball has no configure script, hence the autotools).
 test_packages=(
   clang-14 clang-format-14 clang-tidy-14 clang-tools-14 python3-clang-14 python3 python3-yaml man-db
   shellcheck spin openmpi-bin libopenmpi-dev valgrind strace ccache tshark python3-prometheus-client gnuplot-nox
+  systemtap-sdt-dev gdb
   autoconf automake libtool make xz-utils ca-certificates curl
 )
 

@@ -11,6 +11,7 @@
 
 #include "base/log.hpp"
 #include "base/per_process.hpp"
+#include "base/probes.hpp"
 #include "copy/calibration.hpp"
 #include "copy/engine_probe.hpp"
 #include "copy/per_device.hpp"
@@ -117,7 +118,10 @@ void dma_engine::count(std::uint64_t len, direction dir) noexcept {
 result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
                                  direction dir, unsigned leave) {
   const auto started = launch(dst, src, len, dir, leave);
-  if (started && len != 0) count(len, dir);
+  if (started && len != 0) {
+    base::probes::copy_start(started->id, len, static_cast<int>(dir));
+    count(len, dir);
+  }
   return started;
 }
 
@@ -156,6 +160,7 @@ int dma_engine::wait_us(ticket which, std::uint64_t timeout_us) noexcept {
   }
   slots_[index].turn.store(turn + 1, std::memory_order_release);
   give_slot(index);
+  base::probes::copy_complete(which.id, rc);
   return rc;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
+#include "base/probes.hpp"
 
 namespace gaudi::core {
 namespace {
@@ -89,6 +90,7 @@ base::result<inner_mr> inner_domain::register_memory(void* base, std::size_t len
     const std::uint64_t key = chooses_keys() ? random_.next() & ~top_bit : 0;
     ret = fi_mr_reg(domain_.get(), base, length, access, 0, key, 0, &mr, nullptr);
   } while (ret == -FI_ENOKEY && chooses_keys());
+  base::probes::registration(reinterpret_cast<std::uintptr_t>(base), length, 0, ret);
   if (ret) return base::error{ret};
   return inner_mr(unique_fid<fid_mr>(mr));
 }
@@ -118,6 +120,7 @@ base::result<inner_mr> inner_domain::register_dmabuf(const dmabuf_range& range,
   padded.attr.iface = FI_HMEM_SYSTEM;
   fid_mr* mr = nullptr;
   const int ret = fi_mr_regattr(domain_.get(), &padded.attr, from_dmabuf, &mr);
+  base::probes::registration(range.base_addr, range.length, 1, ret);
   if (ret) return base::error{ret};
   return inner_mr(unique_fid<fid_mr>(mr));
 }

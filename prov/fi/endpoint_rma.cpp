@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <rdma/fi_errno.h>
 
+#include "base/probes.hpp"
 #include "fi/self_read.hpp"
 #include "fi/tables.hpp"
 #include "fi/transmit.hpp"
@@ -41,6 +42,7 @@ ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rm
   const base::scoped_domain_lock lock(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
   const int ret = e.core().write(*memory, access);
+  base::probes::write(call.target, call.address, memory->length(), ret);
   e.parent().posted_to(e.core());
   return ret;
 }
@@ -62,6 +64,7 @@ ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma
     if (done) return report(access, *done);
   }
   const int ret = e.core().read(*memory, access);
+  base::probes::read(call.target, call.address, memory->length(), ret);
   e.parent().posted_to(e.core());
   return ret;
 }

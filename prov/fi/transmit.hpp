@@ -3,6 +3,7 @@
 
 #include <rdma/fi_endpoint.h>
 
+#include "base/probes.hpp"
 #include "fi/endpoint.hpp"
 #include "fi/guard.hpp"
 
@@ -40,6 +41,7 @@ inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& mem
   const base::scoped_domain_lock lock(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.to)) return -FI_EAGAIN;
   const int ret = e.core().send(*memory, message);
+  base::probes::send(call.to, call.tag, memory->length(), ret);
   e.parent().posted_to(e.core());
   return ret;
 }

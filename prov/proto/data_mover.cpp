@@ -12,6 +12,7 @@
 
 #include "base/log.hpp"
 #include "base/make_room.hpp"
+#include "base/probes.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -51,6 +52,7 @@ void data_mover::progress(transfer& t) {
     if (did == issue_result::issued) {
       // A chunk that needed no device and could not leave has ended the transfer.
       if (parts_.table.find(id) != &t) return;
+      base::probes::transfer_issue(id, t.issued, t.length);
       continue;
     }
     // Something in flight will come back here; without that, try again later.

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/make_room.hpp"
+#include "base/probes.hpp"
 #include "proto/rts.hpp"
 
 namespace gaudi::proto {
@@ -58,6 +59,7 @@ inline bool message_delivery::match(connection& c, buffer& b, const message_info
   posted_hook* matched = queue.find_posted_for(c.remote->number, m.tag);
   if (!matched) return queue_unexpected(c, b, m, payload);
   auto& receive = static_cast<posted_receive&>(*matched);
+  base::probes::match(m.from->address, m.tag, m.length, 0);
   bool free;
   if (receive.many) [[unlikely]] {
     free = deliver_into_many(c, m, payload, b, receive);
@@ -148,6 +150,7 @@ bool message_delivery::queue_unexpected(connection& c, buffer& b, const message_
 void message_delivery::deliver_unexpected(unexpected& m, const completion_spec& completion,
                                           const local_memory& memory) {
   connection* c = m.connection;
+  base::probes::match(m.info.from->address, m.info.tag, m.info.length, 1);
   const bool free = deliver(c, m.info, m.payload, m.holder, completion, memory);
   if (!free && m.holder) {
     // A device copies from the receive buffer, which goes back to the core after that.

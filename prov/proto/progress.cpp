@@ -8,6 +8,7 @@
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
+#include "base/probes.hpp"
 #include "proto/endpoint.hpp"
 
 namespace gaudi::proto {
@@ -147,6 +148,7 @@ void endpoint::connection_opened(connection& c) {
 
 void endpoint::connection_up(connection& c) {
   ++paths_.connections_made;
+  base::probes::connection_up(c.id, c.remote->address, c.shm != nullptr);
   if (c.shm) shm_.add(c);
   if (c.refused_shm) shm_.ring_doorbell(c);
   dispatcher_.post_receives(c);
@@ -168,6 +170,7 @@ void endpoint::connections_ending() {
 }
 
 void endpoint::connection_down(connection& c, int error) {
+  base::probes::connection_down(c.id, c.remote->address, c.closing.is_wanted() ? 0 : error);
   ++(c.closing.is_wanted() ? paths_.connections_closed : paths_.connections_lost);
   shm_.remove(c);
   transfers_.exporter.connection_down(c);

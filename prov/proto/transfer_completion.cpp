@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/probes.hpp"
+
 namespace gaudi::proto {
 namespace {
 
@@ -63,6 +65,7 @@ void transfer_completion::try_retire(transfer& t) {
   if (t.connection && t.connection->usable()) tell_peer(t);
   cq_entry entry = t.result;
   if (t.status != 0) entry.error = t.status;
+  base::probes::transfer_complete(t.id, t.length, t.status);
   const completion_spec completion = std::exchange(t.completion, {});
   if (may_be_written_to(t)) {
     keep_for_peer(t);

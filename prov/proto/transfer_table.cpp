@@ -1,7 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/transfer_table.hpp"
 
+#include "base/probes.hpp"
+
 namespace gaudi::proto {
+
+transfer* transfer_table::create(connection* c, const local_memory& memory,
+                                 const completion_spec& completion) {
+  transfer* t = pool_.create();
+  if (!t) return nullptr;
+  t->id = by_id_.insert(t);
+  if (t->id == base::id_table<transfer>::invalid) {
+    pool_.destroy(t);
+    return nullptr;
+  }
+  t->connection = c;
+  t->memory = memory;
+  t->length = memory.length();
+  t->completion = completion;
+  base::probes::transfer_start(t->id, t->length);
+  if (c) c->transfers.push_back(*t);
+  return t;
+}
 
 void transfer_table::destroy(transfer& t) noexcept {
   if (t.connection && t.partially_issued) --t.connection->ordered_rma_pending;

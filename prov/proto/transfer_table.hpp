@@ -21,21 +21,7 @@ class transfer_table {
   transfer_table& operator=(const transfer_table&) = delete;
 
   /// On a connection, or (null) without one. Null: memory is short.
-  transfer* create(connection* c, const local_memory& memory, const completion_spec& completion) {
-    transfer* t = pool_.create();
-    if (!t) return nullptr;
-    t->id = by_id_.insert(t);
-    if (t->id == base::id_table<transfer>::invalid) {
-      pool_.destroy(t);
-      return nullptr;
-    }
-    t->connection = c;
-    t->memory = memory;
-    t->length = memory.length();
-    t->completion = completion;
-    if (c) c->transfers.push_back(*t);
-    return t;
-  }
+  transfer* create(connection* c, const local_memory& memory, const completion_spec& completion);
   /// Takes it out of all lists, and the table; what it has is given back already.
   void destroy(transfer& t) noexcept;
   /// Every one, whatever it has: connections, core and devices know of none any more.

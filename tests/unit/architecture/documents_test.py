@@ -15,7 +15,7 @@ ROOT = pathlib.Path(os.environ["GAUDI_SOURCE_DIR"])
 REQUIRED = ["README.md", ".github/CONTRIBUTING.md", "prov/docs/architecture.md", "prov/docs/protocol.md",
             "prov/docs/device.md", "prov/docs/CHANGELOG.md", "tests/perf/RESULTS.md"]
 README_WORDS = 700
-PAGES = ["man/fi_gaudi.7", "man/fi_gaudi_params.7", "man/fi_gaudi_counters.7", "man/fi_gaudi_ext.3"]
+PAGES = ["man/fi_gaudi.7", "man/fi_gaudi_params.7", "man/fi_gaudi_counters.7", "man/fi_gaudi_probes.7", "man/fi_gaudi_ext.3"]
 
 
 class the_documents(unittest.TestCase):
