@@ -50,6 +50,7 @@ class data_mover final : public device_copies::observer {
   };
 
   data_mover(core::inner_domain& core, const endpoint_settings& config, parts collaborators);
+  virtual ~data_mover() = default;
   data_mover(const data_mover&) = delete;
   data_mover& operator=(const data_mover&) = delete;
 

@@ -45,7 +45,7 @@ class endpoint final : private connection_observer,
   using settings = endpoint_settings;
 
   endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings config);
-  ~endpoint();
+  virtual ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
 

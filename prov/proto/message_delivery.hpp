@@ -46,6 +46,7 @@ class message_delivery final : public message_owner {
   };
 
   message_delivery(const endpoint_settings& config, parts collaborators);
+  virtual ~message_delivery() = default;
   message_delivery(const message_delivery&) = delete;
   message_delivery& operator=(const message_delivery&) = delete;
 

@@ -42,6 +42,10 @@ class packet_channel final : public header_sender {
         paths_(paths),
         observer_(tell) {}
 
+  virtual ~packet_channel() = default;
+  packet_channel(const packet_channel&) = delete;
+  packet_channel& operator=(const packet_channel&) = delete;
+
   /// Room in the lists for so many connections. Throws std::bad_alloc.
   void reserve(std::size_t connections);
   /// Ends what waits with the error: the connection has failed.

@@ -35,39 +35,42 @@ class an_opening : public testing::Test {
 };
 
 TEST_F(an_opening, is_closed_in_the_child_and_stays_open_here) {
-  const opening one(here, 1, file_.get());
+  const gaudi::device::opening one(here, 1, file_.get());
   EXPECT_TRUE(holds_in_child([&] { return ::fcntl(file_.get(), F_GETFD) == -1; }));
   EXPECT_GE(::fcntl(file_.get(), F_GETFD), 0);
 }
 
 TEST_F(an_opening, that_has_ended_is_left_alone) {
-  opening one(here, 1, file_.get());
+  gaudi::device::opening one(here, 1, file_.get());
   one.end();
-  EXPECT_TRUE(holds_in_child(
-      [&] { return ::fcntl(file_.get(), F_GETFD) >= 0 && !opening::used_after_fork(here, 1); }));
+  EXPECT_TRUE(holds_in_child([&] {
+    return ::fcntl(file_.get(), F_GETFD) >= 0 && !gaudi::device::opening::used_after_fork(here, 1);
+  }));
 }
 
 TEST_F(an_opening, is_the_parents_in_the_child_and_no_other_is) {
-  const opening one(here, 5, file_.get());
-  EXPECT_FALSE(opening::used_after_fork(here, 5));
-  EXPECT_TRUE(holds_in_child([] { return opening::used_after_fork(here, 5); }));
-  EXPECT_TRUE(holds_in_child([] { return !opening::used_after_fork(here, 6); }));
-  EXPECT_TRUE(holds_in_child([] { return !opening::used_after_fork(elsewhere, 5); }));
+  const gaudi::device::opening one(here, 5, file_.get());
+  EXPECT_FALSE(gaudi::device::opening::used_after_fork(here, 5));
+  EXPECT_TRUE(holds_in_child([] { return gaudi::device::opening::used_after_fork(here, 5); }));
+  EXPECT_TRUE(holds_in_child([] { return !gaudi::device::opening::used_after_fork(here, 6); }));
+  EXPECT_TRUE(
+      holds_in_child([] { return !gaudi::device::opening::used_after_fork(elsewhere, 5); }));
 }
 
 TEST_F(an_opening, is_taken_for_the_same_where_the_library_does_not_count) {
-  const opening counted(here, 5, file_.get());
-  EXPECT_TRUE(holds_in_child([] { return opening::used_after_fork(here, 0); }));
+  const gaudi::device::opening counted(here, 5, file_.get());
+  EXPECT_TRUE(holds_in_child([] { return gaudi::device::opening::used_after_fork(here, 0); }));
   const base::scoped_fd other(::memfd_create("another", MFD_CLOEXEC));
-  const opening uncounted(elsewhere, 0, other.get());
-  EXPECT_TRUE(holds_in_child([] { return opening::used_after_fork(elsewhere, 7); }));
+  const gaudi::device::opening uncounted(elsewhere, 0, other.get());
+  EXPECT_TRUE(holds_in_child([] { return gaudi::device::opening::used_after_fork(elsewhere, 7); }));
 }
 
 TEST_F(an_opening, is_another_when_it_was_renewed) {
-  opening one(here, 5, file_.get());
+  gaudi::device::opening one(here, 5, file_.get());
   one.renew(6);
-  EXPECT_TRUE(holds_in_child(
-      [] { return opening::used_after_fork(here, 6) && !opening::used_after_fork(here, 5); }));
+  EXPECT_TRUE(holds_in_child([] {
+    return gaudi::device::opening::used_after_fork(here, 6) && !opening::used_after_fork(here, 5);
+  }));
 }
 
 }  // namespace
