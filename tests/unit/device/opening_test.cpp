@@ -69,7 +69,8 @@ TEST_F(an_opening, is_another_when_it_was_renewed) {
   gaudi::device::opening one(here, 5, file_.get());
   one.renew(6);
   EXPECT_TRUE(holds_in_child([] {
-    return gaudi::device::opening::used_after_fork(here, 6) && !opening::used_after_fork(here, 5);
+    return gaudi::device::opening::used_after_fork(here, 6) &&
+           !gaudi::device::opening::used_after_fork(here, 5);
   }));
 }
 
