@@ -43,7 +43,7 @@ MUTANTS = [
     ("refusal-ends-an-agreement", "connection_closer", "connection_closer.cpp",
      "if (!c.closing.agreed) c.state = connection_state::connected;", "c.state = connection_state::connected;"),
     ("early-sends-fail-with-a-closed-one", "connection_closer", "message_sender.cpp", "c.closing.is_wanted() || c.remote->current",
-     "c.remote->current"),
+     "c.remote->current != nullptr"),
     ("promises-more-than-is-posted", "credit_pool", "credit_pool.cpp", "others_ -= more;", ""),
     ("released-credits-are-used", "credit_pool", "credits.hpp", "available_ -= count;\n    return count;", "return count;"),
     ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name_)", "false"),
