@@ -36,7 +36,7 @@ class cooperative_copier {
   /// transfer::cooperative then. A peer that sleeps is not woken for it.
   void request(connection& c, const wire::rts_fields& rts, transfer& t);
   /// Goes on with a transfer::cooperative. False: something went wrong, and the transfer, which is
-  /// not cooperative any more, begins anew.
+  /// not cooperative any more, starts over.
   [[nodiscard]] bool copy(transfer& t);
 
   /// At the source: the peer asks for help.

@@ -191,8 +191,7 @@ int message_sender::send_rendezvous(connection& c, const local_memory& memory,
     fields.head = {wire::kind::rts, static_cast<std::uint8_t>(flags | wire::want_fin), 0, 0,
                    c.remote_id};
     std::memcpy(b->bytes, &fields, sizeof fields);
-    const std::size_t size = rts_size(rts);
-    std::memcpy(b->bytes + sizeof fields, &rts, size);
+    const std::size_t size = put_rts(b->bytes + sizeof fields, rts);
     b->begin_message(sizeof fields + size, t->id);
     ret = parts_.channel.submit(c, *b);
   }

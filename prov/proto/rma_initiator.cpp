@@ -18,6 +18,16 @@ constexpr std::size_t max_stalled = 1024;
 constexpr std::size_t injected_per_slab = 64;
 constexpr std::size_t injected_limit = 256;
 
+// What a request names: which operation of ours, on which memory of the peer's.
+wire::rma_fields fields_of(const transfer& t, const rma_access& access) noexcept {
+  wire::rma_fields fields{};
+  fields.operation = t.id;
+  fields.address = access.address;
+  fields.key = access.key;
+  fields.length = t.length;
+  return fields;
+}
+
 }  // namespace
 
 rma_initiator::rma_initiator(core::inner_domain& core, const endpoint_settings& config,
@@ -112,11 +122,7 @@ int rma_initiator::write_by_message(connection& c, const local_memory& memory,
   buffer* const b = start.message;
   transfer* const t = start.operation;
   t->role = transfer_role::source;
-  wire::rma_fields fields{};
-  fields.operation = t->id;
-  fields.address = access.address;
-  fields.key = access.key;
-  fields.length = memory.length();
+  wire::rma_fields fields = fields_of(*t, access);
   fields.data = access.data;
   std::uint8_t flags = access.has_data ? wire::cq_data : 0;
   int ret = 0;
@@ -131,8 +137,7 @@ int rma_initiator::write_by_message(connection& c, const local_memory& memory,
     wire::rts_fields rts{};
     ret = parts_.rendezvous.offer(*t, rts, flags);
     fields.head = {wire::kind::write_rts, flags, 0, 0, c.remote_id};
-    const std::size_t size = rts_size(rts);
-    std::memcpy(b->bytes + sizeof fields, &rts, size);
+    const std::size_t size = put_rts(b->bytes + sizeof fields, rts);
     b->begin_message(sizeof fields + size, t->id);
   }
   if (ret == 0) {
@@ -157,12 +162,8 @@ int rma_initiator::read_by_message(connection& c, const local_memory& memory,
   buffer* const b = start.message;
   transfer* const t = start.operation;
   t->role = transfer_role::reader;
-  wire::rma_fields fields{};
+  wire::rma_fields fields = fields_of(*t, access);
   fields.head = {wire::kind::read, 0, 0, 0, c.remote_id};
-  fields.operation = t->id;
-  fields.address = access.address;
-  fields.key = access.key;
-  fields.length = memory.length();
   std::memcpy(b->bytes, &fields, sizeof fields);
   b->begin_message(sizeof fields, t->id);
   if (const int ret = parts_.channel.submit(c, *b)) {

@@ -138,8 +138,7 @@ bool rma_target::reply_by_rendezvous(connection& c, buffer& b, wire::fin_fields&
   t->peer_operation = fields.operation;
   fields.head = {wire::kind::read_rts, flags, 0, 0, c.remote_id};
   std::memcpy(b.bytes, &fields, sizeof fields);
-  const std::size_t size = rts_size(rts);
-  std::memcpy(b.bytes + sizeof fields, &rts, size);
+  const std::size_t size = put_rts(b.bytes + sizeof fields, rts);
   b.length = sizeof fields + size;
   parts_.channel.queue_answer(c, b);
   return true;

@@ -10,6 +10,12 @@ std::size_t rts_size(const wire::rts_fields& rts) noexcept {
   return offsetof(wire::rts_fields, segments) + rts.segment_count * sizeof(wire::segment);
 }
 
+std::size_t put_rts(std::byte* at, const wire::rts_fields& rts) noexcept {
+  const std::size_t size = rts_size(rts);
+  std::memcpy(at, &rts, size);
+  return size;
+}
+
 bool parse_rts(const std::byte* bytes, std::size_t length, wire::rts_fields& out,
                std::uint8_t flags) {
   constexpr std::size_t fixed = offsetof(wire::rts_fields, segments);

@@ -11,6 +11,8 @@ namespace gaudi::proto {
 
 /// Bytes of it that travel.
 std::size_t rts_size(const wire::rts_fields& rts) noexcept;
+/// Puts what travels of it into a packet. As many bytes as that are.
+std::size_t put_rts(std::byte* at, const wire::rts_fields& rts) noexcept;
 
 /// Takes what a peer sent, with the flags of its header. False: it contradicts itself, or is cut
 /// off.

@@ -72,7 +72,7 @@ MUTANTS = [
      "did != issue_result::waiting && t.in_flight > 1"),
     ("queue-of-a-failed-connection", "connection_down", "progress.cpp", "channel_.connection_down(c, error);", ""),
     ("posted-message-ends-twice", "core_transport::connection_down", "core_transport.cpp", "b.on_sent = {};", ""),
-    ("done-before-the-last-read", "piece_finished", "data_mover.cpp", "t.finished < t.length", "t.issued < t.length"),
+    ("done-before-the-last-read", "piece_finished", "data_mover_completions.cpp", "t.finished < t.length", "t.issued < t.length"),
     ("ends-under-the-core", "try_retire", "transfer_completion.cpp", "!t.ending || t.in_flight != 0", "!t.ending"),
     ("source-is-never-told", "try_retire", "transfer_completion.cpp", "t.tell_peer || failed_source", "failed_source"),
     ("sender-of-a-discarded-message", "discard_message", "message_delivery.cpp",
