@@ -5,7 +5,7 @@
 set -euo pipefail
 
 perf=$1
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 12000)) # below those that the kernel gives to connections
 export HLSIM_DIR
 HLSIM_DIR=$(mktemp -d /dev/shm/hlsim-perf-XXXXXX)
 server=

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 provider=${TEST_PROVIDER:-gaudi}
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 12000)) # below those that the kernel gives to connections
 tool=fi_pingpong
 type=${2:-rdm}
 

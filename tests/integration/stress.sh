@@ -6,7 +6,7 @@ set -euo pipefail
 stress=$1
 work=$(mktemp -d "${TMPDIR:-/tmp}/gaudi-stress.XXXXXX")
 export HLSIM_DIR=$work/devices
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 12000)) # below those that the kernel gives to connections
 sides=()
 end() {
   ((${#sides[@]} == 0)) || kill "${sides[@]}" 2>/dev/null || true
@@ -84,6 +84,10 @@ start_both() { # SERVER-OPTION... -- CLIENT-OPTION...
   while [[ $1 != -- ]]; do own+=("$1"); shift; done
   shift
   port=$((port + 1))
+  # Here, and not only by the redirections, which another process makes in its own time: until then
+  # a reader would take the lines of the run before for those of this one.
+  rm -f "$work"/{server,client}.{out,err}
+  : >"$work/server.out" >"$work/client.out"
   FI_GAUDI_DEVICE=0 "$stress" --server --port $port "${own[@]}" >"$work/server.out" 2>"$work/server.err" &
   server=$!
   FI_GAUDI_DEVICE=1 "$stress" --port $port "$@" 127.0.0.1 >"$work/client.out" 2>"$work/client.err" &
@@ -139,7 +143,10 @@ port=$((port + 1))
 "$stress" --server --port $port >"$work/server.out" 2>"$work/server.err" &
 server=$!
 sides=("$server")
-until echo stranger 2>/dev/null >"/dev/tcp/127.0.0.1/$port"; do sleep 0.1; done
+until echo stranger 2>/dev/null >"/dev/tcp/127.0.0.1/$port"; do
+  kill -0 "$server" 2>/dev/null || fail "the server for a stranger is gone"
+  sleep 0.1
+done
 ends server 1
 [[ $(cat "$work/server.err") == "gaudi_stress: the peer does not speak this tool's protocol" ]] ||
   fail "a stranger: $(cat "$work/server.err")"
