@@ -24,20 +24,19 @@ class ring {
   [[nodiscard]] T& back() noexcept { return items_[(tail_ - 1) & mask_]; }
   void pop() noexcept { ++head_; }
 
-  /// The item's place; null: it is full, as there has been no memory to grow since it was three
-  /// quarters full.
-  [[nodiscard]] T* push(const T& item) noexcept {
-    if (size() >= grows_at_ && !grow() && size() > mask_) [[unlikely]]
-      return nullptr;
-    T* const place = &items_[tail_++ & mask_];
-    *place = item;
-    return place;
+  /// A place at the end, for the caller to assign to; null: it is full, as there has been no memory
+  /// to grow since it was three quarters full.
+  [[nodiscard]] T* add() noexcept {
+    if (size() >= grows_at_) [[unlikely]] {
+      if (!grow() && size() > mask_) return nullptr;
+    }
+    return &items_[tail_++ & mask_];
   }
 
  private:
   static constexpr std::size_t three_quarters(std::size_t mask) noexcept { return mask - mask / 4; }
 
-  bool grow() noexcept {
+  [[gnu::noinline]] bool grow() noexcept {
     const std::size_t capacity = (mask_ + 1) * 2;
     std::unique_ptr<T[]> items(new (std::nothrow) T[capacity]);
     if (!items) return false;

@@ -20,35 +20,45 @@ struct receive_call {
   void* context = nullptr;
 };
 
-/// `Target` is what is posted to: an endpoint, or a receive context that endpoints share.
+/// FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Under the domain lock.
 template <class Target>
-ssize_t receive_on(Target& to, const base::result<proto::local_memory>& memory,
-                   const receive_call& call) {
-  if (!memory) return memory.code();
-  if (to.parent().used_after_fork()) return -FI_EOPBADSTATE;
-  proto::recv_params params;
-  params.from = call.from;
-  params.tag = call.tag;
-  params.ignore = call.ignore;
-  params.tagged = call.kind & FI_TAGGED;
-  params.completion = to.rx_request(call.context, call.flags, call.kind | FI_RECV);
-  const bool claim = call.flags & FI_CLAIM;
-  const bool discard = call.flags & FI_DISCARD;
-  const base::scoped_domain_lock lock(to.parent().lock());
+[[gnu::noinline]] int receive_specially(Target& to, const proto::local_memory& memory,
+                                        const proto::recv_params& params, std::uint64_t flags) {
   proto::receive_context& receives = to.receives();
-  if (call.flags & FI_PEEK) {
+  const bool claim = flags & FI_CLAIM;
+  const bool discard = flags & FI_DISCARD;
+  if (flags & FI_PEEK) {
     to.progress();
     return receives.peek(params, claim, discard);
   }
   if (discard && !claim) return -FI_EINVAL;
-  int ret;
-  if (claim) {
-    ret = receives.receive_claimed(*memory, params, discard);
-  } else if ((call.flags & FI_MULTI_RECV) && !params.tagged) {
-    ret = receives.receive_many(*memory, params);
-  } else {
-    ret = receives.receive(*memory, params);
-  }
+  const bool many = (flags & FI_MULTI_RECV) && !params.tagged;
+  const int ret = claim  ? receives.receive_claimed(memory, params, discard)
+                  : many ? receives.receive_many(memory, params)
+                         : receives.receive(memory, params);
+  to.posted();
+  return ret;
+}
+
+/// `Target` is what is posted to: an endpoint, or a receive context that endpoints share. Always
+/// inlined, as guarded() is.
+template <class Target>
+[[gnu::always_inline]] inline ssize_t receive_on(Target& to,
+                                                 const base::result<proto::local_memory>& memory,
+                                                 const receive_call& call) {
+  if (!memory) return memory.code();
+  if (to.parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const proto::recv_params params{
+      .from = call.from,
+      .tag = call.tag,
+      .ignore = call.ignore,
+      .tagged = (call.kind & FI_TAGGED) != 0,
+      .completion = to.rx_request(call.context, call.flags, call.kind | FI_RECV)};
+  const base::scoped_domain_lock lock(to.parent().lock());
+  constexpr std::uint64_t special = FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MULTI_RECV;
+  if (call.flags & special) [[unlikely]]
+    return receive_specially(to, *memory, params, call.flags);
+  const int ret = to.receives().receive(*memory, params);
   to.posted();
   return ret;
 }

@@ -22,21 +22,24 @@ struct send_call {
 /// An injected operation never reports success (fi_endpoint(3)).
 inline constexpr std::uint64_t silent = std::uint64_t{1} << 63;
 
-inline ssize_t send_on(endpoint& e, const base::result<proto::local_memory>& memory,
-                       const send_call& call) {
+/// Always inlined, as guarded() is.
+[[gnu::always_inline]] inline ssize_t send_on(endpoint& e,
+                                              const base::result<proto::local_memory>& memory,
+                                              const send_call& call) {
   if (!memory) return memory.code();
   if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
   if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
-  proto::send_params message;
-  message.to = call.to;
-  message.tag = call.tag;
-  message.data = call.data;
-  if (call.kind & FI_TAGGED) message.wire_flags |= proto::wire::tagged;
-  if (call.flags & FI_REMOTE_CQ_DATA) message.wire_flags |= proto::wire::cq_data;
-  message.inject = call.flags & FI_INJECT;
-  message.transmit = call.flags & FI_TRANSMIT_COMPLETE;
-  message.delivery = call.flags & FI_DELIVERY_COMPLETE;
-  message.completion = e.tx_request(call.context, call.flags, call.kind | FI_SEND);
+  const std::uint8_t wire_flags = ((call.kind & FI_TAGGED) ? proto::wire::tagged : 0) |
+                                  ((call.flags & FI_REMOTE_CQ_DATA) ? proto::wire::cq_data : 0);
+  proto::send_params message{
+      .to = call.to,
+      .tag = call.tag,
+      .data = call.data,
+      .wire_flags = wire_flags,
+      .inject = (call.flags & FI_INJECT) != 0,
+      .transmit = (call.flags & FI_TRANSMIT_COMPLETE) != 0,
+      .delivery = (call.flags & FI_DELIVERY_COMPLETE) != 0,
+      .completion = e.tx_request(call.context, call.flags, call.kind | FI_SEND)};
   if (call.flags & silent) message.completion.report = false;
   const base::scoped_domain_lock lock(e.lock());
   if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.to)) return -FI_EAGAIN;

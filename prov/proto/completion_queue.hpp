@@ -42,14 +42,25 @@ class completion_queue {
 
   void push(const cq_entry& entry) noexcept { push(entry, entry.context, 0); }
   /// The same with another context, and further flags.
-  void push(const cq_entry& entry, void* context, std::uint64_t flags) noexcept {
-    cq_entry* const kept = entries_.push(entry);
+  /// Always inlined, and field by field: then an entry that was only made for this is made in its
+  /// place.
+  [[gnu::always_inline]] void push(const cq_entry& entry, void* context,
+                                   std::uint64_t flags) noexcept {
+    cq_entry* const kept = entries_.add();
     if (!kept) [[unlikely]] {
       overrun_ = true;
     } else {
       kept->context = context;
-      kept->flags |= flags;
-      if (kept->unknown_source) [[unlikely]]
+      kept->flags = entry.flags | flags;
+      kept->length = entry.length;
+      kept->buffer = entry.buffer;
+      kept->data = entry.data;
+      kept->tag = entry.tag;
+      kept->source = entry.source;
+      kept->error = entry.error;
+      kept->truncated_bytes = entry.truncated_bytes;
+      kept->unknown_source = entry.unknown_source;
+      if (entry.unknown_source) [[unlikely]]
         save_unknown_source(*kept);
     }
     if (sleeper_) sleeper_->notify();

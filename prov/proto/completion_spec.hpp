@@ -24,20 +24,18 @@ struct completion_spec {
 
   /// Reports the end of the operation. `entry` has everything but context and flags, to which its
   /// own are added.
-  void end(const cq_entry& entry) const noexcept {
-    if (counter) counter->count(entry.error);
-    if (mr_counter) mr_counter->count(entry.error);
-    if (many) [[unlikely]]
-      return end_in_shared_buffer(entry);
-    if (!queue || (entry.error ? of_peer : !report)) return;
-    queue->push(entry, context, flags);
+  /// Always inlined, as completion_queue::push.
+  [[gnu::always_inline]] void end(const cq_entry& entry) const noexcept {
+    if (counter || mr_counter || many) return end_counted(entry);
+    if (queue && is_told(entry)) queue->push(entry, context, flags);
   }
 
  private:
-  void end_in_shared_buffer(cq_entry entry) const noexcept {
-    const bool releases = many->message_ended(entry);
-    if (queue && (entry.error ? !of_peer : report || releases)) queue->push(entry, context, flags);
+  [[nodiscard]] bool is_told(const cq_entry& entry) const noexcept {
+    return entry.error ? !of_peer : report;
   }
+  // The entry is a copy: one that is only made for end() need not be in memory for this.
+  void end_counted(cq_entry entry) const noexcept;
 };
 
 }  // namespace gaudi::proto

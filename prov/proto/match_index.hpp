@@ -13,10 +13,10 @@ namespace gaudi::proto {
 /// head, also stands for the queue wherever that is anchored: in a single pointer or in a bucket.
 template <class Item>
 struct fifo_link {
-  Item* next = nullptr;  ///< The ring, oldest first; the head's prev is the youngest.
-  Item* prev = nullptr;
-  Item* chain = nullptr;  ///< Head only: the next queue in the same bucket.
-  Item** home = nullptr;  ///< Head only: the pointer that points at this head; else null.
+  Item* next;  ///< The ring, oldest first; the head's prev is the youngest.
+  Item* prev;
+  Item* chain;  ///< Head only: the next queue in the same bucket.
+  Item** home;  ///< Head only: the pointer that points at this head; else null.
 };
 
 /// Queue operations. A queue is known by the pointer to its head ("slot"), null when it is empty.

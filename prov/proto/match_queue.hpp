@@ -24,11 +24,13 @@ struct posted_hook {
   uint64_t tag = 0;
   uint64_t ignore = 0;           ///< Bits of the tag that do not count.
   uint32_t source = any_source;  ///< The caller's number for the peer, or any_source.
-  uint64_t sequence = 0;         ///< Set by post(): the posting order.
-  fifo_link<posted_hook> by_key{};
-  order_hook order{};
+  // The rest is set by post().
+  uint64_t sequence;  ///< The posting order.
+  fifo_link<posted_hook> by_key;
+  order_hook order;
 
-  posted_hook() = default;
+  posted_hook() noexcept {}
+  posted_hook(uint64_t t, uint64_t i, uint32_t s) noexcept : tag(t), ignore(i), source(s) {}
   posted_hook(const posted_hook&) = delete;
   posted_hook& operator=(const posted_hook&) = delete;
 };
@@ -98,7 +100,8 @@ class basic_match_queue {
   }
 
   /// The same, but the receive stays where it is.
-  [[nodiscard]] posted_hook* find_posted_for(uint32_t source, uint64_t tag) noexcept {
+  [[nodiscard, gnu::always_inline]] posted_hook* find_posted_for(uint32_t source,
+                                                                 uint64_t tag) noexcept {
     assert(source != any_source);
     posted_hook* first = nullptr;
     if (directed_count_ != 0) first = posted_by_key_.find({tag, source});
@@ -122,10 +125,7 @@ class basic_match_queue {
   /// fits.
   [[nodiscard]] arrived_hook* find_arrival(uint32_t source, uint64_t tag,
                                            uint64_t ignore) noexcept {
-    if (arrived_count_ == 0) return nullptr;
-    if (ignore != 0) return search_arrivals(source, tag, ignore);
-    if (source == any_source) return arrived_by_tag_.find({tag, any_source});
-    return arrived_by_key_.find({tag, source});
+    return arrived_count_ == 0 ? nullptr : find_among_arrivals(source, tag, ignore);
   }
 
   void remove(arrived_hook& message) noexcept {
@@ -195,13 +195,21 @@ class basic_match_queue {
   }
 
   /// The first masked receive that fits; the search ends where `rival` was posted.
-  posted_hook* first_masked(uint32_t source, uint64_t tag, const posted_hook* rival) noexcept {
+  [[gnu::noinline]] posted_hook* first_masked(uint32_t source, uint64_t tag,
+                                              const posted_hook* rival) noexcept {
     const uint64_t end = rival ? rival->sequence : UINT64_MAX;
     for (posted_hook* r = masked_; r && r->sequence < end; r = masked_fifo::after(*r, masked_)) {
       const bool source_fits = r->source == any_source || r->source == source;
       if (source_fits && tags_agree(r->tag, tag, r->ignore)) return r;
     }
     return nullptr;
+  }
+
+  [[gnu::noinline]] arrived_hook* find_among_arrivals(uint32_t source, uint64_t tag,
+                                                      uint64_t ignore) noexcept {
+    if (ignore != 0) return search_arrivals(source, tag, ignore);
+    if (source == any_source) return arrived_by_tag_.find({tag, any_source});
+    return arrived_by_key_.find({tag, source});
   }
 
   arrived_hook* search_arrivals(uint32_t source, uint64_t tag, uint64_t ignore) noexcept {

@@ -59,6 +59,10 @@ base::result<local_memory> local_memory::from(const iovec* iov, void* const* des
   return m;
 }
 
+void local_memory::take_all_segments(const local_memory& other) noexcept {
+  std::copy_n(other.segments_.begin(), count_, segments_.begin());
+}
+
 int local_memory::add_checked(std::uint64_t address, std::size_t length,
                               void* descriptor) noexcept {
   const auto* registered = static_cast<const reg::region*>(descriptor);

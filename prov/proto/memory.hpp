@@ -40,6 +40,13 @@ class local_memory {
   static constexpr std::size_t max_segments = wire::max_segments;
 
   local_memory() = default;
+  // Nearly all operations use one of the four segments, and each is copied on its way several
+  // times.
+  local_memory(const local_memory& other) noexcept { take(other); }
+  local_memory& operator=(const local_memory& other) noexcept {
+    take(other);
+    return *this;
+  }
 
   /// -FI_EINVAL: too many segments, a device range outside its region, or a device address that no
   /// allocation known here holds.
@@ -112,6 +119,16 @@ class local_memory {
   int add_checked(std::uint64_t address, std::size_t length, void* descriptor) noexcept;
 
   [[nodiscard]] int loss_of_device() const noexcept;
+
+  void take(const local_memory& other) noexcept {
+    length_ = other.length_;
+    count_ = other.count_;
+    device_ = other.device_;
+    if (count_ != 0) segments_[0] = other.segments_[0];
+    if (count_ > 1) [[unlikely]]
+      take_all_segments(other);
+  }
+  void take_all_segments(const local_memory& other) noexcept;
 
   std::array<local_segment, max_segments> segments_;
   std::size_t length_ = 0;

@@ -19,6 +19,17 @@ std::size_t footprint(const message_info& m) noexcept {
   return sizeof(unexpected) + (m.rendezvous ? 0 : m.length);
 }
 
+// What its completion says where nothing goes wrong.
+[[gnu::always_inline]] inline cq_entry entry_of(const message_info& m) noexcept {
+  cq_entry entry;
+  entry.flags = (m.flags & wire::cq_data) ? FI_REMOTE_CQ_DATA : 0;
+  entry.length = m.length;
+  entry.data = m.data;
+  entry.tag = m.tag;
+  entry.source = m.from->address;
+  return entry;
+}
+
 }  // namespace
 
 message_delivery::message_delivery(const endpoint_settings& config, parts collaborators)
@@ -27,14 +38,14 @@ message_delivery::message_delivery(const endpoint_settings& config, parts collab
       own_receives_(std::make_unique<receive_context>(config.eager_size)),
       receives_(own_receives_.get()),
       unexpected_(config.unexpected_limit) {
-  receives_->add(*this);
+  receives_->add(*this, config_.directed_receive);
 }
 
 void message_delivery::share(receive_context& with) {
   receives_->remove(*this);
   own_receives_.reset();
   receives_ = &with;
-  receives_->add(*this);
+  receives_->add(*this, config_.directed_receive);
   for (const auto& p : parts_.connections.peers()) p->number = receives_->number_of(p->name);
 }
 
@@ -53,6 +64,33 @@ completion_spec message_delivery::reported_here(completion_spec completion) cons
   return completion;
 }
 
+inline bool message_delivery::deliver_now(connection* c, const message_info& m,
+                                          const std::byte* payload, buffer* holder,
+                                          const completion_spec& completion,
+                                          const local_memory& memory) {
+  cq_entry entry = entry_of(m);
+  if (config_.source_errors && entry.source == FI_ADDR_NOTAVAIL)
+    entry.unknown_source = &m.from->name;
+  if (completion.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
+  const std::size_t length = std::min(m.length, memory.length());
+  if (length < m.length) {
+    entry.error = FI_ETRUNC;
+    entry.truncated_bytes = m.length - length;
+    entry.length = length;
+  }
+  if (m.rendezvous || memory.on_device())
+    return deliver_by_transfer(c, m, payload, holder, completion, memory, entry);
+  // An empty one that was kept has no payload at all.
+  if (std::byte* bytes = memory.single_host(); bytes && length) {
+    std::memcpy(bytes, payload, length);
+  } else {
+    memory.write(0, payload, length);
+  }
+  completion.end(entry);
+  if ((m.flags & wire::want_fin) && c) parts_.channel.send_fin(*c, m.operation, 0);
+  return true;
+}
+
 inline bool message_delivery::match(connection& c, buffer& b, const message_info& m,
                                     const std::byte* payload) {
   match_queue& queue = receives_->queue_for(m.flags & wire::tagged);
@@ -67,46 +105,56 @@ inline bool message_delivery::match(connection& c, buffer& b, const message_info
     queue.remove(receive);
     if (receive.completion.shared) [[unlikely]]
       receive.completion = reported_here(receive.completion);
-    free = deliver(&c, m, payload, &b, receive.completion, receive.memory);
+    free = deliver_now(&c, m, payload, &b, receive.completion, receive.memory);
     receives_->receive_pool_.destroy(&receive);
   }
   parts_.channel.consume(c);
   return free;
 }
 
-bool message_delivery::handle_message(connection& c, buffer& b, std::size_t length,
-                                      bool rendezvous) {
-  const auto flags = reinterpret_cast<const wire::header*>(b.bytes)->flags;
-  const std::size_t start = rendezvous ? sizeof(wire::eager_fields) : wire::eager_size(flags);
+bool message_delivery::handle_message(connection& c, buffer& b, std::size_t length) {
+  const auto& fields = *reinterpret_cast<const wire::eager_fields*>(b.bytes);
+  const auto flags = fields.head.flags;
+  const std::size_t start = wire::eager_size(flags);
   if (length < start) {
     parts_.connections.malformed(c, "message");
     return true;
   }
-  const auto& fields = *reinterpret_cast<const wire::eager_fields*>(b.bytes);
   message_info m;
-  wire::rts_fields rts;
   m.from = c.remote;
   m.flags = flags;
-  m.tag = (flags & wire::tagged) ? fields.tag : 0;
-  m.data = (flags & wire::cq_data) && start > offsetof(wire::eager_fields, data) ? fields.data : 0;
-  m.operation = start == sizeof fields ? fields.operation : 0;
+  if (flags & wire::tagged) m.tag = fields.tag;
+  if (flags & wire::cq_data) m.data = fields.data;
+  if (flags & wire::want_fin) m.operation = fields.operation;
   m.length = length - start;
-  m.rendezvous = rendezvous;
-  if (rendezvous) {
-    if (!parse_rts(b.bytes + start, length - start, rts, flags)) {
-      parts_.connections.malformed(c, "rendezvous");
-      return true;
-    }
-    m.length = rts.length;
-    m.rts = &rts;
+  return match(c, b, m, b.bytes + start);
+}
+
+bool message_delivery::handle_rts(connection& c, buffer& b, std::size_t length) {
+  constexpr std::size_t start = sizeof(wire::eager_fields);
+  const auto& fields = *reinterpret_cast<const wire::eager_fields*>(b.bytes);
+  const auto flags = fields.head.flags;
+  wire::rts_fields rts;
+  if (length < start || !parse_rts(b.bytes + start, length - start, rts, flags)) {
+    parts_.connections.malformed(c, "rendezvous");
+    return true;
   }
+  message_info m;
+  m.from = c.remote;
+  m.flags = flags;
+  if (flags & wire::tagged) m.tag = fields.tag;
+  if (flags & wire::cq_data) m.data = fields.data;
+  m.operation = fields.operation;
+  m.rendezvous = true;
+  m.length = rts.length;
+  m.rts = &rts;
   return match(c, b, m, b.bytes + start);
 }
 
 // Keeps a message in the receive buffer it came in, while there are enough of those; else in a
 // copy. Beyond the budget the sender does not get its credit back until messages are taken, and so
 // comes to a halt.
-bool message_delivery::queue_unexpected(connection& c, buffer& b, const message_info& m,
+bool message_delivery::queue_unexpected(connection& c, buffer& b, message_info m,
                                         const std::byte* payload) {
   unexpected* kept = receives_->unexpected_pool_.create();
   if (!kept) throw untouched();
@@ -204,47 +252,18 @@ void message_delivery::return_withheld() {
 }
 
 cq_entry describe(const message_info& m) noexcept {
-  cq_entry entry;
-  entry.flags = (m.flags & wire::cq_data) ? FI_REMOTE_CQ_DATA : 0;
-  entry.length = m.length;
-  entry.data = m.data;
-  entry.tag = m.tag;
-  entry.source = m.from->address;
-  return entry;
+  return entry_of(m);
 }
 
 bool message_delivery::deliver(connection* c, const message_info& m, const std::byte* payload,
                                buffer* holder, const completion_spec& completion,
                                const local_memory& memory) {
-  cq_entry entry = describe(m);
-  if (config_.source_errors && entry.source == FI_ADDR_NOTAVAIL)
-    entry.unknown_source = &m.from->name;
-  if (completion.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
-  const std::size_t length = std::min(m.length, memory.length());
-  if (length < m.length) {
-    entry.error = FI_ETRUNC;
-    entry.truncated_bytes = m.length - length;
-    entry.length = length;
-  }
-  const bool tell = m.flags & wire::want_fin;
-  if (!m.rendezvous && !memory.on_device()) {
-    // An empty one that was kept has no payload at all.
-    if (std::byte* bytes = memory.single_host(); bytes && length) {
-      std::memcpy(bytes, payload, length);
-    } else {
-      memory.write(0, payload, length);
-    }
-    completion.end(entry);
-    if (tell && c) parts_.channel.send_fin(*c, m.operation, 0);
-    return true;
-  }
-  return deliver_by_transfer(c, m, payload, holder, completion, memory, entry);
+  return deliver_now(c, m, payload, holder, completion, memory);
 }
 
 // What is not in host memory when this returns.
-bool message_delivery::deliver_by_transfer(connection* c, const message_info& m,
-                                           const std::byte* payload, buffer* holder,
-                                           const completion_spec& completion,
+bool message_delivery::deliver_by_transfer(connection* c, message_info m, const std::byte* payload,
+                                           buffer* holder, const completion_spec& completion,
                                            const local_memory& memory, cq_entry entry) {
   const bool tell = m.flags & wire::want_fin;
   if (m.rendezvous && !c) {
@@ -279,9 +298,8 @@ void message_delivery::discard_message(unexpected& m) {
   forget(m);
 }
 
-bool message_delivery::deliver_into_many(connection& c, const message_info& m,
-                                         const std::byte* payload, buffer& holder,
-                                         posted_receive& r) {
+bool message_delivery::deliver_into_many(connection& c, message_info m, const std::byte* payload,
+                                         buffer& holder, posted_receive& r) {
   const completion_spec completion = reported_here(r.completion);
   const local_memory place = r.memory;
   if (!receive_context::reserve(r, m.length)) {

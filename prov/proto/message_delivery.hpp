@@ -74,8 +74,9 @@ class message_delivery final : public message_owner {
   /// A message that is all here can still be received; one whose data is at the peer cannot.
   void connection_down(connection& c);
 
-  /// An eager message or the rts of one. Whether the buffer is free again. Throws untouched.
-  bool handle_message(connection& c, buffer& b, std::size_t length, bool rendezvous);
+  /// An eager message, or the rts of one. Whether the buffer is free again. Throws untouched.
+  bool handle_message(connection& c, buffer& b, std::size_t length);
+  bool handle_rts(connection& c, buffer& b, std::size_t length);
   /// Brings a message to its memory. Whether `holder`, the buffer with the payload, is free again.
   /// Null connection: it is gone.
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
@@ -103,12 +104,18 @@ class message_delivery final : public message_owner {
 
   [[gnu::always_inline]] bool match(connection& c, buffer& b, const message_info& m,
                                     const std::byte* payload);
-  bool queue_unexpected(connection& c, buffer& b, const message_info& m, const std::byte* payload);
-  bool deliver_into_many(connection& c, const message_info& m, const std::byte* payload,
-                         buffer& holder, posted_receive& r);
-  bool deliver_by_transfer(connection* c, const message_info& m, const std::byte* payload,
-                           buffer* holder, const completion_spec& completion,
-                           const local_memory& memory, cq_entry entry);
+  [[gnu::always_inline]] bool deliver_now(connection* c, const message_info& m,
+                                          const std::byte* payload, buffer* holder,
+                                          const completion_spec& completion,
+                                          const local_memory& memory);
+  // With copies of what is known: the short way of a message that is expected keeps it in
+  // registers.
+  bool queue_unexpected(connection& c, buffer& b, message_info m, const std::byte* payload);
+  bool deliver_into_many(connection& c, message_info m, const std::byte* payload, buffer& holder,
+                         posted_receive& r);
+  bool deliver_by_transfer(connection* c, message_info m, const std::byte* payload, buffer* holder,
+                           const completion_spec& completion, const local_memory& memory,
+                           cq_entry entry);
   void forget(unexpected& m);
 
   const endpoint_settings& config_;

@@ -17,6 +17,65 @@ inline bool message_sender::is_eager(const connection& c, const local_memory& me
          (message.inject || !c.shm || !parts_.rendezvous.nic_is_shorter(c, memory));
 }
 
+// The shortest way: header and payload are written where the peer reads them.
+int message_sender::send_shm(connection& c, const local_memory& memory,
+                             const send_params& message) {
+  const std::size_t start = wire::eager_size(message.wire_flags);
+  std::byte* const packet = shm_transport::reserve_packet(c, start + memory.length());
+  if (!packet) return -FI_EAGAIN;
+  auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
+  c.fill_header(fields.head, wire::kind::eager, message.wire_flags);
+  fields.tag = message.tag;
+  if (message.wire_flags & wire::cq_data) fields.data = message.data;
+  if (memory.length() != 0) memory.read(0, packet + start, memory.length());
+  parts_.shm.commit(c);
+  c.data.sent();
+  message.completion.end({});
+  return 0;
+}
+
+// The shortest way: one copy on the stack, no completion of the core to wait for.
+inline int message_sender::send_injected(connection& c, const local_memory& memory,
+                                         const send_params& message) {
+  alignas(8) std::byte packet[256];
+  auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
+  const std::size_t start = wire::eager_size(message.wire_flags);
+  fields.head = {wire::kind::eager, message.wire_flags, 0, 0, c.remote_id};
+  fields.tag = message.tag;
+  if (message.wire_flags & wire::cq_data) fields.data = message.data;
+  if (std::byte* bytes = memory.single_host()) {
+    std::memcpy(packet + start, bytes, memory.length());
+  } else {
+    memory.read(0, packet + start, memory.length());
+  }
+  if (const int ret = parts_.transport.inject(c, packet, start + memory.length())) return ret;
+  c.data.sent();
+  message.completion.end({});
+  return 0;
+}
+
+inline int message_sender::send_eager(connection& c, const local_memory& memory,
+                                      const send_params& message) {
+  const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
+  if (!plain && !c.shm && can_gather(memory, message)) {
+    const int ret = send_buffered(c, memory, message, true);
+    if (ret == 0) count_gathered(memory);
+    return ret;
+  }
+  int ret;
+  if (c.shm && plain) {
+    ret = send_shm(c, memory, message);
+  } else if (plain && !message.transmit &&
+             wire::eager_size(message.wire_flags) + memory.length() <=
+                 parts_.transport.inject_limit()) {
+    ret = send_injected(c, memory, message);
+  } else {
+    ret = send_buffered(c, memory, message, false);
+  }
+  if (ret == 0) parts_.channel.count_eager(c, memory.length());
+  return ret;
+}
+
 int message_sender::send(connection& c, const local_memory& memory, const send_params& message) {
   return is_eager(c, memory, message) ? send_eager(c, memory, message)
                                       : send_rendezvous(c, memory, message);
@@ -69,65 +128,6 @@ bool message_sender::early_wait_unnoticed() const noexcept {
     return !p.current ||
            (p.current->state == connection_state::connected && p.current->data.can_send());
   });
-}
-
-int message_sender::send_eager(connection& c, const local_memory& memory,
-                               const send_params& message) {
-  const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
-  if (!plain && !c.shm && can_gather(memory, message)) {
-    const int ret = send_buffered(c, memory, message, true);
-    if (ret == 0) count_gathered(memory);
-    return ret;
-  }
-  int ret;
-  if (c.shm && plain) {
-    ret = send_shm(c, memory, message);
-  } else if (plain && !message.transmit &&
-             wire::eager_size(message.wire_flags) + memory.length() <=
-                 parts_.transport.inject_limit()) {
-    ret = send_injected(c, memory, message);
-  } else {
-    ret = send_buffered(c, memory, message, false);
-  }
-  if (ret == 0) parts_.channel.count_eager(c, memory.length());
-  return ret;
-}
-
-// The shortest way: header and payload are written where the peer reads them.
-int message_sender::send_shm(connection& c, const local_memory& memory,
-                             const send_params& message) {
-  const std::size_t start = wire::eager_size(message.wire_flags);
-  std::byte* const packet = shm_transport::reserve_packet(c, start + memory.length());
-  if (!packet) return -FI_EAGAIN;
-  auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
-  c.fill_header(fields.head, wire::kind::eager, message.wire_flags);
-  fields.tag = message.tag;
-  if (message.wire_flags & wire::cq_data) fields.data = message.data;
-  if (memory.length() != 0) memory.read(0, packet + start, memory.length());
-  parts_.shm.commit(c);
-  c.data.sent();
-  message.completion.end({});
-  return 0;
-}
-
-// The shortest way: one copy on the stack, no completion of the core to wait for.
-int message_sender::send_injected(connection& c, const local_memory& memory,
-                                  const send_params& message) {
-  alignas(8) std::byte packet[256];
-  auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
-  const std::size_t start = wire::eager_size(message.wire_flags);
-  fields.head = {wire::kind::eager, message.wire_flags, 0, 0, c.remote_id};
-  fields.tag = message.tag;
-  if (message.wire_flags & wire::cq_data) fields.data = message.data;
-  if (std::byte* bytes = memory.single_host()) {
-    std::memcpy(packet + start, bytes, memory.length());
-  } else {
-    memory.read(0, packet + start, memory.length());
-  }
-  if (const int ret = parts_.transport.inject(c, packet, start + memory.length())) return ret;
-  c.data.sent();
-  message.completion.end({});
-  return 0;
 }
 
 int message_sender::send_buffered(connection& c, const local_memory& memory,

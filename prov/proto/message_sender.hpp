@@ -64,9 +64,11 @@ class message_sender {
   [[nodiscard]] bool is_eager(const connection& c, const local_memory& memory,
                               const send_params& message) const noexcept;
   void post_early(peer& p);
-  int send_eager(connection& c, const local_memory& memory, const send_params& message);
+  [[gnu::always_inline]] int send_eager(connection& c, const local_memory& memory,
+                                        const send_params& message);
   int send_shm(connection& c, const local_memory& memory, const send_params& message);
-  int send_injected(connection& c, const local_memory& memory, const send_params& message);
+  [[gnu::always_inline]] int send_injected(connection& c, const local_memory& memory,
+                                           const send_params& message);
   int send_buffered(connection& c, const local_memory& memory, const send_params& message,
                     bool gather);
   int send_rendezvous(connection& c, const local_memory& memory, const send_params& message);

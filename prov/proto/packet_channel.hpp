@@ -100,7 +100,12 @@ class packet_channel final : public header_sender {
 
   /// A message does not occupy anything here any more. Of one that is arriving: whether credits are
   /// due is looked at at its end.
-  void consume(connection& c) noexcept;
+  void consume(connection& c) noexcept {
+    if (c.state == connection_state::failed) return;
+    connections_.credits().consumed(c);
+    if (connections_.credits().any_wanted()) [[unlikely]]
+      recall_credits();
+  }
   void consumed_data(connection& c);
   /// The peer asks for what is not used here. Where there is no room it asks again.
   void release_credits(connection& c);

@@ -120,13 +120,6 @@ int packet_channel::send_uncounted(connection& c, const wire::header& packet, st
   return shm_.send(c, reinterpret_cast<const std::byte*>(&packet), length) ? 0 : -FI_EAGAIN;
 }
 
-void packet_channel::consume(connection& c) noexcept {
-  if (c.state == connection_state::failed) return;
-  connections_.credits().consumed(c);
-  if (connections_.credits().any_wanted()) [[unlikely]]
-    recall_credits();
-}
-
 void packet_channel::consumed_data(connection& c) {
   consume(c);
   if (c.returns_due()) return_credits(c);

@@ -19,44 +19,32 @@ void packet_dispatcher::overrun(connection& c) {
   parts_.connections.fail(c, FI_ECONNABORTED);
 }
 
-// A buffer of a stream was posted for one connection, and the number in the packet has to agree.
-// Over RDMA the number alone tells the connection; nobody but its peer knows it.
-void packet_dispatcher::receive_completed(buffer& b, std::size_t length, int error) {
-  const auto& head = *reinterpret_cast<const wire::header*>(b.bytes);
-  const bool is_whole = error == 0 && length >= sizeof head;
-  const bool by_stream = b.connection_id != 0;
-  connection* const c = parts_.connections.find(by_stream  ? b.connection_id
-                                                : is_whole ? head.connection
-                                                           : 0);
-  parts_.buffers.completed(c);
-  // Packets of a connection that failed meanwhile may still be on their way up.
-  if (c && error == FI_ETRUNC) parts_.connections.malformed(*c, "packet (length)");
-  if (!c || error) return parts_.buffers.give_back(b);
-  if (!is_whole || head.connection != c->id) [[unlikely]] {
-    parts_.connections.malformed(*c, "packet (of another connection)");
-    return parts_.buffers.give_back(b);
-  }
-  if (c->usable() || parts_.connections.confirm_connected(*c)) return packet_arrived(*c, b, length);
-  if (!parts_.buffers.give_back(b, *c)) post_receives(*c);
+// `free`: nothing keeps the buffer.
+inline void packet_dispatcher::done_with(connection& c, buffer& b, bool free) {
+  if (!free || !parts_.buffers.give_back(b, c)) post_receives(c);
 }
 
-bool packet_dispatcher::take_from_shm(connection& c, std::span<const std::byte> packet) {
-  buffer* b = parts_.buffers.take_local();
-  if (!b) return false;
-  const std::size_t length = packet.size();
-  std::memcpy(b->bytes, packet.data(), length);
-  c.shm->in().pop();
-  if (reinterpret_cast<const wire::header*>(b->bytes)->connection != c.id) {
-    parts_.connections.malformed(c, "packet (of another connection)");
-    parts_.buffers.give_back(*b);
+// Without memory for what the packet asks for, the peer cannot be served: it is told by the end of
+// the connection, and so are the operations with it. What keeps the buffer does so last of all. But
+// a message of which nothing was done yet waits in its buffer: its sender has been told that it is
+// sent.
+inline bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::size_t length) {
+  try {
+    const auto what = reinterpret_cast<const wire::header*>(b.bytes)->what;
+    return what == wire::kind::eager ? parts_.delivery.handle_message(c, b, length)
+                                     : dispatch_rest(c, b, length);
+  } catch (const untouched&) {
+    c.postponed_is_counted = true;
+    postpone(c, b, length);
     return false;
+  } catch (const std::bad_alloc&) {
+    parts_.connections.fail_soon(c, FI_ENOMEM);
+    return true;
   }
-  packet_arrived(c, *b, length);
-  return true;
 }
 
 // The packet has a whole header.
-void packet_dispatcher::packet_arrived(connection& c, buffer& b, std::size_t length) {
+inline void packet_dispatcher::take(connection& c, buffer& b, std::size_t length) {
   if (!c.postponed.empty()) [[unlikely]]
     return postpone(c, b, length);
   const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
@@ -75,26 +63,44 @@ void packet_dispatcher::packet_arrived(connection& c, buffer& b, std::size_t len
   if (c.returns_due()) parts_.channel.return_credits(c);
 }
 
-// `free`: nothing keeps the buffer.
-void packet_dispatcher::done_with(connection& c, buffer& b, bool free) {
-  if (!free || !parts_.buffers.give_back(b, c)) post_receives(c);
+void packet_dispatcher::packet_arrived(connection& c, buffer& b, std::size_t length) {
+  take(c, b, length);
 }
 
-// Without memory for what the packet asks for, the peer cannot be served: it is told by the end of
-// the connection, and so are the operations with it. What keeps the buffer does so last of all. But
-// a message of which nothing was done yet waits in its buffer: its sender has been told that it is
-// sent.
-bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::size_t length) {
-  try {
-    return dispatch(c, b, length);
-  } catch (const untouched&) {
-    c.postponed_is_counted = true;
-    postpone(c, b, length);
-    return false;
-  } catch (const std::bad_alloc&) {
-    parts_.connections.fail_soon(c, FI_ENOMEM);
-    return true;
+// A buffer of a stream was posted for one connection, and the number in the packet has to agree.
+// Over RDMA the number alone tells the connection; nobody but its peer knows it.
+void packet_dispatcher::receive_completed(buffer& b, std::size_t length, int error) {
+  const auto& head = *reinterpret_cast<const wire::header*>(b.bytes);
+  const bool is_whole = error == 0 && length >= sizeof head;
+  const bool by_stream = b.connection_id != 0;
+  connection* const c = parts_.connections.find(by_stream  ? b.connection_id
+                                                : is_whole ? head.connection
+                                                           : 0);
+  parts_.buffers.completed(c);
+  // Packets of a connection that failed meanwhile may still be on their way up.
+  if (c && error == FI_ETRUNC) parts_.connections.malformed(*c, "packet (length)");
+  if (!c || error) return parts_.buffers.give_back(b);
+  if (!is_whole || head.connection != c->id) [[unlikely]] {
+    parts_.connections.malformed(*c, "packet (of another connection)");
+    return parts_.buffers.give_back(b);
   }
+  if (c->usable() || parts_.connections.confirm_connected(*c)) return take(*c, b, length);
+  if (!parts_.buffers.give_back(b, *c)) post_receives(*c);
+}
+
+bool packet_dispatcher::take_from_shm(connection& c, std::span<const std::byte> packet) {
+  buffer* b = parts_.buffers.take_local();
+  if (!b) return false;
+  const std::size_t length = packet.size();
+  std::memcpy(b->bytes, packet.data(), length);
+  c.shm->in().pop();
+  if (reinterpret_cast<const wire::header*>(b->bytes)->connection != c.id) {
+    parts_.connections.malformed(c, "packet (of another connection)");
+    parts_.buffers.give_back(*b);
+    return false;
+  }
+  packet_arrived(c, *b, length);
+  return true;
 }
 
 // The packet waits for memory, and all that come behind it wait with it. The buffer is not posted
@@ -134,15 +140,12 @@ void packet_dispatcher::connection_down(connection& c) {
   }
 }
 
-// Whether the buffer is free again.
-bool packet_dispatcher::dispatch(connection& c, buffer& b, std::size_t length) {
+bool packet_dispatcher::dispatch_rest(connection& c, buffer& b, std::size_t length) {
   using wire::kind;
   const kind what = reinterpret_cast<const wire::header*>(b.bytes)->what;
   switch (what) {
-    case kind::eager:
-      return parts_.delivery.handle_message(c, b, length, false);
     case kind::rts:
-      return parts_.delivery.handle_message(c, b, length, true);
+      return parts_.delivery.handle_rts(c, b, length);
     case kind::write:
       return parts_.target.handle_write(c, b, length, false);
     case kind::write_rts:

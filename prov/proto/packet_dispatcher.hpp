@@ -65,13 +65,14 @@ class packet_dispatcher {
 
  private:
   void packet_arrived(connection& c, buffer& b, std::size_t length);
-  bool dispatch(connection& c, buffer& b, std::size_t length);
+  [[gnu::always_inline]] void take(connection& c, buffer& b, std::size_t length);
+  bool dispatch_rest(connection& c, buffer& b, std::size_t length);
   bool dispatch_transfer(connection& c, buffer& b, std::size_t length, wire::kind what);
-  bool dispatch_or_end(connection& c, buffer& b, std::size_t length);
+  [[gnu::always_inline]] bool dispatch_or_end(connection& c, buffer& b, std::size_t length);
   void handle_credit_release(connection& c, buffer& b, std::size_t length);
   void handle_closing(connection& c, wire::kind what);
   void overrun(connection& c);
-  void done_with(connection& c, buffer& b, bool free);
+  [[gnu::always_inline]] void done_with(connection& c, buffer& b, bool free);
   void postpone(connection& c, buffer& b, std::size_t length) noexcept;
 
   const parts parts_;

@@ -16,11 +16,20 @@ class connection;
 class message_owner;
 struct peer;
 
+/// A receive to post.
+struct recv_params {
+  fi_addr_t from = FI_ADDR_UNSPEC;
+  std::uint64_t tag = 0;
+  std::uint64_t ignore = 0;
+  bool tagged = false;
+  completion_spec completion;
+};
+
 /// A receive that waits for its message.
 struct posted_receive : posted_hook {
   posted_receive() = default;
-  posted_receive(const completion_spec& told, const local_memory& into) noexcept
-      : completion(told), memory(into) {}
+  posted_receive(const recv_params& what, std::uint32_t from, const local_memory& into) noexcept
+      : posted_hook(what.tag, what.ignore, from), completion(what.completion), memory(into) {}
 
   completion_spec completion;
   local_memory memory;            // what is left of it, with `many`

@@ -43,7 +43,7 @@ void receive_context::forget_number_of(const net_address& name) noexcept {
 }
 
 base::result<std::uint32_t> receive_context::source_of(const recv_params& params) const {
-  if (params.from == FI_ADDR_UNSPEC || members_.empty()) return any_source;
+  if (!directed_ || params.from == FI_ADDR_UNSPEC || members_.empty()) return any_source;
   return members_.front()->source_of(params);
 }
 
@@ -63,11 +63,8 @@ int receive_context::receive(const local_memory& memory, const recv_params& para
     owner.deliver_unexpected(message, owner.reported_here(params.completion), memory);
     return 0;
   }
-  posted_receive* r = receive_pool_.create(params.completion, memory);
+  posted_receive* r = receive_pool_.create(params, *source, memory);
   if (!r) return -FI_ENOMEM;
-  r->tag = params.tag;
-  r->ignore = params.ignore;
-  r->source = *source;
   queue.post(*r);
   return 0;
 }

@@ -16,15 +16,6 @@ namespace gaudi::proto {
 
 class message_delivery;
 
-/// A receive to post.
-struct recv_params {
-  fi_addr_t from = FI_ADDR_UNSPEC;
-  std::uint64_t tag = 0;
-  std::uint64_t ignore = 0;
-  bool tagged = false;
-  completion_spec completion;
-};
-
 /// Whose messages a receive_context takes, and who brings them to the receives that it finds.
 class message_owner {
  public:
@@ -69,7 +60,11 @@ class receive_context {
   void set_min_multi_recv(std::size_t least) noexcept { min_multi_recv_ = least; }
 
   /// Endpoints whose messages come here; with more than their owner it is shared.
-  void add(message_owner& e) { members_.push_back(&e); }
+  /// `directed`: receives name the peer whose message they want (FI_DIRECTED_RECV).
+  void add(message_owner& e, bool directed) {
+    members_.push_back(&e);
+    directed_ = directed_ || directed;
+  }
   /// With all messages that came to it.
   void remove(const message_owner& e) noexcept;
 
@@ -98,6 +93,7 @@ class receive_context {
   }
 
   std::vector<message_owner*> members_;
+  bool directed_ = false;
   base::object_pool<posted_receive> receive_pool_;
   multi_receive::pool multi_receive_pool_;
   std::size_t min_multi_recv_;
