@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Packets as they arrive, by the core or through shared memory: whose they are, and how many of
+// them there may be.
+#include "proto/packet_dispatcher.hpp"
+
+#include <cstddef>
+#include <vector>
+
+#include "peer_by_hand.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using test::endpoint_by_itself;
+using test::packet_way;
+using test::peer_by_hand;
+
+class packets_that_arrive : public testing::TestWithParam<packet_way> {
+ protected:
+  static endpoint::settings settings() {
+    auto s = test::small_settings();
+    s.ipc = true;
+    s.unexpected_limit = 1;
+    return s;
+  }
+
+  /// A message of no bytes, by the peer.
+  void say_message(std::uint64_t tag) {
+    wire::eager_fields message{};
+    message.tag = tag;
+    peer.say(wire::kind::eager, message, wire::eager_size(0), wire::tagged);
+  }
+  void receive_any() {
+    EXPECT_EQ(v.ep->receives().receive(
+                  {}, {.ignore = UINT64_MAX, .tagged = true, .completion = v.completion()}),
+              0);
+  }
+
+  endpoint_by_itself v{settings()};
+  peer_by_hand peer{v, GetParam()};
+};
+
+TEST_P(packets_that_arrive, are_delivered) {
+  receive_any();
+  say_message(5);
+  peer.settle();
+  EXPECT_EQ(v.take().tag, 5U);
+  EXPECT_FALSE(peer.is_cut_off());
+}
+
+TEST_P(packets_that_arrive, in_anothers_name_are_not_delivered_and_end_the_connection) {
+  peer_by_hand other(v, GetParam(), 2);
+  receive_any();
+  wire::eager_fields message{};
+  message.head = {wire::kind::eager, wire::tagged, 0, 0, other.known_as()};
+  peer.say_as_it_is(&message, wire::eager_size(wire::tagged));
+  peer.settle();
+  EXPECT_TRUE(v.queue.empty());
+  EXPECT_TRUE(peer.is_cut_off());
+  EXPECT_FALSE(other.is_cut_off());
+}
+
+TEST_P(packets_that_arrive, of_no_kind_that_there_is_end_the_connection) {
+  wire::fin_fields fields{};
+  peer.say(static_cast<wire::kind>(31), fields);
+  peer.settle();
+  EXPECT_TRUE(peer.is_cut_off());
+}
+
+// Of the messages that nobody wants the budget takes one; the credits of the others do not go back.
+TEST_P(packets_that_arrive, are_as_many_as_the_peer_has_credits_for) {
+  for (unsigned i = 0; i < peer.data_window(); ++i) say_message(i);
+  peer.settle();
+  EXPECT_FALSE(peer.is_cut_off());
+  say_message(0);
+  peer.settle();
+  EXPECT_TRUE(peer.is_cut_off());
+}
+
+TEST_P(packets_that_arrive, bring_credits_back_when_they_have_been_received) {
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned i = 0; i < peer.data_window(); ++i) {
+      receive_any();
+      say_message(i);
+    }
+    peer.settle();
+  }
+  EXPECT_FALSE(peer.is_cut_off());
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, packets_that_arrive,
+                         testing::Values(packet_way::core, packet_way::ring), [](const auto& way) {
+                           return way.param == packet_way::core ? "by_core" : "by_ring";
+                         });
+
+}  // namespace
+}  // namespace gaudi::proto

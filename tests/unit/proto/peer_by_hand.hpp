@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <gtest/gtest.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "endpoint_node.hpp"
+#include "ipc/fd_listener.hpp"
+#include "ipc/host_identity.hpp"
+#include "ipc/shm_channel.hpp"
+#include "sim/core/network.hpp"
+
+/// An endpoint of ours on the simulated core of tests/sim, and a peer whose every packet the test
+/// makes and reads: no sockets of the core, no threads, and no time but that which a test lets
+/// pass.
+namespace gaudi::proto::test {
+
+/// Every step of the network takes this long, so that nothing comes before settle().
+inline sim::conditions slow_network() {
+  constexpr sim::delay step{.least = 1'000'000, .most = 1'000'000};
+  return {.inject_size = 128,
+          .departure = step,
+          .flight = step,
+          .acknowledged = step,
+          .connecting = step,
+          .notice = step};
+}
+
+/// Where an endpoint and its peer are: two hosts of a network.
+struct simulated_hosts {
+  sim::network net{slow_network(), sim::rng(1), nullptr};
+  sim::host& here = net.add_host(0, 5000);
+  sim::host& there = net.add_host(1, 5001);
+};
+
+/// A whole endpoint, with what an application has beside it.
+struct endpoint_by_itself : simulated_hosts {
+  explicit endpoint_by_itself(endpoint::settings config = small_settings()) {
+    core = std::move(*core::inner_domain::open_over(net.fabric_for(here), net.info_for(here)));
+    config.clock = base::clock(clock);
+    ep.emplace(*core, keys, paths, config);
+    ep->use_addresses(addresses);
+    ep->messages().use_queue(&queue, false);
+    EXPECT_TRUE(ep->enable());
+  }
+
+  /// Looks at everything once, and lets no time pass in the network.
+  void progress() {
+    clock.at += std::chrono::seconds(1);  // no pause between looks lasts longer
+    ep->progress();
+  }
+  [[nodiscard]] completion_spec completion(void* context = nullptr) {
+    return {.queue = &queue, .context = context, .report = true};
+  }
+  /// What has completed; error FI_ENODATA: nothing.
+  cq_entry take() {
+    if (queue.empty()) return {.error = FI_ENODATA};
+    const cq_entry entry = queue.front();
+    queue.pop();
+    return entry;
+  }
+
+  driven_clock clock;
+  std::unique_ptr<core::inner_domain> core;
+  reg::key_table keys;
+  path_counters paths;
+  address_vector addresses;
+  completion_queue queue{256};
+  std::optional<endpoint> ep;
+};
+
+/// The way that packets take, both ways. `ring_alone`: and neither process reaches the other's
+/// memory.
+enum class packet_way { core, ring, ring_alone };
+
+/// The other end of a connection of an endpoint_by_itself.
+class peer_by_hand {
+ public:
+  /// Connects. `number` tells several peers of one endpoint apart.
+  explicit peer_by_hand(endpoint_by_itself& victim, packet_way way = packet_way::core,
+                        unsigned number = 1)
+      : v_(victim), number_(number) {
+    open_core_objects();
+    connect(way);
+  }
+
+  /// Sends the beginning of a packet's fields. The header is completed: only `flags` are the
+  /// caller's.
+  template <class Fields>
+  void say(wire::kind what, Fields fields, std::size_t length = sizeof(Fields),
+           std::uint8_t flags = 0) {
+    fields.head = {what, flags, 0, 0, theirs_.connection};
+    say_as_it_is(&fields, length);
+  }
+  /// Puts a packet on its way as it is.
+  void say_as_it_is(const void* packet, std::size_t length) {
+    if (channel_) {
+      std::byte* const room = channel_->out().reserve(length);
+      ASSERT_TRUE(room);
+      std::memcpy(room, packet, length);
+      static_cast<void>(channel_->out().commit(false));
+      return;
+    }
+    const auto* first = static_cast<const std::byte*>(packet);
+    auto& kept = said_.emplace_back(first, first + length);
+    const iovec part{kept.data(), kept.size()};
+    fi_msg message{};
+    message.msg_iov = &part;
+    message.iov_count = 1;
+    ASSERT_EQ(fi_sendmsg(ep_.get(), &message, 0), 0);
+  }
+
+  /// Lets all that is under way come to its end, at both ends.
+  void settle() {
+    for (int i = 0; i < 20; ++i) {
+      v_.progress();
+      v_.net.advance(1'000'000);
+      look();
+    }
+  }
+  /// Lets the endpoint look at what is here, while nothing of the network's moves.
+  void let_look() {
+    for (int i = 0; i < 300; ++i) v_.progress();  // its core's turn comes now and then
+    read_ring();
+  }
+
+  /// The oldest packet of this kind that has come, which is taken; nothing: there is none.
+  template <class Fields>
+  std::optional<Fields> heard(wire::kind what) {
+    auto first = take<Fields>(by_core_, what);
+    return first ? first : take<Fields>(by_ring_, what);
+  }
+  template <class Fields>
+  std::optional<Fields> heard_by(packet_way way, wire::kind what) {
+    return take<Fields>(way == packet_way::core ? by_core_ : by_ring_, what);
+  }
+  /// The endpoint has closed the connection.
+  [[nodiscard]] bool is_cut_off() const noexcept { return is_shut_; }
+
+  /// Memory of the peer's that the endpoint may read and write.
+  wire::segment expose(std::span<std::byte> bytes) {
+    fid_mr* mr = nullptr;
+    EXPECT_EQ(fi_mr_reg(domain_.get(), bytes.data(), bytes.size(), FI_REMOTE_READ | FI_REMOTE_WRITE,
+                        0, 100 + known_.size(), 0, &mr, nullptr),
+              0);
+    known_.emplace_back(mr);
+    return {reinterpret_cast<std::uint64_t>(bytes.data()), fi_mr_key(mr), bytes.size()};
+  }
+
+  [[nodiscard]] std::uint32_t known_as() const noexcept { return theirs_.connection; }
+  /// Messages that it may send before their credits come back.
+  [[nodiscard]] unsigned data_window() const noexcept { return theirs_.data_window; }
+  [[nodiscard]] ipc::shm_channel& channel() noexcept { return *channel_; }
+  /// For sends of the endpoint's.
+  fi_addr_t address() { return *v_.addresses.add(address_of(ours_)); }
+
+ private:
+  using packets = std::deque<std::vector<std::byte>>;
+
+  void open_core_objects() {
+    fabric_ = v_.net.fabric_for(v_.there);
+    info_ = v_.net.info_for(v_.there);
+    fid_domain* domain = nullptr;
+    fi_domain(fabric_.get(), info_.get(), &domain, nullptr);
+    domain_.reset(domain);
+    fid_eq* events = nullptr;
+    fi_eq_attr of_events{};
+    fi_eq_open(fabric_.get(), &of_events, &events, nullptr);
+    events_.reset(events);
+    fid_cq* queue = nullptr;
+    fi_cq_attr of_queue{};
+    of_queue.size = 1024;
+    fi_cq_open(domain, &of_queue, &queue, nullptr);
+    queue_.reset(queue);
+    fid_ep* receives = nullptr;
+    fi_srx_context(domain, info_->rx_attr, &receives, nullptr);
+    receives_.reset(receives);
+    for (int i = 0; i < 256; ++i) {
+      auto& room = rooms_.emplace_back(8192);
+      fi_recv(receives, room.data(), room.size(), nullptr, FI_ADDR_UNSPEC, &room);
+    }
+    fid_ep* ep = nullptr;
+    fi_endpoint(domain, info_.get(), &ep, nullptr);
+    ep_.reset(ep);
+    fi_ep_bind(ep, &events->fid, 0);
+    fi_ep_bind(ep, &queue->fid, FI_TRANSMIT | FI_RECV);
+    fi_ep_bind(ep, &receives->fid, 0);
+    EXPECT_EQ(fi_enable(ep), 0);
+  }
+
+  void connect(packet_way way) {
+    ours_.magic = wire::magic;
+    ours_.version = wire::version;
+    ours_.connection = number_;
+    ours_.eager_limit = 8192;
+    ours_.instance = (static_cast<std::uint64_t>(::getpid()) << 20) + number_;
+    ours_.data_window = 64;
+    ours_.control_window = 64;
+    sockaddr_in name{};
+    std::memcpy(&name, info_->src_addr, sizeof name);
+    name.sin_port = htons(static_cast<in_port_t>(6000 + number_));
+    set_address(ours_, net_address(&name, sizeof name));
+    std::optional<ipc::fd_listener> listener;
+    if (way != packet_way::core) {
+      listener = std::move(*ipc::fd_listener::open(ours_.instance));
+      ours_.host = ipc::host_identity();
+    }
+    EXPECT_EQ(fi_connect(ep_.get(), v_.ep->name().raw(), &ours_, sizeof ours_), 0);
+    for (int i = 0; i < 20 && theirs_.magic == 0; ++i) settle();
+    EXPECT_EQ(theirs_.magic, wire::magic) << "the endpoint has not answered";
+    if (listener) attach(*listener, way == packet_way::ring_alone);
+    settle();
+  }
+
+  void attach(ipc::fd_listener& listener, bool alone) {
+    auto came = listener.take({.to_instance = ours_.instance,
+                               .from_instance = theirs_.instance,
+                               .to_connection = ours_.connection,
+                               .from_connection = theirs_.connection});
+    ASSERT_TRUE(came);
+    auto segment = ipc::segment::take(came->memory.get());
+    ASSERT_TRUE(segment);
+    auto taken =
+        ipc::shm_channel::take(std::move(*came), {.largest_packet = 8192, .sleeps = false});
+    ASSERT_TRUE(taken);
+    channel_ = std::move(*taken);
+    if (!alone) return;
+    // The endpoint finds another process than the one that wrote this.
+    ++segment->peer_info_of(ipc::end::attacher).probe_cookie;
+    channel_->disable_cma(-EPERM);
+  }
+
+  void look() {
+    std::uint32_t what = 0;
+    alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
+    const ssize_t got = fi_eq_read(events_.get(), &what, space, sizeof space, 0);
+    if (got > 0 && what == FI_SHUTDOWN) is_shut_ = true;
+    if (got >= static_cast<ssize_t>(sizeof(fi_eq_cm_entry) + sizeof theirs_))
+      std::memcpy(&theirs_, space + sizeof(fi_eq_cm_entry), sizeof theirs_);
+    fi_cq_msg_entry entry{};
+    while (fi_cq_read(queue_.get(), &entry, 1) == 1) {
+      if (!(entry.flags & FI_RECV)) continue;
+      const auto& room = *static_cast<std::vector<std::byte>*>(entry.op_context);
+      by_core_.emplace_back(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(entry.len));
+    }
+    read_ring();
+  }
+  void read_ring() {
+    if (!channel_) return;
+    for (auto packet = channel_->in().front(); !packet.empty(); packet = channel_->in().front()) {
+      by_ring_.emplace_back(packet.begin(), packet.end());
+      channel_->in().pop();
+    }
+  }
+
+  template <class Fields>
+  static std::optional<Fields> take(packets& from, wire::kind what) {
+    for (auto it = from.begin(); it != from.end(); ++it) {
+      if (reinterpret_cast<const wire::header*>(it->data())->what != what) continue;
+      Fields fields{};
+      std::memcpy(&fields, it->data(), std::min(it->size(), sizeof fields));
+      from.erase(it);
+      return fields;
+    }
+    return std::nullopt;
+  }
+
+  endpoint_by_itself& v_;
+  const unsigned number_;
+  hello ours_{};
+  hello theirs_{};
+  packets said_;   // the core's until the endpoint closes
+  packets rooms_;  // likewise
+  packets by_core_;
+  packets by_ring_;
+  bool is_shut_ = false;
+  core::unique_info info_;
+  core::unique_fid<fid_fabric> fabric_;
+  core::unique_fid<fid_domain> domain_;
+  std::vector<core::unique_fid<fid_mr>> known_;
+  core::unique_fid<fid_eq> events_;
+  core::unique_fid<fid_cq> queue_;
+  core::unique_fid<fid_ep> receives_;
+  core::unique_fid<fid_ep> ep_;
+  std::unique_ptr<ipc::shm_channel> channel_;
+};
+
+}  // namespace gaudi::proto::test
