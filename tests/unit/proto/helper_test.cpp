@@ -19,8 +19,9 @@ namespace {
 /// nothing.
 std::function<void()> before_write;
 std::function<void()> before_read;
-/// What reads fail with; 0: they do not.
+/// What reads, and writes, fail with; 0: they do not.
 int read_error = 0;
+int write_error = 0;
 
 using copy_call = ssize_t(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
                           unsigned long);
@@ -34,6 +35,10 @@ extern "C" {
                                                          unsigned long flags) {
   static auto* const real = reinterpret_cast<copy_call*>(dlsym(RTLD_NEXT, "process_vm_writev"));
   if (before_write) std::exchange(before_write, nullptr)();
+  if (write_error != 0) {
+    errno = write_error;
+    return -1;
+  }
   return real(pid, local, locals, remote, remotes, flags);
 }
 [[gnu::visibility("default")]] ssize_t process_vm_readv(pid_t pid, const iovec* local,
@@ -80,6 +85,7 @@ class stopped_helper : public testing::Test {
     before_write = nullptr;
     before_read = nullptr;
     read_error = 0;
+    write_error = 0;
   }
 
   /// Lets the sender be stopped in the middle of its first piece, while `meanwhile` happens and the
@@ -125,6 +131,17 @@ TEST_F(stopped_helper, is_waited_for_where_the_connection_has_ended) {
     EXPECT_TRUE(progress_until({&receiver}, [&] { return receiver.paths.connections_lost != 0; }));
   };
   EXPECT_NE(stop_during(end).error, 0);
+}
+
+// The piece that it had taken is missing, and nobody else would copy that.
+TEST_F(stopped_helper, that_cannot_write_its_piece_leaves_all_to_the_receiver) {
+  before_write = [] { write_error = EFAULT; };
+  ASSERT_EQ(receiver.receive(memory_of(got.data(), got.size()), 2, &receiver), 0);
+  ASSERT_EQ(sender.send(to, memory_of(sent.data(), sent.size()), 2, &sender), 0);
+  EXPECT_EQ(test::wait(receiver, {&sender, &receiver}).error, 0);
+  EXPECT_FALSE(before_write) << "the sender has helped";
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(test::wait(sender, {&sender, &receiver}).error, 0);
 }
 
 /// A sender that closes while its memory is read: whether its application has unmapped that since.
