@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/counters_page.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include "base/counter_names.hpp"
@@ -22,29 +14,8 @@
 namespace gaudi::base::counters {
 namespace {
 
-// Since Linux 5.1; the headers may be older.
-constexpr int seal_future_write = 0x0010;
-constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-
-template <std::size_t Size>
-void copy_text(std::array<char, Size>& to, std::string_view from) noexcept {
-  to.fill('\0');
-  std::copy_n(from.begin(), std::min(from.size(), Size - 1), to.begin());
-}
-
-/// Field 22 of /proc/self/stat, the 20th behind the command's name, which may hold anything. 0: not
-/// known.
-std::uint64_t start_time_of_process() noexcept {
-  const scoped_fd file(::open("/proc/self/stat", O_RDONLY | O_CLOEXEC));
-  std::array<char, 1024> text{};
-  if (!file || ::read(file.get(), text.data(), text.size() - 1) <= 0) return 0;
-  const char* field = std::strrchr(text.data(), ')');
-  for (int i = 0; field && i < 20; ++i) field = std::strchr(field + 1, ' ');
-  return field ? std::strtoull(field, nullptr, 10) : 0;
-}
-
-struct process_page : page {
-  process_page() : page(params::get().counters) {}
+struct own_page : page {
+  own_page() : page(params::get().counters) {}
 };
 
 }  // namespace
@@ -68,51 +39,33 @@ class page::change {
 };
 
 page& page::instance() {
-  return per_process<process_page>::get();
+  return per_process<own_page>::get();
 }
 
 page::page(bool published) : generation_(fork_generation()) {
   if (!published) return;
-  if (const int ret = map(); ret != 0) {
+  if (const int ret = memory_.map(page_name, page_size); ret != 0) {
     GAUDI_INFO(CORE, "counters page unavailable, others cannot see this process's counters: %s\n",
                std::strerror(-ret));
-    memory_.reset();
     return;
   }
+  header_ = new (memory_.at()) page_header{};
+  blocks_ = new (static_cast<std::byte*>(memory_.at()) + header_size) block[block_count]{};
   describe();
-}
-
-page::~page() {
-  if (header_) ::munmap(header_, page_size);
-}
-
-int page::map() {
-  memory_.reset(::memfd_create(page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory_ || ::fchmod(memory_.get(), S_IRUSR | S_IWUSR) != 0 ||
-      ::ftruncate(memory_.get(), page_size) != 0 || ::fcntl(memory_.get(), F_ADD_SEALS, seals) != 0)
-    return -errno;
-  void* const at = ::mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_SHARED, memory_.get(), 0);
-  if (at == MAP_FAILED) return -errno;
-  // Readers only read. Older kernels do not know this seal.
-  static_cast<void>(::fcntl(memory_.get(), F_ADD_SEALS, seal_future_write | F_SEAL_SEAL));
-  header_ = new (at) page_header{};
-  blocks_ = new (static_cast<std::byte*>(at) + header_size) block[block_count]{};
-  return 0;
 }
 
 void page::describe() noexcept {
   page_header& h = *header_;
+  const process_identity own = identity_of_this_process();
   h.magic = magic;
   h.header_size = header_size;
   h.page_size = page_size;
   h.block_size = sizeof(block);
   h.block_count = block_count;
-  h.pid = ::getpid();
-  h.start_time = start_time_of_process();
-  copy_text(h.command, ::program_invocation_short_name);
-  const auto release = provider().version;
-  static_cast<void>(std::snprintf(h.release.data(), h.release.size(), "%u.%u", FI_MAJOR(release),
-                                  FI_MINOR(release)));
+  h.pid = own.pid;
+  h.start_time = own.start_time;
+  h.command = own.command;
+  h.release = own.release;
   // Last: a reader that sees it sees all of the above.
   std::atomic_ref(h.version).store(version, std::memory_order_release);
 }

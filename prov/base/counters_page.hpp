@@ -9,7 +9,7 @@
 
 #include "base/counters_layout.hpp"
 #include "base/mutex.hpp"
-#include "base/scoped_fd.hpp"
+#include "base/process_page.hpp"
 
 namespace gaudi::base::counters {
 
@@ -32,7 +32,7 @@ class page {
   /// Where it cannot be made, one line of log says why, and take() gives nothing.
   explicit page(bool published);
   /// For tests: the process's lives as long as the process. All blocks were given back.
-  ~page();
+  ~page() = default;
   page(const page&) = delete;
   page& operator=(const page&) = delete;
 
@@ -43,17 +43,16 @@ class page {
 
   /// Null: there is none.
   [[nodiscard]] const page_header* header() const noexcept { return header_; }
-  [[nodiscard]] int fd() const noexcept { return memory_.get(); }
+  [[nodiscard]] int fd() const noexcept { return memory_.fd(); }
 
  private:
   class change;
-  int map();
   void describe() noexcept;
   block* find(block_kind kind, const block* same_name) noexcept GAUDI_REQUIRES(mutex_);
 
   const unsigned generation_;
   base::mutex mutex_;
-  scoped_fd memory_;
+  process_page memory_;
   page_header* header_ = nullptr;
   block* blocks_ GAUDI_PT_GUARDED_BY(mutex_) = nullptr;
 };

@@ -42,13 +42,13 @@ int atomics::request(connection& c, const atomic_access& access) {
   const std::size_t bytes = access.count * atomic_math::size_of(access.type);
   const std::size_t payload = payload_of(access.op, access.group, bytes);
   if (sizeof(wire::atomic_fields) + payload > c.eager_limit) return -FI_EINVAL;
+  const bool returns = access.group != call::plain;
   const operation_start start =
-      start_operation(parts_.channel, parts_.table, c, access.results, access.completion);
+      start_operation(parts_.channel, parts_.table, c, access.results, access.completion,
+                      returns ? transfer_role::reader : transfer_role::source);
   if (!start) return why_nothing_left(parts_.channel, parts_.table);
   buffer* const b = start.message;
   transfer* const t = start.operation;
-  const bool returns = access.group != call::plain;
-  t->role = returns ? transfer_role::reader : transfer_role::source;
   t->strategy =
       returns ? transfer_strategy::none : transfer_strategy::copy_out;  // nothing to grant
   wire::atomic_fields fields{};

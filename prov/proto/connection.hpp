@@ -97,8 +97,13 @@ class connection {
   // Largest message in bytes that both ends' buffers take, header included.
   std::uint32_t eager_limit = 0;
   std::uint64_t remote_instance = 0;
-  base::clock::time_point made_at{};  // the handshake is limited in time
-  bool requested_here = false;        // ours was the request
+  /// The handshake is limited in time; and what others see of the peer's silence.
+  struct {
+    base::clock::time_point made_at{};
+    base::clock::time_point heard_at{};  // as outstanding_report has noticed
+    bool heard = false;                  // since then
+  } times;
+  bool requested_here = false;  // ours was the request
   bool crossed = false;  // usable, a request of the peer's was refused as older than the connection
   credit_window data;
   credit_window control;

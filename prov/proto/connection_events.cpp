@@ -58,9 +58,10 @@ void pause_requests(peer& p, base::clock::time_point now) noexcept {
 }  // namespace
 
 void connection_manager::poll_if_due() {
+  const auto now = config_.clock.now();
+  observer_.time_passed(now);
   idle_polls_ = 0;
   if (being_made_ == 0) {
-    const auto now = config_.clock.now();
     if (now - last_poll_ < interval_) return;
     last_poll_ = now;
     // The word on a shm channel does not come by the core.
@@ -68,9 +69,12 @@ void connection_manager::poll_if_due() {
       interval_ = std::min<base::clock::duration>(2 * interval_, max_interval);
   }
   poll_now();
+  idle_polls_ = 0;
 }
 
 void connection_manager::poll_now() {
+  // Who asks for this may sleep now, and the first poll after that asks for the time.
+  idle_polls_ = polls_per_clock - 1;
   graveyard_.clear();
   if (fd_listener_) fd_listener_->accept_pending();
   read_events();
@@ -262,6 +266,7 @@ void connection_manager::handle_connected(connection& c, const hello* remote_hel
 void connection_manager::now_usable(connection& c) {
   --being_made_;
   c.state = connection_state::connected;
+  c.times.heard = true;
   c.remote->pause = {};
   observer_.connection_up(c);
 }

@@ -23,6 +23,21 @@ std::uint64_t random_instance(const base::random_source& source) {
   return value;
 }
 
+// The listener's address and any port: the peer compares the first with what our hello says. Only
+// an address of the loopback interface is no source for all destinations.
+void set_source(fi_info& info, const net_address& name) noexcept {
+  if (info.src_addr && !name.is_loopback()) {
+    const net_address here = net_address(info.src_addr, info.src_addrlen).with_port(0);
+    if (here.is_same_host(name)) {
+      std::memcpy(info.src_addr, here.raw(), here.length());
+      return;
+    }
+  }
+  std::free(info.src_addr);
+  info.src_addr = nullptr;
+  info.src_addrlen = 0;
+}
+
 }  // namespace
 
 connection_manager::connection_manager(core::inner_domain& core, config t,
@@ -137,7 +152,7 @@ base::result<connection*> connection_manager::add(peer& p, connection_state s) {
   if (awaiting_shm_.capacity() < most) awaiting_shm_.reserve(2 * most);
   c->id = by_id_.insert(c.get());
   if (c->id == by_id_.invalid) return base::error{-FI_ENOMEM};
-  c->made_at = config_.clock.now();
+  c->times.made_at = config_.clock.now();
   c->requested_here = s == connection_state::connecting;
   ++being_made_;
   connections_.push_back(std::move(c));
@@ -179,21 +194,6 @@ hello connection_manager::own_hello(const connection* c) const noexcept {
   return h;
 }
 
-// The listener's address and any port: the peer compares the first with what our hello says. Only
-// an address of the loopback interface is no source for all destinations.
-void connection_manager::set_source(fi_info& info) const noexcept {
-  if (info.src_addr && !name_.is_loopback()) {
-    const net_address here = net_address(info.src_addr, info.src_addrlen).with_port(0);
-    if (here.is_same_host(name_)) {
-      std::memcpy(info.src_addr, here.raw(), here.length());
-      return;
-    }
-  }
-  std::free(info.src_addr);
-  info.src_addr = nullptr;
-  info.src_addrlen = 0;
-}
-
 base::result<void> connection_manager::connect(peer& p) {
   if (!events_) return base::error{-FI_EOPBADSTATE};
   const base::cancellation_deferred until_it_has_begun;
@@ -228,7 +228,7 @@ base::result<void> connection_manager::request_connection(connection& c) {
     info->dest_addr = destination;
     info->dest_addrlen = to.length();
   }
-  set_source(*info);
+  set_source(*info, name_);
 
   if (const auto opened = open_endpoint(c, *info); !opened) return opened;
   hello h = own_hello(&c);

@@ -25,7 +25,7 @@
 
 namespace gaudi::proto {
 
-/// Who wants to know of connections that came up and went down. Called from
+/// Who wants to know of connections that came up and went down, and of time. Called from
 /// connection_manager::poll and ::fail.
 class connection_observer {
  public:
@@ -41,6 +41,8 @@ class connection_observer {
   virtual void connections_ending() = 0;
   /// `error` is a positive FI_E* code. The core endpoint is closed: no memory is in use any more.
   virtual void connection_down(connection& c, int error) = 0;
+  /// The clock was asked for the time, which is not done at every poll.
+  virtual void time_passed(base::clock::time_point now) noexcept { static_cast<void>(now); }
 
  protected:
   ~connection_observer() = default;
@@ -76,6 +78,8 @@ class connection_manager {
   base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable = false,
                             bool any_port = false);
   [[nodiscard]] const net_address& name() const noexcept { return name_; }
+  /// What peers tell this endpoint from others by.
+  [[nodiscard]] std::uint64_t instance() const noexcept { return instance_; }
 
   /// The peer with this name, made known if it is new. Where this endpoint's own address is a
   /// link-local one, so is the way to peers that have such: by the same interface, whatever number
@@ -146,7 +150,6 @@ class connection_manager {
   void forget_unused_peers();
   base::result<connection*> add(peer& p, connection_state s);
   base::result<void> open_endpoint(connection& c, fi_info& info);
-  void set_source(fi_info& info) const noexcept;
   base::result<void> connect(peer& p);
   base::result<void> request_connection(connection& c);
   int answer_request(connection& c, fi_info& info, const hello& remote_hello);

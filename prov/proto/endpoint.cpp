@@ -60,7 +60,8 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                   transfers_.flush, transfers_.source, delivery_}),
       dispatcher_({*connections_, receive_buffers_, channel_, closer_, delivery_, sender_,
                    one_sided_.target, one_sided_.atomics, transfers_.packets}),
-      goodbye_(config_, *connections_, transport_, channel_, sender_) {}
+      goodbye_(config_, *connections_, transport_, channel_, sender_),
+      report_({*connections_, transfers_.table, copies_, delivery_}) {}
 
 endpoint::~endpoint() {
   shut_down();
@@ -87,7 +88,9 @@ base::result<void> endpoint::open(opening config) {
   if (const auto posted = receive_buffers_.open(); !posted) return posted;
   const auto listens = connections_->listen(transport_.queue(), receive_buffers_.context(),
                                             config.waitable, config.any_port);
-  if (!listens || !config.waitable) return listens;
+  if (!listens) return listens;
+  report_.open(config_.clock);
+  if (!config.waitable) return listens;
   return transport_.open_wait_fds(connections_->events());
 }
 
@@ -99,6 +102,7 @@ void endpoint::shut_down() {
   if (!connections_) return;
   while (must_linger()) progress();
   addresses_.stop();
+  report_.close();
   connections_->for_each([&](connection& c) { connections_->fail(c, FI_ECANCELED); });
   sender_.fail_early(FI_ECANCELED);
   transfers_.mover.await_helpers();

@@ -21,6 +21,7 @@
 #include "proto/message_sender.hpp"
 #include "proto/one_sided.hpp"
 #include "proto/operations.hpp"
+#include "proto/outstanding_report.hpp"
 #include "proto/packet_channel.hpp"
 #include "proto/packet_dispatcher.hpp"
 #include "proto/path_counters.hpp"
@@ -126,6 +127,7 @@ class endpoint final : private connection_observer,
   void connection_up(connection& c) override;
   void connections_ending() override;
   void connection_down(connection& c, int error) override;
+  void time_passed(base::clock::time_point now) noexcept override { report_.refresh(now); }
   // device_copies::observer
   void copied(buffer& b) noexcept override { transfers_.mover.copied(b); }
   // packet_channel::observer
@@ -148,6 +150,7 @@ class endpoint final : private connection_observer,
   one_sided one_sided_;
   packet_dispatcher dispatcher_;
   goodbye goodbye_;
+  outstanding_report report_;
   std::uint64_t losses_seen_ = device::device_loss_epoch::count();
   bool told_of_memory_ = false;
 };

@@ -36,7 +36,7 @@ void connection_manager::end_overdue(base::clock::time_point now) {
   const auto is_overdue = [&](const auto& c) {
     const bool is_made =
         c->state == connection_state::connecting || c->state == connection_state::accepting;
-    return is_made && now - c->made_at >= config_.connect_timeout;
+    return is_made && now - c->times.made_at >= config_.connect_timeout;
   };
   for (;;) {
     const auto found = std::find_if(connections_.begin(), connections_.end(), is_overdue);

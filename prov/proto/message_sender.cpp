@@ -174,12 +174,11 @@ int message_sender::send_buffered(connection& c, const local_memory& memory,
 
 int message_sender::send_rendezvous(connection& c, const local_memory& memory,
                                     const send_params& message) {
-  const operation_start start =
-      start_operation(parts_.channel, parts_.table, c, memory, message.completion);
+  const operation_start start = start_operation(parts_.channel, parts_.table, c, memory,
+                                                message.completion, transfer_role::source);
   if (!start) return why_nothing_left(parts_.channel, parts_.table);
   buffer* const b = start.message;
   transfer* const t = start.operation;
-  t->role = transfer_role::source;
   std::uint8_t flags = message.wire_flags;
   wire::eager_fields fields{};
   fields.tag = message.tag;

@@ -6,10 +6,15 @@
 namespace gaudi::proto {
 
 operation_start start_operation(packet_channel& channel, transfer_table& table, connection& c,
-                                const local_memory& memory, const completion_spec& completion) {
+                                const local_memory& memory, const completion_spec& completion,
+                                transfer_role role) {
   buffer* const b = channel.acquire();
   transfer* const t = b ? table.create(&c, memory, completion) : nullptr;
-  if (t) return {b, t};
+  if (t) {
+    t->role = role;
+    table.records().begin(*t);
+    return {b, t};
+  }
   if (b) channel.release(*b);
   return {};
 }

@@ -17,7 +17,8 @@ struct operation_start {
 
 /// False: there was no buffer or no transfer left; see why_nothing_left.
 operation_start start_operation(packet_channel& channel, transfer_table& table, connection& c,
-                                const local_memory& memory, const completion_spec& completion);
+                                const local_memory& memory, const completion_spec& completion,
+                                transfer_role role);
 
 /// The operation did not come about: nobody is told.
 void abort_operation(packet_channel& channel, transfer_completion& completion,

@@ -83,7 +83,10 @@ int endpoint::try_wait() noexcept try {
   progress();
   connections_->poll_now();
   if (needs_polling() || !shm_.may_sleep()) return -FI_EAGAIN;
-  return wait_fds().empty() ? 0 : transport_.try_wait(connections_->events());
+  if (const int ret = wait_fds().empty() ? 0 : transport_.try_wait(connections_->events()))
+    return ret;
+  report_.fall_asleep();
+  return 0;
 } catch (const std::bad_alloc&) {
   memory_is_short();
   return -FI_EAGAIN;

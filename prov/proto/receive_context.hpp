@@ -56,6 +56,10 @@ class receive_context {
   /// messages ends when a message comes.)
   void fail_lost();
 
+  /// Receives that no message has matched, and messages that no receive has.
+  [[nodiscard]] std::size_t posted() const noexcept { return receive_pool_.live(); }
+  [[nodiscard]] std::size_t unexpected_messages() const noexcept { return unexpected_pool_.live(); }
+
   [[nodiscard]] std::size_t min_multi_recv() const noexcept { return min_multi_recv_; }
   void set_min_multi_recv(std::size_t least) noexcept { min_multi_recv_ = least; }
 

@@ -51,6 +51,7 @@ void rendezvous_sink::start(connection& c, const wire::rts_fields& rts, std::uin
   t.peer_operation = rts.operation;
   t.tell_peer = true;
   t.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
+  records_.begin(t);
   if (t.length == 0 || t.status != 0) return completion_.complete(t, 0);
   if (flags & wire::needs_cts) return ask_to_write(c, t);
   const bool by_allocation = flags & wire::alloc_ids;

@@ -21,8 +21,8 @@ class rendezvous_sink {
  public:
   rendezvous_sink(core::inner_domain& core, const endpoint_settings& config,
                   packet_channel& channel, transfer_completion& completion, slot_granter& slots,
-                  cooperative_copier& cooperative, data_mover& mover,
-                  dmabuf_importer& importer) noexcept
+                  cooperative_copier& cooperative, data_mover& mover, dmabuf_importer& importer,
+                  operation_records& records) noexcept
       : core_(core),
         config_(config),
         channel_(channel),
@@ -30,7 +30,8 @@ class rendezvous_sink {
         slots_(slots),
         cooperative_(cooperative),
         mover_(mover),
-        importer_(importer) {}
+        importer_(importer),
+        records_(records) {}
 
   /// The transfer's memory is where the data goes, and its length what is wanted of it. It may have
   /// ended on return.
@@ -51,6 +52,7 @@ class rendezvous_sink {
   cooperative_copier& cooperative_;
   data_mover& mover_;
   dmabuf_importer& importer_;
+  operation_records& records_;
 };
 
 }  // namespace gaudi::proto

@@ -68,8 +68,7 @@ int rma_initiator::access_directly(connection& c, const local_memory& memory,
   t->strategy = way;
   t->remote.push_back({access.address, access.key, memory.length()});
   t->delivery = access.delivery;
-  t->has_event = access.has_data;
-  t->event_data = access.data;
+  if (access.has_data) t->event_data = access.data;
   if (t->length == 0) {
     parts_.completion.complete(*t, 0);
   } else {
@@ -89,8 +88,7 @@ int rma_initiator::inject_write(connection& c, const local_memory& memory,
   }
   t->strategy = transfer_strategy::push;
   t->remote.push_back({access.address, access.key, memory.length()});
-  t->has_event = access.has_data;
-  t->event_data = access.data;
+  if (access.has_data) t->event_data = access.data;
   if (t->length == 0) {
     release_staging(*b);
     parts_.completion.complete(*t, 0);
@@ -116,12 +114,11 @@ int rma_initiator::inject_write(connection& c, const local_memory& memory,
 
 int rma_initiator::write_by_message(connection& c, const local_memory& memory,
                                     const rma_access& access) {
-  const operation_start start =
-      start_operation(parts_.channel, parts_.table, c, memory, access.completion);
+  const operation_start start = start_operation(parts_.channel, parts_.table, c, memory,
+                                                access.completion, transfer_role::source);
   if (!start) return why_nothing_left(parts_.channel, parts_.table);
   buffer* const b = start.message;
   transfer* const t = start.operation;
-  t->role = transfer_role::source;
   wire::rma_fields fields = fields_of(*t, access);
   fields.data = access.data;
   std::uint8_t flags = access.has_data ? wire::cq_data : 0;
@@ -156,12 +153,11 @@ int rma_initiator::write_by_message(connection& c, const local_memory& memory,
 
 int rma_initiator::read_by_message(connection& c, const local_memory& memory,
                                    const rma_access& access) {
-  const operation_start start =
-      start_operation(parts_.channel, parts_.table, c, memory, access.completion);
+  const operation_start start = start_operation(parts_.channel, parts_.table, c, memory,
+                                                access.completion, transfer_role::reader);
   if (!start) return why_nothing_left(parts_.channel, parts_.table);
   buffer* const b = start.message;
   transfer* const t = start.operation;
-  t->role = transfer_role::reader;
   wire::rma_fields fields = fields_of(*t, access);
   fields.head = {wire::kind::read, 0, 0, 0, c.remote_id};
   std::memcpy(b->bytes, &fields, sizeof fields);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/id_table.hpp"
+#include "base/outstanding_page.hpp"
 #include "core/inner_domain.hpp"
 #include "ipc/cooperative_copy.hpp"
 #include "ipc/shm_channel.hpp"
@@ -125,8 +126,8 @@ struct transfer : boost::intrusive::list_base_hook<> {
   std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
   std::optional<ipc::cooperative_copies::begun> cooperative;  // pull: the peer may copy along
   std::shared_ptr<ipc::shm_channel> shm_of_copy;  // of its words; the connection may be gone
-  std::uint64_t event_data = 0;                   // direct RMA write with remote CQ data
-  bool has_event = false;
+  std::optional<std::uint64_t> event_data;        // direct RMA write with remote CQ data
+  base::outstanding::record_owner record;         // what others see of it (operation_records)
 };
 
 /// In the order in which they are tried again.

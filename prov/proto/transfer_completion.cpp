@@ -42,9 +42,9 @@ void transfer_completion::complete(transfer& t, int status) {
 }
 
 inline void transfer_completion::tell_peer(const transfer& t) {
-  if (t.has_event && t.status == 0) {
+  if (t.event_data && t.status == 0) {
     wire::event_fields fields{};
-    fields.data = t.event_data;
+    fields.data = *t.event_data;
     fields.length = t.length;
     fields.address = t.remote.front().address;
     channel_.send_control(*t.connection, wire::kind::event, wire::cq_data, fields, sizeof fields);

@@ -16,7 +16,8 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       exporter(config, with.connections, with.channel, table),
       importer(config, with.connections, with.channel, table, mover),
       source(with.core, config, exporter),
-      sink(with.core, config, with.channel, completion, slots, cooperative, mover, importer),
+      sink(with.core, config, with.channel, completion, slots, cooperative, mover, importer,
+           table.records()),
       packets({with.connections, with.channel, table, completion, cooperative, mover, exporter,
                importer, sink}) {}
 

@@ -6,6 +6,7 @@
 #include "base/id_table.hpp"
 #include "base/object_pool.hpp"
 #include "proto/connection.hpp"
+#include "proto/operation_records.hpp"
 #include "proto/transfer.hpp"
 
 namespace gaudi::proto {
@@ -50,6 +51,9 @@ class transfer_table {
   [[nodiscard]] stalled_list& stalled() noexcept { return stalled_; }
   [[nodiscard]] const stalled_list& stalled() const noexcept { return stalled_; }
 
+  /// What others see of the transfers.
+  [[nodiscard]] operation_records& records() noexcept { return records_; }
+
   /// It is an RMA operation of a peer's on a region of ours.
   void list_for_peer(transfer& t) noexcept { for_peers_.push_back(t); }
   [[nodiscard]] for_peer_list& for_peers() noexcept { return for_peers_; }
@@ -62,6 +66,7 @@ class transfer_table {
   base::id_table<transfer> by_id_;
   stalled_list stalled_;  // could not hand out more: no chunk, no room in core or device
   for_peer_list for_peers_;
+  operation_records records_;
 };
 
 }  // namespace gaudi::proto

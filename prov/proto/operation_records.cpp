@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/operation_records.hpp"
+
+#include <rdma/fabric.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "proto/connection.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+namespace outstanding = base::outstanding;
+using outstanding::operation_kind;
+using outstanding::path_kind;
+using outstanding::record;
+using outstanding::wait_reason;
+
+operation_kind kind_of(const transfer& t) noexcept {
+  if (t.for_peer_hook.is_linked()) return operation_kind::served;
+  const std::uint64_t flags = t.completion.flags;
+  if (flags & FI_ATOMIC) return operation_kind::atomic;
+  if (flags & FI_RECV) return operation_kind::receive;
+  if (flags & FI_SEND) return operation_kind::send;
+  if (flags & FI_READ) return operation_kind::read;
+  return flags & FI_WRITE ? operation_kind::write : operation_kind::other;
+}
+
+path_kind path_of(const transfer& t) noexcept {
+  if (t.via_copy_engine) return path_kind::engine;
+  if (t.via_nic) return path_kind::dmabuf;
+  if (t.shared) return path_kind::shared;
+  if (t.slots || t.strategy == transfer_strategy::recv_staged) return path_kind::staged;
+  if (t.strategy == transfer_strategy::copy_out) return path_kind::packet;
+  return t.strategy == transfer_strategy::none ? path_kind::undecided : path_kind::direct;
+}
+
+std::int32_t device_of(const local_memory& memory) noexcept {
+  for (std::size_t i = 0; i < memory.count(); ++i)
+    if (memory[i].owner) return static_cast<std::int32_t>(memory[i].owner->attributes().index);
+  return -1;
+}
+
+// Nothing was moved yet: the next word is the peer's.
+wait_reason wait_for_answer(const transfer& t) noexcept {
+  if (t.role == transfer_role::sink) return wait_reason::peer_data;
+  return kind_of(t) == operation_kind::send ? wait_reason::matching_receive
+                                            : wait_reason::peer_answer;
+}
+
+wait_reason wait_of_mover(const transfer& t) noexcept {
+  if (t.in_flight != 0) return wait_reason::network;
+  if (t.slots && t.issued < t.length && t.free_slots.empty()) return wait_reason::peer_slots;
+  if (t.issued == t.length) return wait_reason::peer_end;
+  return t.starved ? wait_reason::staging : wait_reason::room;
+}
+
+}  // namespace
+
+wait_reason wait_of(const transfer& t, bool copying) noexcept {
+  if (copying) return wait_reason::device_copy;
+  if (t.flushing || (t.ending && t.in_flight != 0)) return wait_reason::network;
+  if (t.ending) return wait_reason::peer_end;
+  switch (t.strategy) {
+    case transfer_strategy::none:
+      return wait_for_answer(t);
+    case transfer_strategy::copy_out:
+      return t.role == transfer_role::source ? wait_for_answer(t) : wait_reason::device_copy;
+    case transfer_strategy::recv_staged:
+      return t.granted.held() == 0 ? wait_reason::staging : wait_reason::peer_data;
+    case transfer_strategy::pull:
+    case transfer_strategy::push:
+      return wait_of_mover(t);
+  }
+  return wait_reason::nothing;
+}
+
+void put_peer(record& r, const connection& c) noexcept {
+  const net_address& name = c.remote->name;
+  std::memcpy(r.address.data(), name.raw(), std::min(name.length(), r.address.size()));
+  r.instance = c.remote_instance;
+  r.seen = nanoseconds(c.times.heard_at);
+}
+
+void operation_records::open(const base::clock& clock, std::uint32_t endpoint) noexcept {
+  clock_ = clock;
+  endpoint_ = endpoint;
+  is_open_ = true;
+}
+
+void operation_records::show(transfer& t, base::clock::time_point now, bool copying) noexcept {
+  if (!t.record) t.record = outstanding::record_owner(outstanding::record_kind::operation);
+  if (!t.record) return;
+  const std::uint64_t since = t.record.since();
+  record r{};
+  r.type = static_cast<std::uint8_t>(kind_of(t));
+  r.path = path_of(t);
+  r.wait = wait_of(t, copying);
+  r.endpoint = endpoint_;
+  if (t.memory.loss() != 0) r.flags = outstanding::device_lost;
+  r.id = t.id;
+  r.device = device_of(t.memory);
+  r.since = since != 0 ? since : nanoseconds(now);
+  r.total = t.length;
+  r.done = t.finished;
+  if (t.connection) put_peer(r, *t.connection);
+  t.record.write(r);
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/outstanding_page.hpp"
+#include "proto/connection_manager.hpp"
+#include "proto/device_copies.hpp"
+#include "proto/message_delivery.hpp"
+#include "proto/transfer_table.hpp"
+
+namespace gaudi::proto {
+
+/// What others see of an endpoint that may hang: what its transfers and connections wait for, and
+/// when it last made progress. Written while the endpoint progresses, twenty times a second at
+/// most, so that short messages pay nothing for it; what a process was stopped in the middle of is
+/// shown as it was by then.
+///
+/// Not thread safe: the caller holds the domain lock.
+class outstanding_report {
+ public:
+  /// What it reports of; all of it outlives the report.
+  struct parts {
+    connection_manager& connections;
+    transfer_table& table;
+    device_copies& copies;
+    message_delivery& delivery;
+  };
+
+  explicit outstanding_report(parts of) noexcept : parts_(of) {}
+
+  /// The endpoint has a name. Throws std::bad_alloc.
+  void open(const base::clock& clock);
+  /// Nobody sees anything of it any more.
+  void close() noexcept;
+
+  /// The endpoint progresses; writes if that is due.
+  void refresh(base::clock::time_point now) noexcept {
+    if (endpoint_ && (is_asleep_ || now >= next_)) write_all(now, false);
+  }
+  /// Nobody progresses it until something comes.
+  void fall_asleep() noexcept {
+    if (endpoint_) write_all(clock_.now(), true);
+  }
+
+ private:
+  /// A connection that something waits for.
+  struct shown_connection {
+    std::uint32_t id;
+    bool still_waits;
+    base::outstanding::record_owner record;
+  };
+
+  void write_all(base::clock::time_point now, bool asleep) noexcept;
+  void write_endpoint(base::clock::time_point now, std::size_t waiting) noexcept;
+  void write_operations(base::clock::time_point now) noexcept;
+  std::size_t write_connections(base::clock::time_point now) noexcept;
+  void write_connection(const connection& c, base::outstanding::wait_reason why,
+                        base::clock::time_point now) noexcept;
+  shown_connection* shown_as(std::uint32_t id) noexcept;
+
+  const parts parts_;
+  base::clock clock_{};
+  base::outstanding::record_owner endpoint_;
+  std::vector<shown_connection> connections_;
+  base::clock::time_point next_{};
+  base::clock::time_point loss_seen_at_{};
+  std::uint64_t loss_epoch_ = 0;
+  bool is_asleep_ = false;
+};
+
+/// What waits for the connection, or what the connection itself waits for; nothing: all is well.
+base::outstanding::wait_reason wait_of(const connection& c) noexcept;
+
+}  // namespace gaudi::proto
