@@ -87,7 +87,7 @@ start_both() { # SERVER-OPTION... -- CLIENT-OPTION...
   # Here, and not only by the redirections, which another process makes in its own time: until then
   # a reader would take the lines of the run before for those of this one.
   rm -f "$work"/{server,client}.{out,err}
-  : >"$work/server.out" >"$work/client.out"
+  touch "$work"/{server,client}.out
   FI_GAUDI_DEVICE=0 "$stress" --server --port $port "${own[@]}" >"$work/server.out" 2>"$work/server.err" &
   server=$!
   FI_GAUDI_DEVICE=1 "$stress" --port $port "$@" 127.0.0.1 >"$work/client.out" 2>"$work/client.err" &
