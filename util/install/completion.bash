@@ -32,7 +32,7 @@ _gaudi_fi() {
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
   elif [[ $previous == --sysfs ]]; then
     mapfile -t COMPREPLY < <(compgen -d -- "$current")
-  elif [[ $previous == --pid ]]; then
+  elif [[ $previous == --pid || $previous == --why ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(_gaudi_fi_pids)" -- "$current")
   elif [[ $previous == --openmetrics || $previous == --plot || $previous == --overlay ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$current")

@@ -15,6 +15,7 @@
 #include "json.hpp"
 #include "openmetrics.hpp"
 #include "screen.hpp"
+#include "why.hpp"
 
 namespace gaudi::top {
 namespace {
@@ -28,6 +29,7 @@ struct options {
   bool once = false;
   bool json = false;
   std::string openmetrics;  ///< a file's path
+  pid_t why = 0;            ///< the process that is asked about; 0: none is
 };
 
 sample take_sample(const options& chosen) {
@@ -95,6 +97,16 @@ void write_metrics(const options& chosen, screen& on) {
   }
 }
 
+void tell_why(const options& chosen) {
+  outstanding_result one = find_outstanding(chosen.why);
+  if (one.found.empty()) throw std::runtime_error(one.error);
+  evidence known{std::move(one.found[0]), find_all_outstanding(), 0};
+  // After all that was read, so that nothing is younger than that.
+  known.now = static_cast<std::uint64_t>(
+      std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
+  screen::print(chosen.json ? json_of(known) + "\n" : text_of(known));
+}
+
 /// What main ends with where the command line is not to be carried out: it asked for help, or is
 /// bad.
 std::optional<int> parse(int argc, char** argv, options& chosen) {
@@ -105,22 +117,30 @@ std::optional<int> parse(int argc, char** argv, options& chosen) {
       "draws again.",
       "gaudi_top");
   app.set_version_flag("--version", "gaudi_top " GAUDI_TOP_VERSION);
-  app.add_option("--interval", chosen.interval, "seconds between two pictures (default 1)")
-      ->check(CLI::Range(0.01, 86400.0))
-      ->option_text("S");
+  auto* interval =
+      app.add_option("--interval", chosen.interval, "seconds between two pictures (default 1)")
+          ->check(CLI::Range(0.01, 86400.0))
+          ->option_text("S");
   auto* count = app.add_option("--count", chosen.count, "end after so many (default: never)")
                     ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62))
                     ->option_text("N");
-  app.add_flag("--once", chosen.once, "one picture, as text, after one interval")->excludes(count);
-  app.add_option("--pid", chosen.pid, "this process only")
-      ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()))
-      ->option_text("PID");
+  auto* once = app.add_flag("--once", chosen.once, "one picture, as text, after one interval");
+  once->excludes(count);
+  auto* pid = app.add_option("--pid", chosen.pid, "this process only")
+                  ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()))
+                  ->option_text("PID");
   auto* json = app.add_flag("--json", chosen.json, "a JSON document in a line for each picture");
-  app.add_option(
-         "--openmetrics", chosen.openmetrics,
-         "write all counters to FILE every interval, for\nnode_exporter's textfile collector")
-      ->excludes(json)
-      ->option_text("FILE");
+  auto* openmetrics =
+      app.add_option(
+             "--openmetrics", chosen.openmetrics,
+             "write all counters to FILE every interval, for\nnode_exporter's textfile collector")
+          ->excludes(json)
+          ->option_text("FILE");
+  auto* why =
+      app.add_option("--why", chosen.why, "what this process waits for, and who is to blame")
+          ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()))
+          ->option_text("PID");
+  for (CLI::Option* other : {interval, count, once, pid, openmetrics}) why->excludes(other);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -137,6 +157,10 @@ int main(int argc, char** argv) {
   try {
     gaudi::top::options chosen;
     if (const auto code = gaudi::top::parse(argc, argv, chosen)) return *code;
+    if (chosen.why != 0) {
+      gaudi::top::tell_why(chosen);
+      return EXIT_SUCCESS;
+    }
     gaudi::top::screen on;
     if (chosen.openmetrics.empty())
       gaudi::top::watch(chosen, on);

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <stdexcept>
 
 namespace gaudi::top {
 namespace {
@@ -78,50 +79,13 @@ void add(std::vector<subject>& to, subject s) {
   for (std::size_t i = 0; i < s.values.size(); ++i) known->values[i] += s.values[i];
 }
 
-/// Whether it can be mapped without fear: nobody shrinks it.
-std::string reason_against(int fd, struct stat& facts) {
-  if (::fstat(fd, &facts) != 0) return std::strerror(errno);
-  if (const int seals = ::fcntl(fd, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return "not a sealed memfd";
-  const auto size = static_cast<std::uint64_t>(facts.st_size);
-  if (size < sizeof(counters::page_header) || size > max_page_size ||
-      size % sizeof(std::uint64_t) != 0)
-    return fmt::format("a page of {} bytes", size);
-  return "";
+/// Whole, in their order; false: a block came or went meanwhile.
+bool copy_all(const mapped_page& from, std::vector<std::byte>& to) {
+  constexpr std::size_t changes_at = offsetof(counters::page_header, changes);
+  const std::uint64_t before = from.word(changes_at);
+  from.copy(0, to);
+  return before % 2 == 0 && from.word(changes_at) == before;
 }
-
-class mapped_page {
- public:
-  mapped_page(int fd, std::size_t size)
-      : size_(size), at_(::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0)) {}
-  ~mapped_page() {
-    if (*this) ::munmap(at_, size_);
-  }
-  mapped_page(const mapped_page&) = delete;
-  mapped_page& operator=(const mapped_page&) = delete;
-  explicit operator bool() const { return at_ != MAP_FAILED; }
-
-  /// Whole 64-bit values, in their order; false: a block came or went meanwhile.
-  bool copy(std::vector<std::byte>& to) const {
-    constexpr std::size_t changes_at = offsetof(counters::page_header, changes);
-    const std::uint64_t before = word(changes_at);
-    for (std::size_t at = 0; at < size_; at += sizeof before) {
-      const std::uint64_t value = word(at);
-      std::memcpy(&to[at], &value, sizeof value);
-    }
-    return before % 2 == 0 && word(changes_at) == before;
-  }
-
- private:
-  [[nodiscard]] std::uint64_t word(std::size_t offset) const {
-    // An atomic_ref takes no constant before C++26, and the mapping cannot be written.
-    auto& value = *reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(at_) + offset);
-    return std::atomic_ref(value).load(std::memory_order_acquire);
-  }
-
-  std::size_t size_;
-  void* at_;
-};
 
 }  // namespace
 
@@ -146,21 +110,51 @@ page_result parse_page(std::span<const std::byte> copy) {
   return {std::move(p), ""};
 }
 
-page_result read_page(int fd) {
-  struct stat facts {};
-  if (std::string why = reason_against(fd, facts); !why.empty()) return refused(std::move(why));
-  const auto size = static_cast<std::size_t>(facts.st_size);
-  const mapped_page mapped(fd, size);
-  if (!mapped) return refused(fmt::format("failed to map the page: {}", std::strerror(errno)));
-  std::vector<std::byte> copy(size);
-  bool is_whole = mapped.copy(copy);
+page_result read_page(int fd) try {
+  const mapped_page mapped(fd, sizeof(counters::page_header));
+  std::vector<std::byte> copy(mapped.size());
+  bool is_whole = copy_all(mapped, copy);
   for (int i = 1; i < max_copies && !is_whole; ++i) {
     ::sched_yield();
-    is_whole = mapped.copy(copy);
+    is_whole = copy_all(mapped, copy);
   }
   page_result result = parse_page(copy);
   if (result.found) result.found->is_changing = !is_whole;
   return result;
+} catch (const std::runtime_error& error) {
+  return refused(error.what());
+}
+
+// Whether it can be mapped without fear: nobody shrinks it.
+mapped_page::mapped_page(int fd, std::size_t least) {
+  struct stat facts {};
+  if (::fstat(fd, &facts) != 0) throw std::runtime_error(std::strerror(errno));
+  if (const int seals = ::fcntl(fd, F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    throw std::runtime_error("not a sealed memfd");
+  size_ = static_cast<std::size_t>(facts.st_size);
+  if (size_ < least || size_ > max_page_size || size_ % sizeof(std::uint64_t) != 0)
+    throw std::runtime_error(fmt::format("a page of {} bytes", size_));
+  void* const at = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
+  if (at == MAP_FAILED)
+    throw std::runtime_error(fmt::format("failed to map the page: {}", std::strerror(errno)));
+  at_ = at;
+}
+
+mapped_page::~mapped_page() {
+  ::munmap(at_, size_);
+}
+
+std::uint64_t mapped_page::word(std::size_t offset) const {
+  // An atomic_ref takes no constant before C++26, and the mapping cannot be written.
+  auto& value = *reinterpret_cast<std::uint64_t*>(static_cast<std::byte*>(at_) + offset);
+  return std::atomic_ref(value).load(std::memory_order_acquire);
+}
+
+void mapped_page::copy(std::size_t offset, std::span<std::byte> to) const {
+  for (std::size_t at = 0; at < to.size(); at += sizeof(std::uint64_t)) {
+    const std::uint64_t value = word(offset + at);
+    std::memcpy(&to[at], &value, sizeof value);
+  }
 }
 
 }  // namespace gaudi::top

@@ -46,8 +46,8 @@ std::vector<int> numbers_in(const std::string& folder, int& error) {
   return numbers;
 }
 
-bool has_name_of_page(const std::string& link) {
-  static const std::string name = fmt::format("/memfd:{} (deleted)", base::counters::page_name);
+bool is_memfd_named(const std::string& link, const char* memfd) {
+  const std::string name = fmt::format("/memfd:{} (deleted)", memfd);
   std::array<char, 64> text{};
   const ssize_t length = ::readlink(link.c_str(), text.data(), text.size());
   return length == static_cast<ssize_t>(name.size()) &&
@@ -74,10 +74,17 @@ bool is_on_memfds_device(const std::string& link) {
          makedev(facts.stx_dev_major, facts.stx_dev_minor) == device_of_memfds();
 }
 
-struct identity {
-  uid_t uid = 0;
-  int innermost_pid = 0;  ///< in the process's own PID namespace
-};
+/// Among the pages that a process has open may be some that it inherited by fork.
+std::optional<page> page_of(const std::string& folder, int innermost_pid, std::string& why) {
+  for (const scoped_fd& fd : open_pages(folder, base::counters::page_name, why)) {
+    page_result read = read_page(fd.get());
+    if (read.found && read.found->pid == innermost_pid) return std::move(read.found);
+    if (!read.found) why = "its counters cannot be read: " + read.error;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::optional<identity> identity_of(const std::string& folder) {
   std::ifstream status(folder + "/status");
@@ -85,6 +92,7 @@ std::optional<identity> identity_of(const std::string& folder) {
   for (std::string line; std::getline(status, line);) {
     const std::string value = line.substr(std::min(line.size(), line.find('\t') + 1));
     const char* const end = value.data() + value.size();
+    if (line.starts_with("State:") && !value.empty()) found.state = value[0];
     if (line.starts_with("Uid:")) std::from_chars(value.data(), end, found.uid);
     if (!line.starts_with("NSpid:")) continue;
     const std::size_t last = value.find_last_of('\t');
@@ -95,25 +103,25 @@ std::optional<identity> identity_of(const std::string& folder) {
   return std::nullopt;
 }
 
-/// Among the pages that a process has open may be some that it inherited by fork.
-std::optional<page> page_of(const std::string& folder, int innermost_pid, std::string& why) {
-  why = "it shows no counters: it uses no provider gaudi, or has FI_GAUDI_COUNTERS=off";
-  int error = 0;
-  const auto descriptors = numbers_in(folder + "/fd", error);
-  if (error != 0) why = fmt::format("its files cannot be seen: {}", std::strerror(error));
+std::vector<scoped_fd> open_pages(const std::string& folder, const char* name, std::string& error) {
+  std::vector<scoped_fd> found;
+  error = "it shows no counters: it uses no provider gaudi, or has FI_GAUDI_COUNTERS=off";
+  int failed = 0;
+  const auto descriptors = numbers_in(folder + "/fd", failed);
+  if (failed != 0) error = fmt::format("its files cannot be seen: {}", std::strerror(failed));
   for (const int number : descriptors) {
     const std::string link = fmt::format("{}/fd/{}", folder, number);
-    if (!has_name_of_page(link) || !is_on_memfds_device(link)) continue;
-    const scoped_fd fd(::open(link.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) continue;
-    page_result read = read_page(fd.get());
-    if (read.found && read.found->pid == innermost_pid) return std::move(read.found);
-    if (!read.found) why = "its counters cannot be read: " + read.error;
+    if (!is_memfd_named(link, name) || !is_on_memfds_device(link)) continue;
+    scoped_fd fd(::open(link.c_str(), O_RDONLY | O_CLOEXEC));
+    if (fd) found.push_back(std::move(fd));
   }
-  return std::nullopt;
+  return found;
 }
 
-}  // namespace
+std::vector<int> all_pids(const std::string& proc) {
+  int error = 0;
+  return numbers_in(proc, error);
+}
 
 std::vector<process> find_processes(const std::string& proc) {
   std::vector<process> all;

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "why.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/outstanding_page.hpp"
+
+namespace gaudi::top {
+namespace {
+
+namespace outstanding = base::outstanding;
+using outstanding::record;
+using outstanding::record_kind;
+using outstanding::wait_reason;
+
+constexpr std::uint64_t one_second = 1'000'000'000;
+constexpr std::uint64_t now = 1000 * one_second;
+
+record record_of_peer(record_kind kind, std::uint16_t port) {
+  record r{};
+  r.kind = kind;
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(port);
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::memcpy(r.address.data(), &name, sizeof name);
+  r.instance = port;
+  r.seen = now;
+  r.device = -1;
+  return r;
+}
+
+outstanding_view process_at(pid_t pid, std::uint16_t port) {
+  return {pid, 'S', "app", {}, {}, {record_of_peer(record_kind::endpoint, port)}, 0};
+}
+
+/// One operation of process 1, to the endpoint of process 2.
+evidence waiting(wait_reason why) {
+  evidence known{process_at(1, 100), {process_at(1, 100), process_at(2, 200)}, now};
+  record r = record_of_peer(record_kind::operation, 200);
+  r.wait = why;
+  r.total = 1 << 20;
+  r.since = now - 12 * one_second;
+  r.seen = r.since;
+  r.type = 1;
+  known.subject.operations.push_back(r);
+  return known;
+}
+
+TEST(why, blames_the_peer_for_what_is_seen_to_be_the_matter_with_it) {
+  evidence known = waiting(wait_reason::matching_receive);
+  EXPECT_EQ(verdict_of(known).culprit, "no-answer");
+  known.host[1].endpoints[0].counts[outstanding::unexpected_messages] = 1;
+  EXPECT_EQ(verdict_of(known).culprit, "no-receive");
+  EXPECT_EQ(verdict_of(known).text,
+            "1 operation waits for a matching receive at 127.0.0.1:200 (process 2, app), which has "
+            "posted no matching receive");
+  record copied = record_of_peer(record_kind::operation, 100);
+  copied.wait = wait_reason::device_copy;
+  known.host[1].operations.push_back(copied);
+  EXPECT_EQ(verdict_of(known).culprit, "peer-device");
+  known.host[1].endpoints[0].seen = now - 2 * one_second;
+  EXPECT_EQ(verdict_of(known).culprit, "peer-application");
+  known.host[1].endpoints[0].flags = outstanding::asleep;
+  EXPECT_EQ(verdict_of(known).culprit, "peer-device") << "it sleeps until something comes";
+  known.host[1].state = 'T';
+  EXPECT_EQ(verdict_of(known).culprit, "peer-stopped");
+}
+
+TEST(why, says_how_long_a_peer_that_it_cannot_see_was_silent) {
+  evidence known = waiting(wait_reason::network);
+  known.host.pop_back();
+  EXPECT_EQ(verdict_of(known).text,
+            "1 operation waits for the network to 127.0.0.1:200, silent for 12 s");
+  EXPECT_EQ(verdict_of(known).culprit, "peer-silent");
+  known.subject.operations[0].seen = now - one_second / 2;
+  EXPECT_EQ(verdict_of(known).culprit, "network");
+}
+
+TEST(why, blames_the_process_itself_first) {
+  evidence known = waiting(wait_reason::peer_data);
+  known.subject.operations[0].flags = outstanding::device_lost;
+  known.subject.operations[0].device = 3;
+  EXPECT_EQ(verdict_of(known).culprit, "device-lost");
+  known.subject.endpoints[0].seen = now - 7 * one_second;
+  EXPECT_EQ(verdict_of(known).text,
+            "the application has not called the provider for 7 s, 1 operation outstanding");
+  known.subject.state = 'T';
+  EXPECT_EQ(verdict_of(known).culprit, "stopped");
+}
+
+TEST(why, goes_by_connections_receives_and_losses_where_no_operation_is_outstanding) {
+  evidence known = waiting(wait_reason::credit);
+  known.subject.connections = std::exchange(known.subject.operations, {});
+  EXPECT_EQ(verdict_of(known).culprit, "credit");
+  known.subject.connections[0].wait = wait_reason::application;
+  EXPECT_EQ(verdict_of(known).culprit, "application");
+  known.subject.connections.clear();
+  EXPECT_EQ(verdict_of(known).culprit, "nothing");
+  known.subject.endpoints[0].counts[outstanding::posted_receives] = 2;
+  EXPECT_EQ(verdict_of(known).culprit, "no-message");
+  known.subject.endpoints[0].total = 1;
+  known.subject.endpoints[0].done = now - one_second;
+  EXPECT_EQ(verdict_of(known).culprit, "device-lost");
+}
+
+TEST(why, prints_the_verdict_first_in_80_columns_and_the_same_as_json) {
+  evidence known = waiting(wait_reason::matching_receive);
+  known.subject.endpoints[0].counts[outstanding::operations] = 3;
+  known.subject.connections.push_back(known.subject.operations[0]);
+  const std::string text = text_of(known);
+  EXPECT_EQ(text.substr(0, text.find('\n')), verdict_of(known).text);
+  std::size_t at = text.find('\n') + 1;
+  for (std::size_t end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+    EXPECT_LE(end - at, 80U) << text.substr(at, end - at);
+  EXPECT_NE(text.find("2 operations more"), std::string::npos);
+  const auto document = nlohmann::json::parse(json_of(known));
+  EXPECT_EQ(document["culprit"], "no-answer");
+  EXPECT_EQ(document["operations"][0]["bytes"], 1 << 20);
+  EXPECT_EQ(document["operations"][0]["waits_for"], "matching_receive");
+  EXPECT_EQ(document["unlisted"], 2);
+}
+
+TEST(age_text, is_short_whatever_it_is) {
+  EXPECT_EQ(age_text(4'000'000), "4 ms");
+  EXPECT_EQ(age_text(12 * one_second), "12 s");
+  EXPECT_EQ(age_text(600 * one_second), "10 min");
+  EXPECT_EQ(age_text(10000 * one_second), "2 h");
+}
+
+/// A page whose every byte a test may change.
+class crafted_outstanding_page {
+ public:
+  crafted_outstanding_page()
+      : fd_(::memfd_create(outstanding::page_name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    outstanding::page_header h{};
+    h.magic = outstanding::magic;
+    h.version = outstanding::version;
+    h.header_size = outstanding::header_size;
+    h.page_size = outstanding::page_size;
+    h.record_size = sizeof(record);
+    h.record_count = outstanding::record_count;
+    h.pid = ::getpid();
+    EXPECT_EQ(::ftruncate(fd_.get(), outstanding::page_size), 0);
+    put(0, h);
+    EXPECT_EQ(::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  }
+  template <class T>
+  void put(std::size_t offset, const T& value) {
+    EXPECT_EQ(::pwrite(fd_.get(), &value, sizeof value, static_cast<off_t>(offset)),
+              static_cast<ssize_t>(sizeof value));
+  }
+  void put_record(std::size_t i, const record& r) {
+    put(outstanding::header_size + i * sizeof r, r);
+  }
+  outstanding_result read() const { return read_outstanding(fd_.get(), ::getpid()); }
+
+ private:
+  base::scoped_fd fd_;
+};
+
+TEST(outstanding_reader, takes_whole_records_the_oldest_first_and_counts_torn_ones) {
+  crafted_outstanding_page page;
+  record r = record_of_peer(record_kind::operation, 1);
+  r.sequence = 2;
+  r.since = 9;
+  page.put_record(0, r);
+  r.since = 4;
+  page.put_record(outstanding::max_operations - 1, r);
+  r.sequence = 3;
+  page.put_record(1, r);
+  const auto seen = page.read();
+  ASSERT_EQ(seen.found.size(), 1U) << seen.error;
+  ASSERT_EQ(seen.found[0].operations.size(), 2U);
+  EXPECT_EQ(seen.found[0].operations[0].since, 4U);
+  EXPECT_EQ(seen.found[0].unread, 1U);
+}
+
+TEST(outstanding_reader, takes_no_page_of_another_layout_or_process) {
+  crafted_outstanding_page page;
+  page.put(offsetof(outstanding::page_header, version), outstanding::version + 1);
+  EXPECT_EQ(page.read().error, "the page has layout version 2, this tool knows 1");
+  page.put(offsetof(outstanding::page_header, version), outstanding::version);
+  page.put(offsetof(outstanding::page_header, record_count), 1 << 20);
+  EXPECT_EQ(page.read().error, "the page's sizes contradict each other");
+  page.put(offsetof(outstanding::page_header, pid), ::getpid() + 1);
+  EXPECT_TRUE(page.read().found.empty());
+  page.put(0, std::uint64_t{0});
+  EXPECT_EQ(page.read().error, "not a page of outstanding operations");
+}
+
+TEST(outstanding_reader, finds_what_this_process_shows) {
+  outstanding::record_owner own(record_kind::operation);
+  ASSERT_TRUE(own);
+  record r{};
+  r.total = 4711;
+  own.write(r);
+  const auto seen = find_outstanding(::getpid());
+  ASSERT_EQ(seen.found.size(), 1U) << seen.error;
+  ASSERT_EQ(seen.found[0].operations.size(), 1U);
+  EXPECT_EQ(seen.found[0].operations[0].total, 4711U);
+  own.reset();
+  EXPECT_TRUE(find_outstanding(::getpid()).found[0].operations.empty());
+}
+
+}  // namespace
+}  // namespace gaudi::top

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "table.hpp"
+#include "why.hpp"
+
+namespace gaudi::top {
+namespace {
+
+namespace outstanding = base::outstanding;
+using outstanding::record;
+
+template <std::size_t Size>
+std::string_view name_at(const std::array<std::string_view, Size>& names, std::size_t at) {
+  return at < Size ? names[at] : "unknown";
+}
+
+std::string_view type_of(const record& r) {
+  static constexpr std::array<std::string_view, 7> types{"other", "send",   "receive", "write",
+                                                         "read",  "atomic", "served"};
+  return name_at(types, r.type);
+}
+
+std::string_view path_of_record(const record& r) {
+  static constexpr std::array<std::string_view, 7> paths{"-",      "direct", "staged", "shared",
+                                                         "engine", "dmabuf", "packet"};
+  return name_at(paths, static_cast<std::size_t>(r.path));
+}
+
+std::string_view state_of(const record& r) {
+  static constexpr std::array<std::string_view, 5> states{"connecting", "accepting", "failed",
+                                                          "connected", "closing"};
+  return name_at(states, r.type);
+}
+
+/// Nothing for what never was.
+std::string age_at(std::uint64_t at, std::uint64_t now) {
+  return at == 0 ? "-" : age_text(now > at ? now - at : 0);
+}
+
+std::string cut(std::string text, std::size_t width) {
+  if (text.size() > width) text = text.substr(0, width - 1) + "+";
+  return text;
+}
+
+std::string operation_row(const record& r, std::uint64_t now) {
+  return fmt::format("{:>7} {:<7} {:<6} {:>5} of {:>5} {:<22} {:<16}\n", age_at(r.since, now),
+                     type_of(r), path_of_record(r), short_number(static_cast<double>(r.done)),
+                     short_number(static_cast<double>(r.total)), cut(address_text(r), 22),
+                     name_of(r.wait));
+}
+
+std::string connection_row(const record& r, std::uint64_t now) {
+  return fmt::format("{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {:<16}\n", age_at(r.since, now),
+                     state_of(r), r.counts[outstanding::data_credits],
+                     r.counts[outstanding::queued_packets], age_at(r.seen, now),
+                     cut(address_text(r), 21), name_of(r.wait));
+}
+
+/// Those of the process that found no record.
+std::size_t unlisted(const outstanding_view& p) {
+  std::uint64_t all = 0;
+  for (const record& e : p.endpoints) all += e.counts[outstanding::operations];
+  return all > p.operations.size() ? all - p.operations.size() : 0;
+}
+
+nlohmann::json ages_of(const record& r, std::uint64_t now) {
+  const auto seconds = [&](std::uint64_t at) {
+    return at == 0 ? nlohmann::json(nullptr)
+                   : nlohmann::json(static_cast<double>(now > at ? now - at : 0) / 1e9);
+  };
+  return {{"id", r.id},
+          {"peer", address_text(r)},
+          {"waits_for", name_of(r.wait)},
+          {"age", seconds(r.since)},
+          {"peer_heard", seconds(r.seen)}};
+}
+
+}  // namespace
+
+std::string text_of(const evidence& known) {
+  const outstanding_view& p = known.subject;
+  std::string text = verdict_of(known).text + "\n";
+  if (!p.operations.empty())
+    text += fmt::format("\n{:>7} {:<7} {:<6} {:>14} {:<22} {:<16}\n", "AGE", "TYPE", "PATH",
+                        "MOVED    BYTES", "PEER", "WAITS FOR");
+  for (const record& r : p.operations) text += operation_row(r, known.now);
+  if (const std::size_t more = unlisted(p); more != 0)
+    text += fmt::format("{:>7} operations more\n", more);
+  if (!p.connections.empty())
+    text += fmt::format("\n{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {:<16}\n", "AGE", "CONNECTION",
+                        "CREDITS", "QUEUED", "HEARD", "PEER", "WAITS FOR");
+  for (const record& r : p.connections) text += connection_row(r, known.now);
+  return text;
+}
+
+std::string json_of(const evidence& known) {
+  const outstanding_view& p = known.subject;
+  const verdict found = verdict_of(known);
+  auto operations = nlohmann::json::array();
+  for (const record& r : p.operations) {
+    nlohmann::json one = ages_of(r, known.now);
+    one.update({{"type", type_of(r)},
+                {"path", path_of_record(r)},
+                {"bytes", r.total},
+                {"moved", r.done},
+                {"device", r.device < 0 ? nlohmann::json(nullptr) : nlohmann::json(r.device)}});
+    operations.push_back(std::move(one));
+  }
+  auto connections = nlohmann::json::array();
+  for (const record& r : p.connections) {
+    nlohmann::json one = ages_of(r, known.now);
+    one.update({{"state", state_of(r)},
+                {"credits", r.counts[outstanding::data_credits]},
+                {"queued", r.counts[outstanding::queued_packets]},
+                {"withheld", r.counts[outstanding::withheld_credits]}});
+    connections.push_back(std::move(one));
+  }
+  return nlohmann::json{{"tool", "gaudi_top"},
+                        {"version", GAUDI_TOP_VERSION},
+                        {"pid", p.pid},
+                        {"command", p.command},
+                        {"culprit", found.culprit},
+                        {"verdict", found.text},
+                        {"operations", std::move(operations)},
+                        {"unlisted", unlisted(p)},
+                        {"unread", p.unread},
+                        {"connections", std::move(connections)}}
+      .dump();
+}
+
+}  // namespace gaudi::top
