@@ -15,6 +15,9 @@ namespace {
 constexpr std::size_t max_steps = 6'000;
 constexpr unsigned max_rounds = 6'000;
 constexpr unsigned calm_rounds = 20;  // longer than an idle endpoint takes to look at its events
+// What a closing endpoint gives a peer that takes nothing (min_linger of goodbye.cpp); it warns
+// then that the last of what it sent may not come.
+constexpr nanoseconds linger_limit = 500'000'000;
 
 }  // namespace
 
@@ -162,7 +165,11 @@ void world::leave(unsigned n, bool politely, std::size_t away) {
     net_.lose(other, n);
     if (!politely) net_.lose(n, other);
   }
+  const nanoseconds begun = net_.now();
   politely ? p.here->close() : p.here->kill();
+  if (politely && net_.now() - begun >= linger_limit) {
+    for (unsigned other = 0; other < plan_.nodes; ++other) net_.lose(n, other);
+  }
   p.before = &p.here->at();
   p.here.reset();
   // What was being tried has no endpoint any more.
