@@ -17,6 +17,8 @@ using outstanding::wait_reason;
 constexpr auto min_interval = std::chrono::milliseconds(50);
 // Each costs tens of nanoseconds to look at: a thousandth of the time at most goes there.
 constexpr auto interval_for_each = std::chrono::microseconds(20);
+// An application may sleep between any two messages: so many take no longer than that.
+constexpr std::size_t short_report = 64;
 
 std::size_t queued_packets(const connection& c) noexcept {
   return c.ordered.size() + c.control_queue.size() + c.control_buffers.size() + c.remote->early;
@@ -64,6 +66,14 @@ void outstanding_report::write_all(base::clock::time_point now, bool asleep) noe
   const std::size_t waiting = write_connections(now);
   write_operations(now);
   write_endpoint(now, waiting);
+}
+
+bool outstanding_report::is_short() const noexcept {
+  return parts_.connections.count() + parts_.table.size() <= short_report;
+}
+
+void outstanding_report::fall_asleep_at(base::clock::time_point now) noexcept {
+  if (now >= next_ || is_short()) write_all(now, true);
 }
 
 void outstanding_report::write_endpoint(base::clock::time_point now, std::size_t waiting) noexcept {

@@ -39,11 +39,11 @@ class outstanding_report {
 
   /// The endpoint progresses; writes if that is due.
   void refresh(base::clock::time_point now) noexcept {
-    if (endpoint_ && (is_asleep_ || now >= next_)) write_all(now, false);
+    if (endpoint_ && (now >= next_ || (is_asleep_ && is_short()))) write_all(now, false);
   }
   /// Nobody progresses it until something comes.
   void fall_asleep() noexcept {
-    if (endpoint_) write_all(clock_.now(), true);
+    if (endpoint_) fall_asleep_at(clock_.now());
   }
 
  private:
@@ -55,6 +55,8 @@ class outstanding_report {
   };
 
   void write_all(base::clock::time_point now, bool asleep) noexcept;
+  void fall_asleep_at(base::clock::time_point now) noexcept;
+  [[nodiscard]] bool is_short() const noexcept;
   void write_endpoint(base::clock::time_point now, std::size_t waiting) noexcept;
   void write_operations(base::clock::time_point now) noexcept;
   std::size_t write_connections(base::clock::time_point now) noexcept;
