@@ -41,7 +41,7 @@ std::size_t atomics::limit(std::size_t eager_size) noexcept {
 int atomics::request(connection& c, const atomic_access& access) {
   const std::size_t bytes = access.count * atomic_math::size_of(access.type);
   const std::size_t payload = payload_of(access.op, access.group, bytes);
-  if (sizeof(wire::atomic_fields) + payload > c.eager_limit) return -FI_EINVAL;
+  if (sizeof(wire::atomic_fields) + payload > c.terms.eager_limit) return -FI_EINVAL;
   const bool returns = access.group != call::plain;
   const operation_start start =
       start_operation(parts_.channel, parts_.table, c, access.results, access.completion,
@@ -52,7 +52,7 @@ int atomics::request(connection& c, const atomic_access& access) {
   t->strategy =
       returns ? transfer_strategy::none : transfer_strategy::copy_out;  // nothing to grant
   wire::atomic_fields fields{};
-  fields.head = {wire::kind::atomic, 0, 0, 0, c.remote_id};
+  fields.head = {wire::kind::atomic, 0, 0, 0, c.terms.connection_id};
   fields.operation = t->id;
   fields.address = access.address;
   fields.key = access.key;
@@ -131,7 +131,7 @@ bool atomics::carry_out(connection& c, const wire::atomic_fields& request,
     parts_.channel.send_fin(c, request.operation, -ret);
     return false;
   }
-  fields.head = {wire::kind::read_reply, 0, 0, 0, c.remote_id};
+  fields.head = {wire::kind::read_reply, 0, 0, 0, c.terms.connection_id};
   std::memcpy(reply->bytes, &fields, sizeof fields);
   reply->length = sizeof fields + bytes;
   parts_.channel.queue_answer(c, *reply);

@@ -6,21 +6,31 @@
 namespace gaudi::proto {
 
 bool connection::is_idle() const noexcept {
-  return transfers.empty() && posted.empty() && ordered.empty() && control_queue.empty() &&
-         control_buffers.empty() && postponed.empty() && !holds_early;
+  return transfers.empty() && posted.empty() && outbox.ordered.empty() && !outbox.has_control() &&
+         postponed.packets.empty() && !rma_order.holds_early;
+}
+
+void connection::take_terms(const wire::hello& remote_hello,
+                            std::uint32_t own_eager_limit) noexcept {
+  terms = {.connection_id = remote_hello.connection,
+           .eager_limit = std::min(remote_hello.eager_limit, own_eager_limit),
+           .instance = remote_hello.instance,
+           .takes_dmabufs = (remote_hello.flags & wire::takes_dmabufs) != 0};
 }
 
 shared_slots* connection::slots_to_us() {
   if (!shm) return nullptr;
-  if (!slots_in) slots_in = std::make_unique<shared_slots>(shm->slots_in(), shm->slot_size());
-  return slots_in->count() == 0 ? nullptr : slots_in.get();
+  if (!local.slots_in)
+    local.slots_in = std::make_unique<shared_slots>(shm->slots_in(), shm->slot_size());
+  return local.slots_in->count() == 0 ? nullptr : local.slots_in.get();
 }
 
 bool connection::are_slots_of_peer(const wire::cts_fields& g) {
   if (!shm) return false;
-  if (!slots_out) slots_out = std::make_unique<shared_slots>(shm->slots_out(), shm->slot_size());
+  if (!local.slots_out)
+    local.slots_out = std::make_unique<shared_slots>(shm->slots_out(), shm->slot_size());
   return std::all_of(g.segments, g.segments + g.segment_count, [&](const wire::segment& s) {
-    return s.address < slots_out->count() && s.length <= slots_out->slot_size();
+    return s.address < local.slots_out->count() && s.length <= local.slots_out->slot_size();
   });
 }
 

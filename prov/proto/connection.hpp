@@ -15,43 +15,15 @@
 #include "ipc/shm_channel.hpp"
 #include "proto/buffer_pool.hpp"
 #include "proto/credits.hpp"
-#include "proto/net_address.hpp"
+#include "proto/peer.hpp"
 #include "proto/posted_op.hpp"
 #include "proto/shared_slots.hpp"
 #include "proto/transfer.hpp"
-#include "proto/unexpected_budget.hpp"
 #include "proto/wire.hpp"
 
 namespace gaudi::proto {
 
 struct buffer;
-class connection;
-
-/// Another endpoint, by the name of its listener. Exists from the first time that it is heard of or
-/// sent to, so that its number can name the source of messages. One that is_unused() without a
-/// connection may be forgotten: anybody can invent names.
-struct peer {
-  std::uint32_t number = 0;
-  net_address name;
-  // For new operations; replies go back on the connection of their request.
-  connection* current = nullptr;
-  int last_error = 0;  // of the last connection attempt, told to the next operation
-  // After a request that it refused in favour of its own: the next one waits until then.
-  base::clock::time_point asks_from{};
-  base::clock::duration pause{};
-  std::uint32_t early = 0;               // early_sends that wait for a connection
-  fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
-  unexpected_budget::share unexpected;
-  staging_share chunks;
-  staging_share slots;
-  staging_share injected;
-
-  /// Whether nothing names it or keeps anything of it; but for connections, which know their peer.
-  [[nodiscard]] bool is_unused() const noexcept {
-    return address == FI_ADDR_NOTAVAIL && !current && early == 0 && unexpected.empty() &&
-           chunks.held == 0 && slots.held == 0 && injected.held == 0;
-  }
-};
 
 enum class connection_state : std::uint8_t {
   connecting,  // we asked
@@ -64,7 +36,8 @@ enum class connection_state : std::uint8_t {
 /// One core connection to a peer, in use both ways. Belongs to the connection_manager.
 class connection {
  public:
-  connection(peer& p, connection_state s) : remote(&p), state(s) {}
+  connection(peer& p, connection_state s) noexcept : remote(&p), state(s) { ++p.connections; }
+  ~connection() { --remote->connections; }
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
@@ -72,6 +45,11 @@ class connection {
     return usable() && (data.return_is_due() || control.return_is_due());
   }
   [[nodiscard]] bool usable() const noexcept { return state >= connection_state::connected; }
+  [[nodiscard]] bool is_being_made() const noexcept {
+    return state == connection_state::connecting || state == connection_state::accepting;
+  }
+  /// What the peer says of itself in its hello; `own_eager_limit` in bytes.
+  void take_terms(const wire::hello& remote_hello, std::uint32_t own_eager_limit) noexcept;
   /// Whether nothing of this end's is under way: its end would lose nothing that began here.
   [[nodiscard]] bool is_idle() const noexcept;
 
@@ -86,25 +64,34 @@ class connection {
 
   /// Completes the header of a packet that leaves now, with all credits that are due.
   void fill_header(wire::header& h, wire::kind what, std::uint8_t flags) noexcept {
-    h = {what, flags, data.take_returnable(), control.take_returnable(), remote_id};
+    h = {what, flags, data.take_returnable(), control.take_returnable(), terms.connection_id};
   }
 
   peer* remote;
   connection_state state;
-  bool control_waits = false;   // listed among those with messages to flush
-  std::uint32_t id = 0;         // what the peer has to call it
-  std::uint32_t remote_id = 0;  // what the peer calls it
-  // Largest message in bytes that both ends' buffers take, header included.
-  std::uint32_t eager_limit = 0;
-  std::uint64_t remote_instance = 0;
-  /// The handshake is limited in time; and what others see of the peer's silence.
+  std::uint32_t id = 0;  // what the peer has to call it
+  core::unique_fid<fid_ep> ep;
+  /// What the peer has said in its hello (take_terms).
+  struct {
+    std::uint32_t connection_id = 0;  // what the peer calls it
+    // Largest message in bytes that both ends' buffers take, header included.
+    std::uint32_t eager_limit = 0;
+    std::uint64_t instance = 0;
+    bool takes_dmabufs = false;
+  } terms;
+  /// While it is being made: the connection_manager's.
   struct {
     base::clock::time_point made_at{};
+    bool requested_here = false;  // ours was the request
+    bool crossed = false;         // usable, a request of the peer's was refused as older than it
+    bool up_in_core = false;      // accepting: only the peer's word on the channel is missing
+    bool refused_shm = false;     // ours is the word that the peer waits for, and it was no
+  } handshake;
+  /// What others see of the peer's silence.
+  struct {
     base::clock::time_point heard_at{};  // as outstanding_report has noticed
     bool heard = false;                  // since then
-  } times;
-  bool requested_here = false;  // ours was the request
-  bool crossed = false;  // usable, a request of the peer's was refused as older than the connection
+  } silence;
   credit_window data;
   credit_window control;
   /// Of the buffers for data: the credit_pool's alone.
@@ -113,26 +100,31 @@ class connection {
     std::uint16_t used = 0;     // messages since it was last raised, or was found enough
     std::uint64_t used_at = 0;  // messages that all peers had sent by the last one of this
   } share;
-  // Credits of messages that are kept beyond the peer's part of the budget, or that the application
-  // has not read the completions of: the peer waits for them.
-  std::uint32_t withheld = 0;
-  std::uint32_t withheld_events = 0;  // of wire::kind::event, which takes credits for control
-  core::unique_fid<fid_ep> ep;
-  std::uint32_t receives_posted = 0;  // to ep; over RDMA they are posted for all connections
-  bool receives_short = false;        // listed among those that want more
+  /// What comes, and the credits that do not go back yet.
+  struct {
+    std::uint32_t posted = 0;  // to ep; over RDMA they are posted for all connections
+    bool are_short = false;    // listed among those that want more
+    // Credits of messages that are kept beyond the peer's part of the budget, or that the
+    // application has not read the completions of: the peer waits for them.
+    std::uint32_t withheld = 0;
+    std::uint32_t withheld_events = 0;  // of wire::kind::event, which takes credits for control
+  } receives;
   // To a peer on this host: packets go this way. The core connection carries what neither process
   // can copy, wakes a peer that sleeps, and tells of its end.
   std::shared_ptr<ipc::shm_channel> shm;  // and of copies that outlive the connection
-  // In the channel's memory; null before the first data that is staged there.
-  std::unique_ptr<shared_slots> slots_in;
-  std::unique_ptr<shared_slots> slots_out;
-  bool up_in_core = false;   // accepting: only the peer's word on the channel is missing
-  bool refused_shm = false;  // ours is the word that the peer waits for, and it was no
-  bool peer_takes_dmabufs = false;
-  bool import_disabled = false;  // of the peer's dma-bufs: our NIC does not read them
-  bool doorbell_due = false;     // listed among those whose peer has to be woken
-  bool core_wrote = false;       // by RMA, which no credit tells of
-  bool said_goodbye = false;     // goodbye.cpp
+  /// With a peer on this host.
+  struct {
+    // In the channel's memory; null before the first data that is staged there.
+    std::unique_ptr<shared_slots> slots_in;
+    std::unique_ptr<shared_slots> slots_out;
+    bool doorbell_due = false;     // listed among those whose peer has to be woken
+    bool import_disabled = false;  // of the peer's dma-bufs: our NIC does not read them
+  } local;
+  /// For the end of an endpoint (goodbye.cpp).
+  struct {
+    bool core_wrote = false;  // by RMA, which no credit tells of
+    bool said = false;
+  } goodbye;
   /// The connection_closer's alone.
   struct {
     bool completion = false;
@@ -141,24 +133,33 @@ class connection {
     bool owes_answer = false;
     [[nodiscard]] bool is_wanted() const noexcept { return completion || agreed; }
   } closing;
-  bool postponed_is_counted = false;  // the first of `postponed`: its credits are
-
-  // Packets that came and wait for memory, in their order.
-  posted_op_list postponed;
-
+  /// Packets that came and wait for memory, in their order: the packet_dispatcher's.
+  struct {
+    posted_op_list packets;
+    bool first_is_counted = false;  // its credits are
+  } postponed;
+  /// What has still to leave: the packet_channel's.
+  struct {
+    // Messages that wait for their payload to come from a device, and those behind them: order is
+    // kept.
+    std::deque<buffer*> ordered;
+    // Control messages that wait for credits or room in the core.
+    std::deque<std::vector<std::byte>> control;
+    std::deque<buffer*> control_buffers;
+    bool control_waits = false;  // listed among those with messages to flush
+    [[nodiscard]] bool has_control() const noexcept {
+      return !control.empty() || !control_buffers.empty();
+    }
+  } outbox;
   // Posted to the core and not yet completed.
   posted_op_list posted;
-  // Messages that wait for their payload to come from a device, and those behind them: order is
-  // kept.
-  std::deque<buffer*> ordered;
-  // Control messages that wait for credits or room in the core.
-  std::deque<std::vector<std::byte>> control_queue;
-  std::deque<buffer*> control_buffers;
   // Operations that fail if it does.
   transfer_list transfers;
-  // Of early_sends some have still to leave; counted in ordered_rma_pending.
-  bool holds_early = false;
-  std::uint32_t ordered_rma_pending = 0;  // of them, those with transfer::partially_issued
+  /// RMA that later operations must not overtake.
+  struct {
+    std::uint32_t pending = 0;  // of `transfers`, those with transfer::partially_issued
+    bool holds_early = false;   // of early_sends some have still to leave; counted in `pending`
+  } rma_order;
 };
 
 }  // namespace gaudi::proto

@@ -3,8 +3,8 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "base/log.hpp"
@@ -12,9 +12,6 @@
 
 namespace gaudi::proto {
 namespace {
-
-// A look at the core's events is a system call. They come in swarms, or not for long.
-constexpr auto max_interval = std::chrono::milliseconds(5);
 
 // Between requests that the peer refuses because it has made one itself.
 constexpr base::clock::duration min_pause = std::chrono::milliseconds(1);
@@ -33,9 +30,9 @@ bool precedes(const net_address& a, const net_address& b) noexcept {
 // ours was the request, one of the peer's can have crossed it; any other says that the peer has
 // lost the connection, of whose end the core here may never hear.
 bool is_older(connection& c, const hello& remote_hello) noexcept {
-  if (c.remote_instance != remote_hello.instance) return false;
-  if (remote_hello.connection == c.remote_id) return true;
-  return c.requested_here && !std::exchange(c.crossed, true);
+  if (c.terms.instance != remote_hello.instance) return false;
+  if (remote_hello.connection == c.terms.connection_id) return true;
+  return c.handshake.requested_here && !std::exchange(c.handshake.crossed, true);
 }
 
 // A connection ends for a request only if that comes from where its peer is, as far as the core
@@ -60,58 +57,36 @@ void pause_requests(peer& p, base::clock::time_point now) noexcept {
 void connection_manager::poll_if_due() {
   const auto now = config_.clock.now();
   observer_.time_passed(now);
-  idle_polls_ = 0;
+  pacer_.clock_was_read();
   if (being_made_ == 0) {
-    if (now - last_poll_ < interval_) return;
-    last_poll_ = now;
+    if (!pacer_.is_look_due(now)) return;
     // The word on a shm channel does not come by the core.
-    if (awaiting_shm_.empty())
-      interval_ = std::min<base::clock::duration>(2 * interval_, max_interval);
+    if (!shm_.awaits_any()) pacer_.slow_down();
   }
   poll_now();
-  idle_polls_ = 0;
+  pacer_.clock_was_read();
 }
 
 void connection_manager::poll_now() {
-  // Who asks for this may sleep now, and the first poll after that asks for the time.
-  idle_polls_ = polls_per_clock - 1;
-  graveyard_.clear();
-  if (fd_listener_) fd_listener_->accept_pending();
+  pacer_.may_sleep();
+  connections_.free_removed();
+  shm_.accept_pending();
   read_events();
-  if (!awaiting_shm_.empty()) settle_shm();
-  limit_handshakes();
-  while (!closing_.empty()) {
-    end_shut();
+  if (shm_.awaits_any()) shm_.settle(connections_, [this](connection& c) { now_usable(c); });
+  if (limits_.apply(being_made_ != 0))
+    limits_.look(connections_, being_made_ != 0, config_.clock.now(),
+                 [this](connection& c) { fail(c, FI_ETIMEDOUT); });
+  while (!ends_.empty()) {
+    // The core tells of the end by another way than of messages, and it can be the faster one: a
+    // peer that sends, sees it completed and closes must not take its last words back. More may
+    // come while these end; their last words are not heard yet.
+    observer_.connections_ending();
+    ends_.take([this](std::uint32_t id, int error) {
+      if (connection* const c = find(id)) fail(*c, error);
+    });
     for (peer_request& request : std::exchange(deferred_requests_, {}))
       take_request(std::move(request));
   }
-}
-
-// The core tells of the end by another way than of messages, and it can be the faster one: a peer
-// that sends, sees it completed and closes must not take its last words back.
-void connection_manager::end_shut() {
-  observer_.connections_ending();
-  // More may come while these end; their last words are not heard yet.
-  const std::size_t count = closing_.size();
-  for (std::size_t i = 0; i < count; ++i)
-    if (connection* c = find(closing_[i].id)) fail(*c, closing_[i].error);
-  closing_.erase(closing_.begin(), closing_.begin() + static_cast<std::ptrdiff_t>(count));
-}
-
-bool connection_manager::is_ending(const connection& c) const noexcept {
-  return std::any_of(closing_.begin(), closing_.end(),
-                     [&](const ending& e) { return e.id == c.id; });
-}
-
-// Every connection has a place there (add).
-void connection_manager::fail_soon(connection& c, int error) noexcept {
-  if (c.state != connection_state::failed && !is_ending(c)) closing_.push_back({c.id, error});
-}
-
-void connection_manager::malformed(connection& c, const char* what) {
-  GAUDI_WARN(EP_DATA, "%s sent a malformed %s: the connection is closed\n",
-             c.remote->name.to_string().c_str(), what);
-  fail(c, FI_ECONNABORTED);
 }
 
 bool connection_manager::confirm_connected(connection& c) {
@@ -122,74 +97,20 @@ bool connection_manager::confirm_connected(connection& c) {
 }
 
 void connection_manager::read_events() {
-  if (!events_) return;
-  alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
-  auto& entry = *reinterpret_cast<fi_eq_cm_entry*>(space);
-  for (;;) {
-    std::uint32_t event = 0;
-    // libfabric 1.17 takes a socket that has ended for one that has nothing yet, and keeps it,
-    // where an earlier call left EAGAIN here (tcpx_conn_mgr.c, rx_cm_data).
-    errno = 0;
-    const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
-    if (got != -FI_EAGAIN) interval_ = min_interval;
-    if (got == -FI_EAVAIL) {
-      handle_error();
-      continue;
-    }
-    if (got < static_cast<ssize_t>(sizeof entry)) return;
-    const std::size_t length = static_cast<std::size_t>(got) - sizeof entry;
-    hello h{};
-    switch (event) {
-      case FI_CONNREQ: {
-        core::unique_info info(entry.info);
-        const auto verdict = check_hello(entry.data, length, h);
-        if (verdict == wire::reject_reason::none) {
-          take_request({std::move(info), h});
-        } else {
-          GAUDI_WARN(EP_CTRL,
-                     "refused a connection request: %s (ours is version %u, the peer's %u)\n",
-                     to_string(verdict), wire::version, h.version);
-          reject(*info, verdict);
-        }
-        break;
-      }
-      case FI_CONNECTED:
-        if (connection* c = of(entry.fid)) {
-          const bool valid = check_hello(entry.data, length, h) == wire::reject_reason::none;
-          connected_or_end(*c, valid ? &h : nullptr);
-        }
-        break;
-      case FI_SHUTDOWN:
-        // Not at once: completions may be on their way through us, and theirs is the first turn.
-        if (connection* c = of(entry.fid)) fail_soon(*c, FI_ECONNRESET);
-        break;
-      default:
-        break;
-    }
-  }
+  while (connector_.read_next(*this)) pacer_.event_came();
 }
 
-// Before the end: libfabric 1.17 forgets the socket of a request that is not answered by then,
-// which stays open, and the peer goes on waiting. One look accepts it, and the next reads it.
-void connection_manager::refuse_unread() noexcept {
-  if (!events_) return;
-  constexpr unsigned max_looks = 1024;  // whoever makes many more of them meanwhile
-  alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
-  const auto& entry = *reinterpret_cast<const fi_eq_cm_entry*>(space);
-  unsigned empty = 0;
-  for (unsigned looks = 0; looks < max_looks && empty < 2; ++looks) {
-    std::uint32_t event = 0;
-    errno = 0;
-    const ssize_t got = fi_eq_read(events_.get(), &event, space, sizeof space, 0);
-    empty = got == -FI_EAGAIN ? empty + 1 : 0;
-    if (got == -FI_EAVAIL) {
-      fi_eq_err_entry unread{};
-      fi_eq_readerr(events_.get(), &unread, 0);
-    } else if (got >= static_cast<ssize_t>(sizeof entry) && event == FI_CONNREQ) {
-      const core::unique_info info(entry.info);
-      reject(*info, wire::reject_reason::resources);
-    }
-  }
+void connection_manager::request_came(core::unique_info info, wire::reject_reason verdict,
+                                      const hello& remote_hello) {
+  if (verdict == wire::reject_reason::none) return take_request({std::move(info), remote_hello});
+  GAUDI_WARN(EP_CTRL, "refused a connection request: %s (ours is version %u, the peer's %u)\n",
+             to_string(verdict), wire::version, remote_hello.version);
+  reject(*info, verdict);
+}
+
+// Not at once: completions may be on their way through us, and theirs is the first turn.
+void connection_manager::endpoint_ended(const fid* endpoint) {
+  if (connection* const c = connections_.of(endpoint)) fail_soon(*c, FI_ECONNRESET);
 }
 
 void connection_manager::take_request(peer_request&& request) {
@@ -206,7 +127,7 @@ void connection_manager::handle_request(peer_request&& request) {
   const hello& remote_hello = request.remote_hello;
   const net_address from = address_of(remote_hello);
   if (from.empty()) return reject(info, wire::reject_reason::malformed);
-  peer& p = peer_named(from);
+  peer& p = peers_.named(from);
   connection* c = p.current;
   if (!c) return accept(p, info, remote_hello);
 
@@ -215,7 +136,7 @@ void connection_manager::handle_request(peer_request&& request) {
 
   if (c->state == connection_state::connecting) {
     // Both decide by the same rule, so exactly one request goes on.
-    if (precedes(from, name_)) return reject(info, wire::reject_reason::simultaneous);
+    if (precedes(from, name())) return reject(info, wire::reject_reason::simultaneous);
     drop(*c);
     return accept(p, info, remote_hello);
   }
@@ -224,7 +145,7 @@ void connection_manager::handle_request(peer_request&& request) {
 
 // A request of a peer that there is a connection with.
 void connection_manager::meet_request(connection& c, peer_request&& request) {
-  const bool closed = is_ending(c) || c.closing.agreed;
+  const bool closed = ends_.contains(c.id) || c.closing.agreed;
   if (!closed &&
       (is_older(c, request.remote_hello) || !is_from_its_host(*request.info, request.remote_hello)))
     return reject(*request.info, wire::reject_reason::simultaneous);
@@ -234,68 +155,44 @@ void connection_manager::meet_request(connection& c, peer_request&& request) {
   fail_soon(c, FI_ECONNRESET);
 }
 
-void connection_manager::connected_or_end(connection& c, const hello* remote_hello) noexcept {
+void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_hello) {
+  connection* const c = connections_.of(endpoint);
+  if (!c) return;
   try {
-    handle_connected(c, remote_hello);
+    handle_connected(*c, remote_hello);
   } catch (const std::bad_alloc&) {
-    fail_soon(c, FI_ENOMEM);
+    fail_soon(*c, FI_ENOMEM);
   }
 }
 
 void connection_manager::handle_connected(connection& c, const hello* remote_hello) {
   if (c.state == connection_state::connecting) {
     if (!remote_hello) return fail(c, FI_ECONNABORTED);
-    take_terms(c, *remote_hello);
+    c.take_terms(*remote_hello, config_.eager_limit);
     c.data.start(remote_hello->data_window, static_cast<std::uint16_t>(c.data.granted()));
     c.control.start(remote_hello->control_window, wire::control_window);
-    if ((remote_hello->flags & wire::shares_memory) && !attach_shm(c, *remote_hello)) {
-      // A handshake id that is still on its way is answered with no by this.
-      stop_sharing();
-      c.refused_shm = true;
-    }
+    if (remote_hello->flags & wire::shares_memory) shm_.take_or_refuse(c, *remote_hello);
   }
   if (c.usable()) return;
-  if (c.shm && c.state == connection_state::accepting && !shm_is_settled(c)) {
-    const bool waits = c.state == connection_state::accepting;
-    if (waits && !std::exchange(c.up_in_core, true)) awaiting_shm_.push_back(c.id);
+  if (c.shm && c.state == connection_state::accepting && !shm_.is_settled(c)) {
+    if (!std::exchange(c.handshake.up_in_core, true)) shm_.await(c);
     return;
   }
   now_usable(c);
 }
 
-void connection_manager::now_usable(connection& c) {
-  --being_made_;
-  c.state = connection_state::connected;
-  c.times.heard = true;
-  c.remote->pause = {};
-  observer_.connection_up(c);
-}
-
-void connection_manager::handle_error() {
-  // Newer releases write more of the entry than this version declares.
-  union {
-    fi_eq_err_entry entry;
-    std::byte space[256];
-  } error{};
-  std::byte data[256];
-  error.entry.err_data = data;
-  error.entry.err_data_size = sizeof data;
-  if (fi_eq_readerr(events_.get(), &error.entry, 0) < 0) return;
-  connection* c = of(error.entry.fid);
+void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reason verdict,
+                                         const hello& remote_hello, int error) {
+  connection* const c = connections_.of(endpoint);
   if (!c) return;
-
-  hello h{};
-  const auto verdict = error.entry.err_data
-                           ? check_hello(error.entry.err_data, error.entry.err_data_size, h)
-                           : wire::reject_reason::malformed;
   if (verdict == wire::reject_reason::wrong_version) {
     GAUDI_WARN(
         EP_CTRL,
         "%s refused the connection: it speaks wire version %u, this is %u; use one release of the "
         "gaudi provider everywhere\n",
-        c->remote->name.to_string().c_str(), h.version, wire::version);
+        c->remote->name.to_string().c_str(), remote_hello.version, wire::version);
   }
-  const auto why = static_cast<wire::reject_reason>(h.reason);
+  const auto why = static_cast<wire::reject_reason>(remote_hello.reason);
   if (verdict == wire::reject_reason::none && why == wire::reject_reason::simultaneous) {
     // The peer's own request makes the connection; if it does not, a later operation asks again.
     pause_requests(*c->remote, config_.clock.now());
@@ -305,7 +202,7 @@ void connection_manager::handle_error() {
   const bool wrong_version =
       verdict == wire::reject_reason::wrong_version || why == wire::reject_reason::wrong_version;
   if (c->usable()) return fail(*c, FI_ECONNRESET);
-  fail(*c, wrong_version ? FI_ECONNREFUSED : (error.entry.err ? error.entry.err : FI_ECONNREFUSED));
+  fail(*c, wrong_version || error == 0 ? FI_ECONNREFUSED : error);
 }
 
 }  // namespace gaudi::proto

@@ -1,38 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
-#include <optional>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
-#include "base/random_name_table.hpp"
 #include "base/random_source.hpp"
 #include "base/result.hpp"
-#include "base/scoped_fd.hpp"
 #include "core/inner_domain.hpp"
-#include "ipc/fd_listener.hpp"
 #include "proto/connection.hpp"
+#include "proto/connection_table.hpp"
+#include "proto/core_connector.hpp"
 #include "proto/credit_pool.hpp"
+#include "proto/handshake_limits.hpp"
 #include "proto/hello.hpp"
+#include "proto/peer_registry.hpp"
+#include "proto/pending_ends.hpp"
+#include "proto/poll_pacer.hpp"
+#include "proto/shm_negotiator.hpp"
 
 namespace gaudi::proto {
 
 /// Who wants to know of connections that came up and went down, and of time. Called from
 /// connection_manager::poll and ::fail.
-class connection_observer {
+class connection_observer : public peer_numbers {
  public:
-  /// The number for a peer that becomes known: its messages match receives by it.
-  virtual std::uint32_t number_of(const net_address& name) = 0;
-  /// The peer is forgotten, and no message of it is kept.
-  virtual void forget_number_of(const net_address& name) noexcept = 0;
   /// The core endpoint is there, and takes receives before it is up.
   virtual void connection_opened(connection& c) = 0;
   virtual void connection_up(connection& c) = 0;
@@ -53,7 +51,7 @@ class connection_observer {
 /// connection); an endpoint that sends to itself has two, one for each end.
 ///
 /// Not thread safe: the caller holds the domain lock.
-class connection_manager {
+class connection_manager final : private connection_events {
  public:
   /// What peers are told.
   struct config {
@@ -72,20 +70,14 @@ class connection_manager {
   connection_manager(core::inner_domain& core, config t, connection_observer& observer);
   ~connection_manager();
 
-  /// Opens the listener, whose address is name() from then on. Each connection's core endpoint uses
-  /// the two queues, which outlive the manager's connections; without shared receives (null) it has
-  /// its own. -FI_EADDRINUSE: the port asked for is taken.
+  /// As core_connector::listen. Memory is shared with peers on this host from then on, too.
   base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable = false,
                             bool any_port = false);
-  [[nodiscard]] const net_address& name() const noexcept { return name_; }
+  [[nodiscard]] const net_address& name() const noexcept { return connector_.name(); }
   /// What peers tell this endpoint from others by.
   [[nodiscard]] std::uint64_t instance() const noexcept { return instance_; }
-
-  /// The peer with this name, made known if it is new. Where this endpoint's own address is a
-  /// link-local one, so is the way to peers that have such: by the same interface, whatever number
-  /// that, or theirs, has in the name.
-  peer& peer_named(const net_address& name);
-  [[nodiscard]] std::vector<std::unique_ptr<peer>>& peers() noexcept { return peers_; }
+  [[nodiscard]] peer_registry& peers() noexcept { return peers_; }
+  [[nodiscard]] shm_negotiator& shm() noexcept { return shm_; }
 
   /// A usable connection to the peer; starts to make one if there is none. -FI_EAGAIN: not yet.
   /// -FI_EOPBADSTATE: not before listen(). -FI_ETIMEDOUT: the peer has not answered within
@@ -93,28 +85,22 @@ class connection_manager {
   /// next call makes another attempt.
   base::result<connection*> get_connection(peer& p);
 
-  [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return by_id_.find(id); }
+  [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return connections_.find(id); }
 
   /// Handles what the core reports of connections. Cheap when called often: looks at the core at
   /// each call while a connection is being made, else every 200 us, and less and less often, down
   /// to every 5 ms, while there is nothing.
   void poll() {
-    if (being_made_ != 0 || ++idle_polls_ == polls_per_clock) poll_if_due();
+    if (being_made_ != 0 || pacer_.is_clock_due()) poll_if_due();
   }
   void poll_now();
 
   /// The core's event queue, for fi_trywait. Null before listen().
-  [[nodiscard]] fid* events() const noexcept { return events_ ? &events_->fid : nullptr; }
+  [[nodiscard]] fid* events() const noexcept { return connector_.events(); }
 
   /// A message came on a connection whose own event was not read yet. False: it is not up after
   /// all.
   bool confirm_connected(connection& c);
-
-  /// Sends the dma-buf of one of our allocations to a peer that we share memory with; `fd` stays
-  /// the caller's. Errors of ipc::send_fd.
-  int send_dmabuf(const connection& c, std::uint64_t allocation, int fd);
-  /// What the peer says it has sent. None: it did not come.
-  base::scoped_fd import_from_peer(const connection& c, std::uint64_t allocation);
 
   /// Closes a connection that is of no use any more; its observer is told.
   void fail(connection& c, int error);
@@ -133,11 +119,10 @@ class connection_manager {
 
   /// What the peers may send without an answer.
   [[nodiscard]] credit_pool& credits() noexcept { return credits_; }
-  [[nodiscard]] std::size_t count() const noexcept { return by_id_.size(); }
-
+  [[nodiscard]] std::size_t count() const noexcept { return connections_.count(); }
   template <class Visit>
   void for_each(Visit&& visit) {
-    by_id_.for_each(visit);
+    connections_.for_each(std::forward<Visit>(visit));
   }
 
  private:
@@ -147,93 +132,46 @@ class connection_manager {
     hello remote_hello;
   };
 
-  void forget_unused_peers();
+  // connection_manager.cpp: how connections are made and end.
   base::result<connection*> add(peer& p, connection_state s);
   base::result<void> open_endpoint(connection& c, fi_info& info);
   base::result<void> connect(peer& p);
   base::result<void> request_connection(connection& c);
+  void accept(peer& p, fi_info& info, const hello& remote_hello);
   int answer_request(connection& c, fi_info& info, const hello& remote_hello);
-  void close_endpoint(connection& c) noexcept;
+  void reject(const fi_info& info, wire::reject_reason why) const noexcept;
+  void now_usable(connection& c);
   void drop(connection& c);
+  [[nodiscard]] hello own_hello(const connection* c, wire::reject_reason reason) const noexcept;
 
+  // connection_events.cpp: what the core tells.
+  void request_came(core::unique_info info, wire::reject_reason verdict,
+                    const hello& remote_hello) override;
+  void endpoint_up(const fid* endpoint, const hello* remote_hello) override;
+  void endpoint_ended(const fid* endpoint) override;
+  void endpoint_failed(const fid* endpoint, wire::reject_reason verdict, const hello& remote_hello,
+                       int error) override;
   void poll_if_due();
   void read_events();
-  void refuse_unread() noexcept;
-  void end_shut();
   void take_request(peer_request&& request);
   void handle_request(peer_request&& request);
   void meet_request(connection& c, peer_request&& request);
-  void accept(peer& p, fi_info& info, const hello& remote_hello);
-  void reject(fi_info& info, wire::reject_reason why);
-  void connected_or_end(connection& c, const hello* remote_hello) noexcept;
   void handle_connected(connection& c, const hello* remote_hello);
-  void now_usable(connection& c);
-  void handle_error();
-  void take_terms(connection& c, const hello& remote_hello);
-  [[nodiscard]] bool is_ending(const connection& c) const noexcept;
-  [[nodiscard]] connection* of(const fid* f) const noexcept;
-  [[nodiscard]] hello own_hello(const connection* c) const noexcept;
 
-  // handshake_limits.cpp
-  void limit_handshakes();
-  void end_overdue(base::clock::time_point now);
-  void end_silent(base::clock::time_point now);
-
-  // connection_shm.cpp
-  void open_fd_listener();
-  void offer_shm(connection& c, const hello& remote_hello);
-  bool attach_shm(connection& c, const hello& remote_hello);
-  bool shm_is_settled(connection& c);
-  void settle_shm();
-  void stop_sharing();
-  [[nodiscard]] ipc::shm_channel::config shm_config(const connection& c) const noexcept;
-
-  core::inner_domain& core_;
-  fid_cq* completions_ = nullptr;
-  fid_ep* shared_receives_ = nullptr;
   const config config_;
   connection_observer& observer_;
   credit_pool credits_;
-  const std::uint32_t scope_;     // of our own address, if it is a link-local one
   const std::uint64_t instance_;  // tells this endpoint from an earlier one at the same address
-
-  core::unique_fid<fid_eq> events_;
-  core::unique_fid<fid_pep> listener_;
-  net_address name_;
-  bool waitable_ = false;
-  std::optional<ipc::fd_listener> fd_listener_;  // none: no memory is shared
-  std::uint32_t host_ = 0;
-
-  std::vector<std::unique_ptr<peer>> peers_;
-  std::unordered_map<net_address, peer*> peers_by_name_;
-  std::size_t peers_to_look_at_ = min_peers_to_look_at;  // when there are as many, at the unused
-  base::random_name_table<connection> by_id_;
-  std::unordered_map<const fid*, connection*> by_fid_;
-  std::vector<std::unique_ptr<connection>> connections_;
-  std::vector<std::unique_ptr<connection>>
-      graveyard_;  // until the next poll: callers may still look at them
-  /// Closed by the peer, or of no use any more; they end at the next poll.
-  struct ending {
-    std::uint32_t id;
-    int error;
-  };
-  std::vector<ending> closing_;
-  /// Answered after these ends.
-  std::vector<peer_request> deferred_requests_;
-  /// Up in the core, and without the peer's word on the shm channel.
-  std::vector<std::uint32_t> awaiting_shm_;
-  static constexpr std::size_t min_peers_to_look_at = 1024;
+  core_connector connector_;
+  shm_negotiator shm_;
+  peer_registry peers_;
+  connection_table connections_;
+  pending_ends ends_;
+  std::vector<peer_request> deferred_requests_;  // answered after these
+  handshake_limits limits_;
   unsigned being_made_ = 0;
-  // Reading the clock costs as much as a poll that finds nothing: only every so many polls.
-  static constexpr unsigned polls_per_clock = 8;
-  static constexpr std::chrono::microseconds min_interval{200};
-  unsigned idle_polls_ = 0;
-  base::clock::duration interval_ = min_interval;
-  base::clock::time_point last_poll_{};
-  base::clock::time_point next_overdue_look_{};
-  base::clock::time_point next_silence_look_{};
-  bool limits_silence_ = false;  // the core listens at a socket
-  bool told_of_silent_ = false;
+  poll_pacer pacer_;
+  const bool over_rdma_;
 };
 
 }  // namespace gaudi::proto

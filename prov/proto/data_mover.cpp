@@ -69,7 +69,7 @@ void data_mover::note_remainder(transfer& t) noexcept {
   const bool rest = config_.rma_order && !t.slots && t.issued < t.length && !t.ending;
   if (rest == t.partially_issued || !t.connection) return;
   t.partially_issued = rest;
-  rest ? ++t.connection->ordered_rma_pending : --t.connection->ordered_rma_pending;
+  rest ? ++t.connection->rma_order.pending : --t.connection->rma_order.pending;
 }
 
 // Device memory that the core may have. It takes a short message for host memory and reads it with
@@ -172,7 +172,7 @@ data_mover::issue_result data_mover::issue_by_engine(transfer& t, const local_me
 data_mover::issue_result data_mover::issue_staged(transfer& t, std::size_t limit) {
   if (t.in_flight >= parts_.planner.params_of(t).depth) return issue_result::waiting;
   if (t.slots && t.free_slots.empty()) return issue_result::waiting;
-  buffer* b = t.shared ? t.connection->slots_out->take(t.remote[t.free_slots.back()].address)
+  buffer* b = t.shared ? t.connection->local.slots_out->take(t.remote[t.free_slots.back()].address)
                        : acquire_chunk(*t.connection);
   if (!b) return t.shared ? issue_result::no_room : no_chunk_for(t);
   b->owner = &t;
@@ -225,7 +225,7 @@ int data_mover::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t len
                                          .remote = target});
   if (ret == -FI_EAGAIN) return ret;
   t.via_core = true;
-  t.connection->core_wrote = t.connection->core_wrote || !reads;
+  t.connection->goodbye.core_wrote = t.connection->goodbye.core_wrote || !reads;
   return ret;
 }
 

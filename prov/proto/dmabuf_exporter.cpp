@@ -21,7 +21,7 @@ bool dmabuf_exporter::name_for_peer(const connection& c, const local_memory& mem
   using base::rendezvous_choice;
   const bool pulled = config_.rendezvous == rendezvous_choice::automatic ||
                       config_.rendezvous == rendezvous_choice::read;
-  if (!config_.passes_dmabufs || !c.shm || !c.peer_takes_dmabufs || !pulled ||
+  if (!config_.passes_dmabufs || !c.shm || !c.terms.takes_dmabufs || !pulled ||
       !name_allocations(memory, rts))
     return false;
   return memory.length() >= min_to_pass ||
@@ -56,7 +56,7 @@ int dmabuf_exporter::send_dmabuf(connection& c, const transfer& t, std::uint32_t
     fields.length = exported->range.length;
     fields.address = exported->range.base_addr;
     exported_.add(*s.owner, where->allocation_id, c.id);
-    return connections_.send_dmabuf(c, where->allocation_id, exported->range.fd);
+    return connections_.shm().send_dmabuf(c, where->allocation_id, exported->range.fd);
   }
   return -FI_EINVAL;
 }

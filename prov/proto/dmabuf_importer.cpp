@@ -11,7 +11,7 @@ namespace gaudi::proto {
 
 // Whether our NIC may be tried.
 bool dmabuf_importer::may_import(const connection& c, const local_memory& memory) const noexcept {
-  return config_.imports && c.shm && !c.import_disabled && memory.core_reaches(0) &&
+  return config_.imports && c.shm && !c.local.import_disabled && memory.core_reaches(0) &&
          config_.rendezvous != base::rendezvous_choice::staged;
 }
 
@@ -26,7 +26,7 @@ bool dmabuf_importer::start(connection& c, const wire::rts_fields& rts, transfer
 void dmabuf_importer::continue_import(connection& c, transfer& t) {
   while (t.imported.size() < t.remote.size()) {
     const wire::segment& s = t.remote[t.imported.size()];
-    auto known = config_.imports->find({c.remote_instance, s.key});
+    auto known = config_.imports->find({c.terms.instance, s.key});
     if (!known) return ask_for_dmabuf(c, t);
     if (!known->holds(s.address, s.length))
       return connections_.malformed(c, "rendezvous (allocation)");
@@ -47,8 +47,9 @@ void dmabuf_importer::ask_for_dmabuf(connection& c, const transfer& t) {
 
 transfer* dmabuf_importer::handle_dmabuf(connection& c, const wire::dmabuf_fields& sent) {
   // Taken by whoever asked, also where nobody wants it any more.
-  const base::scoped_fd fd =
-      sent.status == 0 ? connections_.import_from_peer(c, sent.allocation) : base::scoped_fd();
+  const base::scoped_fd fd = sent.status == 0
+                                 ? connections_.shm().import_from_peer(c, sent.allocation)
+                                 : base::scoped_fd();
   transfer* const t = table_.find_active(c, sent.sink_operation);
   if (!t || !t->via_nic || t->strategy != transfer_strategy::none) return nullptr;
   if (!fd) return give_up(c, *t, sent.status ? -sent.status : -FI_ENODATA);
@@ -69,12 +70,12 @@ base::result<reg::import_cache::handle> dmabuf_importer::import(const connection
                                                                 int fd) {
   if (const auto loop = config_.loop->connect(); !loop) return loop.failure();
   return config_.imports->add(
-      {c.remote_instance, sent.allocation},
+      {c.terms.instance, sent.allocation},
       {.fd = fd, .offset = sent.offset, .length = sent.length, .base_addr = sent.address});
 }
 
 transfer* dmabuf_importer::give_up(connection& c, transfer& t, int why) {
-  if (!std::exchange(c.import_disabled, true))
+  if (!std::exchange(c.local.import_disabled, true))
     GAUDI_INFO(MR,
                "this NIC does not read the device memory of %s by its dma-buf: %s; it goes through "
                "host memory\n",
@@ -86,7 +87,7 @@ transfer* dmabuf_importer::give_up(connection& c, transfer& t, int why) {
 }
 
 void dmabuf_importer::forget_freed(const connection& c, const wire::allocation_fields& told) {
-  if (config_.imports) config_.imports->forget({c.remote_instance, told.allocation});
+  if (config_.imports) config_.imports->forget({c.terms.instance, told.allocation});
 }
 
 }  // namespace gaudi::proto

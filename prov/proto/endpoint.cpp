@@ -123,7 +123,7 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   peer* p = addresses_.find(to);
   if (!p) return base::error{-FI_EINVAL};
   const auto open = [](const connection& on) {
-    return on.data.can_send() && on.ordered_rma_pending == 0;
+    return on.data.can_send() && on.rma_order.pending == 0;
   };
   auto c = connections_->get_connection(*p);
   if (c && open(**c)) return c;
@@ -177,7 +177,7 @@ bool endpoint::is_quiet(fi_addr_t with) {
   const bool moving =
       any_early || std::any_of(c->transfers.begin(), c->transfers.end(),
                                [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
-  if (!moving && c->posted.empty() && c->ordered.empty()) return true;
+  if (!moving && c->posted.empty() && c->outbox.ordered.empty()) return true;
   progress();
   return false;
 }

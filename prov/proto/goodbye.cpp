@@ -41,7 +41,7 @@ bool goodbye::must_linger() {
 
 // Whether all that the connection was given is with the peer, or as near as can be told.
 bool goodbye::has_left(connection& c) {
-  if (!c.ordered.empty() || !c.control_queue.empty() || !c.control_buffers.empty()) return false;
+  if (!c.outbox.ordered.empty() || c.outbox.has_control()) return false;
   if (owes_goodbye(c)) {
     const int ret = say_goodbye(c);
     return ret != 0 && ret != -FI_EAGAIN;
@@ -52,8 +52,8 @@ bool goodbye::has_left(connection& c) {
 
 // Over tcp the window is the same all the time, so credits tell that nothing is on its way.
 bool goodbye::owes_goodbye(const connection& c) const noexcept {
-  if (c.said_goodbye || c.shm || config_.linger.count() == 0) return false;
-  return core_.core().over_rdma() || c.core_wrote || !c.data.all_returned() ||
+  if (c.goodbye.said || c.shm || config_.linger.count() == 0) return false;
+  return core_.core().over_rdma() || c.goodbye.core_wrote || !c.data.all_returned() ||
          !c.control.all_returned();
 }
 
@@ -62,7 +62,7 @@ bool goodbye::owes_goodbye(const connection& c) const noexcept {
 int goodbye::say_goodbye(connection& c) {
   buffer* const b = channel_.acquire();
   if (!b) return -FI_EAGAIN;
-  const wire::header head{wire::kind::credit, 0, 0, 0, c.remote_id};
+  const wire::header head{wire::kind::credit, 0, 0, 0, c.terms.connection_id};
   std::memcpy(b->bytes, &head, sizeof head);
   b->begin_message(sizeof head);
   b->transmit = true;
@@ -70,7 +70,7 @@ int goodbye::say_goodbye(connection& c) {
   if (ret) {
     channel_.recycle(*b);
   } else {
-    c.said_goodbye = true;
+    c.goodbye.said = true;
   }
   return ret;
 }

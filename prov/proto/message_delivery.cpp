@@ -46,7 +46,7 @@ void message_delivery::share(receive_context& with) {
   own_receives_.reset();
   receives_ = &with;
   receives_->add(*this, config_.directed_receive);
-  for (const auto& p : parts_.connections.peers()) p->number = receives_->number_of(p->name);
+  for (const auto& p : parts_.connections.peers().all()) p->number = receives_->number_of(p->name);
 }
 
 base::result<std::uint32_t> message_delivery::source_of(const recv_params& params) const {
@@ -187,7 +187,7 @@ bool message_delivery::queue_unexpected(connection& c, buffer& b, message_info m
   }
   unexpected_.keep(c.remote->unexpected, footprint(m));
   if (unexpected_.is_exceeded(c.remote->unexpected, parts_.connections.count())) {
-    withhold_credit(c, c.withheld);
+    withhold_credit(c, c.receives.withheld);
   } else {
     parts_.channel.consume(c);
   }
@@ -215,8 +215,8 @@ void message_delivery::forget(unexpected& m) {
   }
   unexpected_.drop(m.info.from->unexpected, footprint(m.info));
   // One message for another: what is kept does not grow.
-  if (m.connection && m.connection->withheld != 0) {
-    --m.connection->withheld;
+  if (m.connection && m.connection->receives.withheld != 0) {
+    --m.connection->receives.withheld;
     parts_.channel.consumed_data(*m.connection);
   }
   receives_->unexpected_pool_.destroy(&m);
@@ -224,7 +224,7 @@ void message_delivery::forget(unexpected& m) {
 }
 
 void message_delivery::withhold_credit(connection& c, std::uint32_t& kind) noexcept {
-  if (c.withheld + c.withheld_events == 0) {
+  if (c.receives.withheld + c.receives.withheld_events == 0) {
     if (!base::make_room(withholding_)) return parts_.connections.fail_soon(c, FI_ENOMEM);
     withholding_.push_back(c.id);
   }
@@ -240,14 +240,15 @@ void message_delivery::return_withheld() {
   std::erase_if(withholding_, [this](std::uint32_t id) {
     connection* const c = parts_.connections.find(id);
     if (!c) return true;
-    for (; c->withheld_events != 0; --c->withheld_events) c->control.consumed(wire::control_window);
-    while (c->withheld != 0 &&
+    for (; c->receives.withheld_events != 0; --c->receives.withheld_events)
+      c->control.consumed(wire::control_window);
+    while (c->receives.withheld != 0 &&
            !unexpected_.is_exceeded(c->remote->unexpected, parts_.connections.count())) {
-      --c->withheld;
+      --c->receives.withheld;
       parts_.channel.consumed_data(*c);
     }
     if (c->returns_due()) parts_.channel.return_credits(*c);
-    return c->withheld == 0;
+    return c->receives.withheld == 0;
   });
 }
 

@@ -13,7 +13,7 @@ namespace gaudi::proto {
 
 inline bool message_sender::is_eager(const connection& c, const local_memory& memory,
                                      const send_params& message) const noexcept {
-  return memory.length() + sizeof(wire::eager_fields) <= c.eager_limit &&
+  return memory.length() + sizeof(wire::eager_fields) <= c.terms.eager_limit &&
          (message.inject || !c.shm || !parts_.rendezvous.nic_is_shorter(c, memory));
 }
 
@@ -40,7 +40,7 @@ inline int message_sender::send_injected(connection& c, const local_memory& memo
   alignas(8) std::byte packet[256];
   auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
   const std::size_t start = wire::eager_size(message.wire_flags);
-  fields.head = {wire::kind::eager, message.wire_flags, 0, 0, c.remote_id};
+  fields.head = {wire::kind::eager, message.wire_flags, 0, 0, c.terms.connection_id};
   fields.tag = message.tag;
   if (message.wire_flags & wire::cq_data) fields.data = message.data;
   if (std::byte* bytes = memory.single_host()) {
@@ -56,7 +56,7 @@ inline int message_sender::send_injected(connection& c, const local_memory& memo
 
 inline int message_sender::send_eager(connection& c, const local_memory& memory,
                                       const send_params& message) {
-  const bool plain = !memory.on_device() && !message.delivery && c.ordered.empty();
+  const bool plain = !memory.on_device() && !message.delivery && c.outbox.ordered.empty();
   if (!plain && !c.shm && can_gather(memory, message)) {
     const int ret = send_buffered(c, memory, message, true);
     if (ret == 0) count_gathered(memory);
@@ -92,14 +92,14 @@ int message_sender::send_early(peer& p, const local_memory& memory, const send_p
 // Before everything that is posted after them.
 void message_sender::post_early(peer& p) {
   connection& c = *p.current;
-  if (!std::exchange(c.holds_early, true)) ++c.ordered_rma_pending;
+  if (!std::exchange(c.rma_order.holds_early, true)) ++c.rma_order.pending;
   const bool over = early_.post(p, [&](const early_sends::message& m) {
     if (!c.data.can_send()) return -FI_EAGAIN;
     return send(c, m.memory, m.what);
   });
   if (!over) return;
-  c.holds_early = false;
-  --c.ordered_rma_pending;
+  c.rma_order.holds_early = false;
+  --c.rma_order.pending;
 }
 
 void message_sender::connection_up(connection& c) {
@@ -148,7 +148,7 @@ int message_sender::send_buffered(connection& c, const local_memory& memory,
   }
   auto& fields = *reinterpret_cast<wire::eager_fields*>(b->bytes);
   const std::size_t start = wire::eager_size(flags);
-  fields.head = {wire::kind::eager, flags, 0, 0, c.remote_id};
+  fields.head = {wire::kind::eager, flags, 0, 0, c.terms.connection_id};
   fields.tag = message.tag;
   if (start > offsetof(wire::eager_fields, data)) fields.data = message.data;
   if (t) fields.operation = t->id;
@@ -188,7 +188,7 @@ int message_sender::send_rendezvous(connection& c, const local_memory& memory,
   int ret = parts_.rendezvous.offer(*t, rts, flags);
   if (ret == 0) {
     fields.head = {wire::kind::rts, static_cast<std::uint8_t>(flags | wire::want_fin), 0, 0,
-                   c.remote_id};
+                   c.terms.connection_id};
     std::memcpy(b->bytes, &fields, sizeof fields);
     const std::size_t size = put_rts(b->bytes + sizeof fields, rts);
     b->begin_message(sizeof fields + size, t->id);

@@ -79,8 +79,8 @@ wait_reason wait_of(const transfer& t, bool copying) noexcept {
 void put_peer(record& r, const connection& c) noexcept {
   const net_address& name = c.remote->name;
   std::memcpy(r.address.data(), name.raw(), std::min(name.length(), r.address.size()));
-  r.instance = c.remote_instance;
-  r.seen = nanoseconds(c.times.heard_at);
+  r.instance = c.terms.instance;
+  r.seen = nanoseconds(c.silence.heard_at);
 }
 
 void operation_records::open(const base::clock& clock, std::uint32_t endpoint) noexcept {

@@ -21,11 +21,12 @@ constexpr auto interval_for_each = std::chrono::microseconds(20);
 constexpr std::size_t short_report = 64;
 
 std::size_t queued_packets(const connection& c) noexcept {
-  return c.ordered.size() + c.control_queue.size() + c.control_buffers.size() + c.remote->early;
+  return c.outbox.ordered.size() + c.outbox.control.size() + c.outbox.control_buffers.size() +
+         c.remote->early;
 }
 
 wait_reason wait_of_control(const connection& c) noexcept {
-  if (!c.control_buffers.empty() && !c.control_buffers.front()->ready)
+  if (!c.outbox.control_buffers.empty() && !c.outbox.control_buffers.front()->ready)
     return wait_reason::device_copy;
   return c.control.can_send() ? wait_reason::room : wait_reason::credit;
 }
@@ -35,11 +36,11 @@ wait_reason wait_of_control(const connection& c) noexcept {
 wait_reason wait_of(const connection& c) noexcept {
   if (c.state == connection_state::failed) return wait_reason::nothing;
   if (!c.usable()) return wait_reason::handshake;
-  if (!c.postponed.empty()) return wait_reason::memory;
-  if (c.withheld != 0 || c.withheld_events != 0) return wait_reason::application;
-  if (!c.ordered.empty())
-    return c.ordered.front()->ready ? wait_reason::room : wait_reason::device_copy;
-  if (!c.control_queue.empty() || !c.control_buffers.empty()) return wait_of_control(c);
+  if (!c.postponed.packets.empty()) return wait_reason::memory;
+  if (c.receives.withheld != 0 || c.receives.withheld_events != 0) return wait_reason::application;
+  if (!c.outbox.ordered.empty())
+    return c.outbox.ordered.front()->ready ? wait_reason::room : wait_reason::device_copy;
+  if (c.outbox.has_control()) return wait_of_control(c);
   return c.data.can_send() ? wait_reason::nothing : wait_reason::credit;
 }
 
@@ -114,7 +115,7 @@ std::size_t outstanding_report::write_connections(base::clock::time_point now) n
   std::size_t waiting = 0;
   for (shown_connection& s : connections_) s.still_waits = false;
   parts_.connections.for_each([&](connection& c) {
-    if (std::exchange(c.times.heard, false)) c.times.heard_at = now;
+    if (std::exchange(c.silence.heard, false)) c.silence.heard_at = now;
     const wait_reason why = wait_of(c);
     if (why == wait_reason::nothing) return;
     ++waiting;
@@ -150,7 +151,7 @@ void outstanding_report::write_connection(const connection& c, wait_reason why,
   r.counts[outstanding::data_credits] = c.data.available();
   r.counts[outstanding::control_credits] = c.control.available();
   r.counts[outstanding::queued_packets] = queued_packets(c);
-  r.counts[outstanding::withheld_credits] = c.withheld + c.withheld_events;
+  r.counts[outstanding::withheld_credits] = c.receives.withheld + c.receives.withheld_events;
   put_peer(r, c);
   as->record.write(r);
 }

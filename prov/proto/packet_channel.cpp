@@ -29,28 +29,28 @@ int packet_channel::submit(connection& c, buffer& b) {
   b.connection = nullptr;
   b.owner = nullptr;
   b.ready = b.copies == 0;
-  if (b.ready && c.ordered.empty()) {
+  if (b.ready && c.outbox.ordered.empty()) {
     const int ret = post(c, b);
     if (ret == 0) c.data.sent();
     return ret;
   }
   if (!base::make_room(ordered_waiting_)) return -FI_ENOMEM;
   try {
-    c.ordered.push_back(&b);
+    c.outbox.ordered.push_back(&b);
   } catch (const std::bad_alloc&) {
     return -FI_ENOMEM;
   }
-  if (c.ordered.size() == 1) ordered_waiting_.push_back(c.id);
+  if (c.outbox.ordered.size() == 1) ordered_waiting_.push_back(c.id);
   c.data.sent();
   return 0;
 }
 
 void packet_channel::flush_ordered(connection& c) {
-  while (!c.ordered.empty() && c.ordered.front()->ready) {
-    buffer& b = *c.ordered.front();
+  while (!c.outbox.ordered.empty() && c.outbox.ordered.front()->ready) {
+    buffer& b = *c.outbox.ordered.front();
     if (b.failed) {
       // The device failed, not the peer: it never learns of this message.
-      c.ordered.pop_front();
+      c.outbox.ordered.pop_front();
       c.data.returned(1);
       b.on_sent.end({.error = -b.failed});
       observer_.message_failed(b.awaits, -b.failed);
@@ -58,7 +58,7 @@ void packet_channel::flush_ordered(connection& c) {
       continue;
     }
     if (post(c, b)) return;
-    c.ordered.pop_front();
+    c.outbox.ordered.pop_front();
   }
 }
 
@@ -88,7 +88,7 @@ void packet_channel::recycle(buffer& b) {
 }
 
 void packet_channel::connection_down(connection& c, int error) {
-  for (auto* queue : {&c.ordered, &c.control_buffers}) {
+  for (auto* queue : {&c.outbox.ordered, &c.outbox.control_buffers}) {
     for (buffer* b : *queue) {
       if (b->copies) copies_.wait_for(*b);
       b->on_sent.end({.error = error});
@@ -96,21 +96,21 @@ void packet_channel::connection_down(connection& c, int error) {
     }
     queue->clear();
   }
-  c.control_queue.clear();
+  c.outbox.control.clear();
 }
 
 void packet_channel::flush() {
   std::erase_if(ordered_waiting_, [this](std::uint32_t id) {
     connection* c = connections_.find(id);
     if (c) connections_.on_behalf_of(c, [&] { flush_ordered(*c); });
-    return !c || c->ordered.empty();
+    return !c || c->outbox.ordered.empty();
   });
   std::erase_if(control_waiting_, [this](std::uint32_t id) {
     connection* c = connections_.find(id);
     if (!c) return true;
     connections_.on_behalf_of(c, [&] { flush_control(*c); });
-    if (!c->control_queue.empty() || !c->control_buffers.empty() || c->returns_due()) return false;
-    c->control_waits = false;
+    if (c->outbox.has_control() || c->returns_due()) return false;
+    c->outbox.control_waits = false;
     return true;
   });
 }
@@ -128,9 +128,9 @@ bool packet_channel::must_flush(std::uint32_t id) const noexcept {
   const connection* const c = connections_.find(id);
   if (!c) return true;
   if (!c->usable()) return false;
-  const bool has_control = !c->control_queue.empty() || !c->control_buffers.empty();
+  const bool has_control = c->outbox.has_control();
   const bool has_something =
-      !c->ordered.empty() || (has_control && c->control.can_send()) || c->returns_due();
+      !c->outbox.ordered.empty() || (has_control && c->control.can_send()) || c->returns_due();
   return has_something && (c->shm || c->posted.empty());
 }
 

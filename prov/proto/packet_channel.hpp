@@ -86,7 +86,7 @@ class packet_channel final : public header_sender {
   template <class Fields>
   void send_control(connection& c, wire::kind what, std::uint8_t flags, Fields& fields,
                     std::size_t length) {
-    fields.head = {what, flags, 0, 0, c.remote_id};
+    fields.head = {what, flags, 0, 0, c.terms.connection_id};
     queue_control(c, reinterpret_cast<const std::byte*>(&fields), length);
   }
   void send_fin(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);

@@ -12,9 +12,9 @@ namespace gaudi::proto {
 
 void packet_channel::queue_control(connection& c, const std::byte* bytes, std::size_t length) {
   if (c.state == connection_state::failed) return;
-  if (c.control_queue.empty() && c.control_buffers.empty() && try_control(c, bytes, length)) return;
+  if (!c.outbox.has_control() && try_control(c, bytes, length)) return;
   try {
-    c.control_queue.emplace_back(bytes, bytes + length);
+    c.outbox.control.emplace_back(bytes, bytes + length);
     let_control_wait(c);
   } catch (const std::bad_alloc&) {
     connections_.fail_soon(c, FI_ENOMEM);
@@ -23,9 +23,9 @@ void packet_channel::queue_control(connection& c, const std::byte* bytes, std::s
 
 // Throws std::bad_alloc.
 void packet_channel::let_control_wait(connection& c) {
-  if (c.control_waits) return;
+  if (c.outbox.control_waits) return;
   control_waiting_.push_back(c.id);
-  c.control_waits = true;
+  c.outbox.control_waits = true;
 }
 
 // The buffer leaves when it is loaded and there is a credit.
@@ -34,7 +34,7 @@ void packet_channel::queue_answer(connection& c, buffer& b) {
   b.owner = nullptr;
   b.connection = nullptr;
   b.ready = b.copies == 0;
-  c.control_buffers.push_back(&b);
+  c.outbox.control_buffers.push_back(&b);
   let_control_wait(c);
   flush_control(c);
 }
@@ -67,18 +67,19 @@ bool packet_channel::try_control_by_core(connection& c, const std::byte* bytes,
 
 void packet_channel::flush_control(connection& c) {
   if (c.returns_due()) return_credits(c);
-  while (!c.control_queue.empty()) {
-    const auto& bytes = c.control_queue.front();
+  while (!c.outbox.control.empty()) {
+    const auto& bytes = c.outbox.control.front();
     if (!try_control(c, bytes.data(), bytes.size())) return;
-    c.control_queue.pop_front();
+    c.outbox.control.pop_front();
   }
-  while (!c.control_buffers.empty() && c.usable() && c.control.can_send() && flush_answer(c)) {
+  while (!c.outbox.control_buffers.empty() && c.usable() && c.control.can_send() &&
+         flush_answer(c)) {
   }
 }
 
 // The oldest one. False: it has to wait.
 bool packet_channel::flush_answer(connection& c) {
-  buffer& b = *c.control_buffers.front();
+  buffer& b = *c.outbox.control_buffers.front();
   if (!b.ready) return false;
   const bool answers = std::exchange(b.answers, false);
   if (b.failed) {
@@ -87,7 +88,7 @@ bool packet_channel::flush_answer(connection& c) {
     std::memcpy(&failed, b.bytes, sizeof failed);
     failed.status = -b.failed;
     release(b);
-    c.control_buffers.pop_front();
+    c.outbox.control_buffers.pop_front();
     if (answers) consumed_data(c);
     send_control(c, wire::kind::fin, 0, failed, sizeof failed);
     return true;
@@ -97,7 +98,7 @@ bool packet_channel::flush_answer(connection& c) {
     return false;
   }
   c.control.sent();
-  c.control_buffers.pop_front();
+  c.outbox.control_buffers.pop_front();
   if (answers) consumed_data(c);
   return true;
 }

@@ -34,7 +34,7 @@ inline bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::si
     return what == wire::kind::eager ? parts_.delivery.handle_message(c, b, length)
                                      : dispatch_rest(c, b, length);
   } catch (const untouched&) {
-    c.postponed_is_counted = true;
+    c.postponed.first_is_counted = true;
     postpone(c, b, length);
     return false;
   } catch (const std::bad_alloc&) {
@@ -45,10 +45,10 @@ inline bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::si
 
 // The packet has a whole header.
 inline void packet_dispatcher::take(connection& c, buffer& b, std::size_t length) {
-  if (!c.postponed.empty()) [[unlikely]]
+  if (!c.postponed.packets.empty()) [[unlikely]]
     return postpone(c, b, length);
   const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
-  c.times.heard = true;
+  c.silence.heard = true;
   c.data.returned(head.data_credits);
   c.control.returned(head.control_credits);
   const bool control = wire::is_control(head.what);
@@ -108,7 +108,7 @@ bool packet_dispatcher::take_from_shm(connection& c, std::span<const std::byte> 
 // again, so that the peer comes to a halt.
 void packet_dispatcher::postpone(connection& c, buffer& b, std::size_t length) noexcept {
   b.length = length;
-  c.postponed.push_back(b);
+  c.postponed.packets.push_back(b);
   any_postponed_ = true;
 }
 
@@ -116,8 +116,8 @@ void packet_dispatcher::retry_postponed() {
   any_postponed_ = false;
   parts_.connections.for_each([this](connection& c) {
     posted_op_list waited;
-    waited.swap(c.postponed);
-    bool counted = std::exchange(c.postponed_is_counted, false);
+    waited.swap(c.postponed.packets);
+    bool counted = std::exchange(c.postponed.first_is_counted, false);
     while (!waited.empty()) {
       auto& b = static_cast<buffer&>(waited.front());
       waited.pop_front();
@@ -134,9 +134,9 @@ void packet_dispatcher::retry_postponed() {
 }
 
 void packet_dispatcher::connection_down(connection& c) {
-  while (!c.postponed.empty()) {
-    auto& b = static_cast<buffer&>(c.postponed.front());
-    c.postponed.pop_front();
+  while (!c.postponed.packets.empty()) {
+    auto& b = static_cast<buffer&>(c.postponed.packets.front());
+    c.postponed.packets.pop_front();
     parts_.buffers.give_back(b);
   }
 }
@@ -235,17 +235,17 @@ void packet_dispatcher::handle_closing(connection& c, wire::kind what) {
 }
 
 void packet_dispatcher::post_receives(connection& c) {
-  if (parts_.buffers.post_more(c) || c.receives_short) return;
+  if (parts_.buffers.post_more(c) || c.receives.are_short) return;
   if (!base::make_room(receives_waiting_)) return parts_.connections.fail_soon(c, FI_ENOMEM);
   receives_waiting_.push_back(c.id);
-  c.receives_short = true;
+  c.receives.are_short = true;
 }
 
 void packet_dispatcher::post_waiting_receives() {
   std::erase_if(receives_waiting_, [this](std::uint32_t id) {
     connection* const c = parts_.connections.find(id);
     if (c && !parts_.buffers.post_more(*c)) return false;
-    if (c) c->receives_short = false;
+    if (c) c->receives.are_short = false;
     return true;
   });
 }

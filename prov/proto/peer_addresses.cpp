@@ -18,7 +18,7 @@ void peer_addresses::stop() noexcept {
 }
 
 void peer_addresses::added(fi_addr_t index, const net_address& address) {
-  peer& p = connections_.peer_named(address);
+  peer& p = connections_.peers().named(address);
   if (index >= by_address_.size()) by_address_.resize(index + 1);
   by_address_[index] = &p;
   p.address = std::min(p.address, index);

@@ -120,12 +120,12 @@ std::size_t receive_buffers::wanted_by(const connection& c) const noexcept {
 
 bool receive_buffers::post_more(connection& c) {
   if (!streams_ || !c.ep) return true;
-  while (c.receives_posted < wanted_by(c)) {
+  while (c.receives.posted < wanted_by(c)) {
     buffer* b = has_room() ? pool_.acquire() : nullptr;
     if (!b) {
       // As above.
       most_ = std::min(most_, out_);
-      return c.receives_posted != 0;
+      return c.receives.posted != 0;
     }
     b->local = false;
     b->connection_id = c.id;
@@ -149,7 +149,7 @@ bool receive_buffers::post(buffer& b, connection& c) {
   if (fi_recv(c.ep.get(), b.bytes, pool_.buffer_size(), b.descriptor(), FI_ADDR_UNSPEC,
               b.context()))
     return false;
-  ++c.receives_posted;
+  ++c.receives.posted;
   return true;
 }
 

@@ -48,7 +48,7 @@ class receive_buffers {
     if (!streams_) {
       --posted_;
     } else if (from) {
-      --from->receives_posted;
+      --from->receives.posted;
     }
   }
   /// A buffer for a packet that does not come through the core; null when memory is short.
@@ -57,7 +57,7 @@ class receive_buffers {
   /// The same for one that has just come on this connection, which gets it again if it wants one.
   /// False: see post_more.
   [[nodiscard]] bool give_back(buffer& b, connection& c) {
-    if (b.connection_id != 0 && c.receives_posted < share_ && c.ep && post(b, c)) return true;
+    if (b.connection_id != 0 && c.receives.posted < share_ && c.ep && post(b, c)) return true;
     give_back(b);
     return b.connection_id == 0 || post_more(c);
   }

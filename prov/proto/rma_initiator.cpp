@@ -55,7 +55,7 @@ bool rma_initiator::is_direct(const connection& c, std::uint64_t key) const noex
 void rma_initiator::keep_order(transfer& t) noexcept {
   if (!config_.rma_order || !t.connection->shm) return;
   t.blocks_later = true;
-  ++t.connection->ordered_rma_pending;
+  ++t.connection->rma_order.pending;
 }
 
 int rma_initiator::access_directly(connection& c, const local_memory& memory,
@@ -123,17 +123,17 @@ int rma_initiator::write_by_message(connection& c, const local_memory& memory,
   fields.data = access.data;
   std::uint8_t flags = access.has_data ? wire::cq_data : 0;
   int ret = 0;
-  const bool short_enough = sizeof fields + memory.length() <= c.eager_limit &&
+  const bool short_enough = sizeof fields + memory.length() <= c.terms.eager_limit &&
                             (access.inject || !parts_.rendezvous.nic_is_shorter(c, memory));
   if (short_enough) {
-    fields.head = {wire::kind::write, flags, 0, 0, c.remote_id};
+    fields.head = {wire::kind::write, flags, 0, 0, c.terms.connection_id};
     b->begin_message(sizeof fields + memory.length(), t->id);
     ret = parts_.channel.load_payload(*b, sizeof fields, memory, 0, memory.length());
     if (ret == 0 && access.inject) ret = parts_.copies.wait_for(*b);
   } else {
     wire::rts_fields rts{};
     ret = parts_.rendezvous.offer(*t, rts, flags);
-    fields.head = {wire::kind::write_rts, flags, 0, 0, c.remote_id};
+    fields.head = {wire::kind::write_rts, flags, 0, 0, c.terms.connection_id};
     const std::size_t size = put_rts(b->bytes + sizeof fields, rts);
     b->begin_message(sizeof fields + size, t->id);
   }
@@ -159,14 +159,14 @@ int rma_initiator::read_by_message(connection& c, const local_memory& memory,
   buffer* const b = start.message;
   transfer* const t = start.operation;
   wire::rma_fields fields = fields_of(*t, access);
-  fields.head = {wire::kind::read, 0, 0, 0, c.remote_id};
+  fields.head = {wire::kind::read, 0, 0, 0, c.terms.connection_id};
   std::memcpy(b->bytes, &fields, sizeof fields);
   b->begin_message(sizeof fields, t->id);
   if (const int ret = parts_.channel.submit(c, *b)) {
     abort_operation(parts_.channel, parts_.completion, start);
     return ret;
   }
-  if (sizeof(wire::fin_fields) + memory.length() > c.eager_limit) keep_order(*t);
+  if (sizeof(wire::fin_fields) + memory.length() > c.terms.eager_limit) keep_order(*t);
   return 0;
 }
 

@@ -49,7 +49,7 @@ bool rma_target::handle_write(connection& c, buffer& b, std::size_t length, bool
       parts_.delivery.deliver(&c, m, b.bytes + sizeof fields, &b, completion,
                               local_memory::inside(**target, fields.address, fields.length));
   const bool must_wait = completion.report && parts_.delivery.reports_are_behind();
-  must_wait ? parts_.delivery.withhold_credit(c, c.withheld) : parts_.channel.consume(c);
+  must_wait ? parts_.delivery.withhold_credit(c, c.receives.withheld) : parts_.channel.consume(c);
   return free;
 }
 
@@ -74,8 +74,9 @@ void rma_target::handle_event(connection& c, buffer& b, std::size_t length) {
                  .length = fields.length,
                  .data = fields.data,
                  .source = c.remote->address});
-  parts_.delivery.reports_are_behind() ? parts_.delivery.withhold_credit(c, c.withheld_events)
-                                       : c.control.consumed(wire::control_window);
+  parts_.delivery.reports_are_behind()
+      ? parts_.delivery.withhold_credit(c, c.receives.withheld_events)
+      : c.control.consumed(wire::control_window);
 }
 
 void rma_target::handle_flush(connection& c, buffer& b, std::size_t length) {
@@ -98,7 +99,7 @@ bool rma_target::serve_read(connection& c, const wire::rma_fields& request,
   served.mr_counter = source.peers_read;
   const std::size_t whole = sizeof fields + memory.length();
   b->begin_message(whole);
-  if (whole <= c.eager_limit && !parts_.rendezvous.nic_is_shorter(c, memory)) {
+  if (whole <= c.terms.eager_limit && !parts_.rendezvous.nic_is_shorter(c, memory)) {
     b->on_sent = served;
     return reply_at_once(c, *b, fields, memory);
   }
@@ -112,7 +113,7 @@ bool rma_target::refuse(connection& c, std::uint64_t operation, int error) {
 
 bool rma_target::reply_at_once(connection& c, buffer& b, wire::fin_fields& fields,
                                const local_memory& memory) {
-  fields.head = {wire::kind::read_reply, 0, 0, 0, c.remote_id};
+  fields.head = {wire::kind::read_reply, 0, 0, 0, c.terms.connection_id};
   std::memcpy(b.bytes, &fields, sizeof fields);
   if (const int ret = parts_.channel.load_payload(b, sizeof fields, memory, 0, memory.length())) {
     parts_.channel.recycle(b);
@@ -136,7 +137,7 @@ bool rma_target::reply_by_rendezvous(connection& c, buffer& b, wire::fin_fields&
   t->role = transfer_role::source;
   parts_.table.list_for_peer(*t);
   t->peer_operation = fields.operation;
-  fields.head = {wire::kind::read_rts, flags, 0, 0, c.remote_id};
+  fields.head = {wire::kind::read_rts, flags, 0, 0, c.terms.connection_id};
   std::memcpy(b.bytes, &fields, sizeof fields);
   const std::size_t size = put_rts(b.bytes + sizeof fields, rts);
   b.length = sizeof fields + size;

@@ -38,17 +38,17 @@ bool shm_transport::send(connection& c, const std::byte* packet, std::size_t len
 
 // A peer that sleeps waits for the core: any packet there wakes it.
 void shm_transport::ring_doorbell(connection& c) {
-  if (!core_.send_header(c, wire::kind::credit) || c.doorbell_due) return;
+  if (!core_.send_header(c, wire::kind::credit) || c.local.doorbell_due) return;
   if (!base::make_room(doorbells_)) return connections_.fail_soon(c, FI_ENOMEM);
   doorbells_.push_back(c.id);
-  c.doorbell_due = true;
+  c.local.doorbell_due = true;
 }
 
 void shm_transport::ring_doorbells() {
   std::erase_if(doorbells_, [this](std::uint32_t id) {
     connection* c = connections_.find(id);
     if (c && core_.send_header(*c, wire::kind::credit) == -FI_EAGAIN) return false;
-    if (c) c->doorbell_due = false;
+    if (c) c->local.doorbell_due = false;
     return true;
   });
 }

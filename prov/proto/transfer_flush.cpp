@@ -31,7 +31,7 @@ bool transfer_flush::can_flush_by_fin(const transfer& t) const noexcept {
   if (!t.tell_peer || t.status != 0 || !flush_) return false;
   const connection& c = *t.connection;
   if (!c.usable() || c.shm || !c.control.can_send()) return false;
-  if (!c.control_queue.empty() || !c.control_buffers.empty()) return false;
+  if (c.outbox.has_control()) return false;
   if (t.memory.count() != 1 || !t.memory[0].owner || !t.memory[0].core_descriptor()) return false;
   if (!flush_->reads_back(*t.memory[0].owner)) return false;
   return sizeof(wire::fin_fields) >= core_.inline_limit() &&
@@ -41,10 +41,11 @@ bool transfer_flush::can_flush_by_fin(const transfer& t) const noexcept {
 bool transfer_flush::flush_by_fin(transfer& t) {
   buffer* const b = can_flush_by_fin(t) ? channel_.acquire() : nullptr;
   if (!b) return false;
-  const wire::fin_fields fields{.head = {wire::kind::fin, 0, 0, 0, t.connection->remote_id},
-                                .operation = t.peer_operation,
-                                .status = 0,
-                                .reserved = 0};
+  const wire::fin_fields fields{
+      .head = {wire::kind::fin, 0, 0, 0, t.connection->terms.connection_id},
+      .operation = t.peer_operation,
+      .status = 0,
+      .reserved = 0};
   std::memcpy(b->bytes, &fields, sizeof fields);
   b->begin_message(sizeof fields, t.id);
   b->gathered = t.memory;

@@ -24,8 +24,8 @@ transfer* transfer_table::create(connection* c, const local_memory& memory,
 }
 
 void transfer_table::destroy(transfer& t) noexcept {
-  if (t.connection && t.partially_issued) --t.connection->ordered_rma_pending;
-  if (t.connection && t.blocks_later) --t.connection->ordered_rma_pending;
+  if (t.connection && t.partially_issued) --t.connection->rma_order.pending;
+  if (t.connection && t.blocks_later) --t.connection->rma_order.pending;
   if (t.connection) t.connection->transfers.erase(t.connection->transfers.iterator_to(t));
   if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
   if (t.for_peer_hook.is_linked()) for_peers_.erase(for_peers_.iterator_to(t));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // How connections are made and end: prov/proto/connection_manager.cpp (to, connect, accept, reject, drop, fail),
-// connection_events.cpp (handle_request, handle_connected, handle_error, end_shut, confirm_connected) and goodbye.cpp. Endpoints that
+// connection_events.cpp (handle_request, handle_connected, endpoint_failed, poll_now, confirm_connected) and goodbye.cpp. Endpoints that
 // each have a message for every other. Events of the core come late, and in any order between connections; endpoints close
 // politely and are started anew at the same address, as another instance, which has messages again.
 //
@@ -187,10 +187,10 @@ end_of_events:
        answer[end] = none;
        state[end] = connected;
        remote_instance[end] = answering_instance[end / 2] }
-  :: atomic { answer[end] == simultaneous -> drop(end) } // handle_error
+  :: atomic { answer[end] == simultaneous -> drop(end) } // endpoint_failed
   :: atomic { up[end] -> up[end] = false; state[end] = connected }
   :: atomic { closed[end] && answer[end] == none && !up[end] -> closed[end] = false; shut[end] = true }
-  :: atomic { shut[end] -> // end_shut: connections_ending, then fail
+  :: atomic { shut[end] -> // poll_now: connections_ending, then fail
 #ifdef LAST_WORDS_UNREAD
        inbox[end] = 0;
 #endif

@@ -35,9 +35,9 @@ std::string endpoint_audit::leftover(endpoint& e) {
   std::size_t posted = 0;
   std::size_t receives = e.receive_buffers_.posted_;
   e.connections_->for_each([&](connection& c) {
-    queued += c.ordered.size() + c.control_queue.size() + c.control_buffers.size();
+    queued += c.outbox.ordered.size() + c.outbox.control.size() + c.outbox.control_buffers.size();
     posted += c.posted.size();
-    receives += c.receives_posted;
+    receives += c.receives.posted;
   });
   return first_of(std::array<count, 12>{{
       {"transfers", e.transfers_.table.size()},
@@ -75,7 +75,8 @@ std::string endpoint_audit::lost_credits(endpoint& a, endpoint& b) {
   std::string found;
   a.connections_->for_each([&](connection& x) {
     b.connections_->for_each([&](connection& y) {
-      if (x.remote_id != y.id || y.remote_id != x.id || !x.usable() || !y.usable() || &x == &y)
+      if (x.terms.connection_id != y.id || y.terms.connection_id != x.id || !x.usable() ||
+          !y.usable() || &x == &y)
         return;
       if (x.remote->name != b.name() || y.remote->name != a.name()) return;
       if (!adds_up(x.data, y.data)) found = windows("credits of messages", x.data, y.data);

@@ -92,7 +92,7 @@ net_address net_address_with(std::uint16_t port) {
 }
 
 void connect(side& from, side& to) {
-  peer& p = from.manager->peer_named(to.manager->name());
+  peer& p = from.manager->peers().named(to.manager->name());
   const auto heard = to.heard.size();
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!from.manager->get_connection(p) || to.heard.size() == heard) {
@@ -111,7 +111,7 @@ TEST(connection_manager, ends_a_connection_in_order_before_it_makes_the_next) {
   connect(*first, b);
   first.reset();
   side second(port);
-  peer& p = second.manager->peer_named(b.manager->name());
+  peer& p = second.manager->peers().named(b.manager->name());
   const auto completion = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
   while (std::chrono::steady_clock::now() < completion) {
     static_cast<void>(second.manager->get_connection(p));
@@ -128,7 +128,7 @@ class unread_request : public testing::TestWithParam<int> {};
 TEST_P(unread_request, is_refused_by_an_end) {
   side a;
   auto b = std::make_unique<side>();
-  peer& p = a.manager->peer_named(b->manager->name());
+  peer& p = a.manager->peers().named(b->manager->name());
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(a.manager->get_connection(p).code(), -FI_EAGAIN);
     a.manager->poll_now();
@@ -153,13 +153,14 @@ TEST(connection_manager, forgets_names_that_nothing_is_known_of) {
   side a;
   side b;
   connect(a, b);
-  peer& known = a.manager->peer_named(net_address_with(1));
+  peer& known = a.manager->peers().named(net_address_with(1));
   known.address = 0;
-  for (std::uint16_t port = 2; port < 20'000; ++port) a.manager->peer_named(net_address_with(port));
-  EXPECT_LT(a.manager->peers().size(), 3000U);
-  EXPECT_EQ(a.forgotten + a.manager->peers().size(), 20'000U);
-  EXPECT_EQ(&a.manager->peer_named(net_address_with(1)), &known) << "the application's";
-  EXPECT_TRUE(a.manager->get_connection(a.manager->peer_named(b.manager->name())))
+  for (std::uint16_t port = 2; port < 20'000; ++port)
+    a.manager->peers().named(net_address_with(port));
+  EXPECT_LT(a.manager->peers().all().size(), 3000U);
+  EXPECT_EQ(a.forgotten + a.manager->peers().all().size(), 20'000U);
+  EXPECT_EQ(&a.manager->peers().named(net_address_with(1)), &known) << "the application's";
+  EXPECT_TRUE(a.manager->get_connection(a.manager->peers().named(b.manager->name())))
       << "a connected one";
 }
 
@@ -203,12 +204,12 @@ TEST(connection_manager, knows_a_link_local_peer_whatever_number_its_interface_h
   info.src_addrlen = own.length();
   deaf observer;
   connection_manager here(*core, {}, observer);
-  const peer& known = here.peer_named(in_ipv6("fe80::2", 7));
-  EXPECT_EQ(&here.peer_named(in_ipv6("fe80::2", 0)), &known);
-  EXPECT_EQ(&here.peer_named(in_ipv6("fe80::2", 3)), &known);
+  const peer& known = here.peers().named(in_ipv6("fe80::2", 7));
+  EXPECT_EQ(&here.peers().named(in_ipv6("fe80::2", 0)), &known);
+  EXPECT_EQ(&here.peers().named(in_ipv6("fe80::2", 3)), &known);
   EXPECT_EQ(known.name.scope(), 7U);
-  EXPECT_NE(&here.peer_named(in_ipv6("fe80::3", 0)), &known);
-  EXPECT_EQ(here.peer_named(in_ipv6("2001:db8::2", 0)).name, in_ipv6("2001:db8::2", 0));
+  EXPECT_NE(&here.peers().named(in_ipv6("fe80::3", 0)), &known);
+  EXPECT_EQ(here.peers().named(in_ipv6("2001:db8::2", 0)).name, in_ipv6("2001:db8::2", 0));
 }
 
 /// Numbers that no other process on this machine draws at this time.

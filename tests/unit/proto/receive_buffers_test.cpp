@@ -50,10 +50,10 @@ TEST_F(receive_buffers_of_a_stream, are_two_until_it_is_up_and_then_some) {
   connection& c = connect();
   c.state = connection_state::accepting;
   EXPECT_TRUE(buffers.post_more(c));
-  EXPECT_EQ(c.receives_posted, 2U);
+  EXPECT_EQ(c.receives.posted, 2U);
   c.state = connection_state::connected;
   EXPECT_TRUE(buffers.post_more(c));
-  EXPECT_EQ(c.receives_posted, 16U);
+  EXPECT_EQ(c.receives.posted, 16U);
   c.ep.reset();
 }
 
@@ -63,11 +63,11 @@ TEST_F(receive_buffers_of_a_stream, are_fewer_for_each_where_there_are_many) {
   buffers.serve(4);
   connection& c = connect();
   EXPECT_TRUE(buffers.post_more(c));
-  EXPECT_EQ(c.receives_posted, 8U) << "a quarter of half of 64";
+  EXPECT_EQ(c.receives.posted, 8U) << "a quarter of half of 64";
   buffers.serve(1000);
   connection& late = connect();
   EXPECT_TRUE(buffers.post_more(late));
-  EXPECT_EQ(late.receives_posted, 2U);
+  EXPECT_EQ(late.receives.posted, 2U);
   for (connection& open : connections_) open.ep.reset();
 }
 
@@ -82,11 +82,11 @@ TEST_F(receive_buffers_of_a_stream, leave_two_for_each_peer_when_half_of_them_ar
     buffers.completed(&busy);
     EXPECT_TRUE(buffers.post_more(busy)) << held;
   }
-  EXPECT_GE(busy.receives_posted, 2U);
+  EXPECT_GE(busy.receives.posted, 2U);
   buffers.serve(2);
   connection& other = connect();
   EXPECT_TRUE(buffers.post_more(other));
-  EXPECT_EQ(other.receives_posted, 2U);
+  EXPECT_EQ(other.receives.posted, 2U);
   for (connection& open : connections_) open.ep.reset();
 }
 
@@ -115,7 +115,7 @@ TEST_F(receive_buffers_of_a_stream, go_back_to_where_they_came_from) {
   used->connection_id = c.id;  // as if the core had filled it
   buffers.completed(&c);
   EXPECT_TRUE(buffers.give_back(*used, c));
-  EXPECT_EQ(c.receives_posted, 16U);
+  EXPECT_EQ(c.receives.posted, 16U);
   EXPECT_NE(buffers.take_local(), used) << "it is the core's";
   c.ep.reset();
 }
@@ -143,7 +143,7 @@ TEST_F(receive_buffers_of_a_stream, of_peers_on_this_host_are_not_the_cores) {
   EXPECT_NE(first, second);
   EXPECT_TRUE(first->local && second->local);
   EXPECT_TRUE(buffers.give_back(*first, c));
-  EXPECT_EQ(c.receives_posted, 0U);
+  EXPECT_EQ(c.receives.posted, 0U);
   EXPECT_EQ(buffers.take_local(), first) << "a local one is not posted";
   c.ep.reset();
 }

@@ -89,11 +89,11 @@ TEST_F(transfers_by_id, hold_later_operations_up_no_longer_than_they_exist) {
   transfer& blocks = made(&one_);
   rest.partially_issued = true;
   blocks.blocks_later = true;
-  one_.ordered_rma_pending = 2;
+  one_.rma_order.pending = 2;
   table_.destroy(rest);
-  EXPECT_EQ(one_.ordered_rma_pending, 1U);
+  EXPECT_EQ(one_.rma_order.pending, 1U);
   table_.destroy(blocks);
-  EXPECT_EQ(one_.ordered_rma_pending, 0U);
+  EXPECT_EQ(one_.rma_order.pending, 0U);
 }
 
 }  // namespace

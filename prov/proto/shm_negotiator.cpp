@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Shared memory with peers on this host, and dma-bufs for them. Who accepts a connection makes the
-// segment and sends it before the answer to the request; who asked for the connection takes it
-// before anything else, and says so. So a connection has its one way for packets before the first
-// of them.
+#include "proto/shm_negotiator.hpp"
+
 #include <rdma/fi_errno.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "ipc/host_identity.hpp"
-#include "proto/connection_manager.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -27,32 +23,32 @@ void log_cma_state(const connection& c) {
 
 }  // namespace
 
-void connection_manager::open_fd_listener() {
-  auto opened = ipc::fd_listener::open(instance_);
+void shm_negotiator::open(bool sleeps) {
+  auto opened = ipc::fd_listener::open(config_.instance);
   if (!opened) {
     GAUDI_WARN(EP_CTRL, "no memory is shared with peers on this host: %s (FI_GAUDI_IPC)\n",
                fi_strerror(-opened.code()));
     return;
   }
-  fd_listener_ = std::move(*opened);
+  listener_ = std::move(*opened);
   host_ = ipc::host_identity();
+  sleeps_ = sleeps;
 }
 
-ipc::shm_channel::config connection_manager::shm_config(const connection& c) const noexcept {
-  return {.largest_packet = c.eager_limit,
-          .sleeps = waitable_,
+ipc::shm_channel::config shm_negotiator::channel_config(const connection& c) const noexcept {
+  return {.largest_packet = c.terms.eager_limit,
+          .sleeps = sleeps_,
           .slots = config_.slots,
           .slot_size = config_.slot_size};
 }
 
-// Where it comes to nothing the core carries the packets.
-void connection_manager::offer_shm(connection& c, const hello& remote_hello) {
+void shm_negotiator::offer(connection& c, const hello& remote_hello) const {
   if (host_ == 0 || remote_hello.host != host_) return;
   const ipc::fd_handshake_id to{.to_instance = remote_hello.instance,
-                                .from_instance = instance_,
+                                .from_instance = config_.instance,
                                 .to_connection = remote_hello.connection,
                                 .from_connection = c.id};
-  auto made = ipc::shm_channel::make(to, shm_config(c));
+  auto made = ipc::shm_channel::make(to, channel_config(c));
   if (made) {
     c.shm = std::move(*made);
     return;
@@ -64,15 +60,22 @@ void connection_manager::offer_shm(connection& c, const hello& remote_hello) {
                                              : "");
 }
 
-// False: the core carries this connection's packets. Nobody has put one into the segment yet, and
-// the peer puts none there before our answer.
-bool connection_manager::attach_shm(connection& c, const hello& remote_hello) {
-  if (!fd_listener_) return false;
-  const ipc::fd_handshake_id to{.to_instance = instance_,
+void shm_negotiator::take_or_refuse(connection& c, const hello& remote_hello) {
+  if (take(c, remote_hello)) return;
+  // A descriptor that is still on its way is answered with no by this.
+  listener_.reset();
+  host_ = 0;
+  c.handshake.refused_shm = true;
+}
+
+// False: it did not come, or cannot be used.
+bool shm_negotiator::take(connection& c, const hello& remote_hello) {
+  if (!listener_) return false;
+  const ipc::fd_handshake_id to{.to_instance = config_.instance,
                                 .from_instance = remote_hello.instance,
                                 .to_connection = c.id,
                                 .from_connection = remote_hello.connection};
-  auto brought = fd_listener_->take(to);
+  auto brought = listener_->take(to);
   if (!brought) {
     GAUDI_WARN(EP_CTRL,
                "shared memory disabled for the connection with %s: its descriptor did not arrive "
@@ -80,7 +83,7 @@ bool connection_manager::attach_shm(connection& c, const hello& remote_hello) {
                c.remote->name.to_string().c_str());
     return false;
   }
-  auto taken = ipc::shm_channel::take(std::move(*brought), shm_config(c));
+  auto taken = ipc::shm_channel::take(std::move(*brought), channel_config(c));
   if (!taken) {
     GAUDI_WARN(EP_CTRL, "shared memory disabled for the connection with %s: %s (FI_GAUDI_IPC)\n",
                c.remote->name.to_string().c_str(), fi_strerror(-taken.code()));
@@ -91,9 +94,7 @@ bool connection_manager::attach_shm(connection& c, const hello& remote_hello) {
   return true;
 }
 
-// False: the peer has said nothing yet. After a no the core carries the packets, those of the peer,
-// too.
-bool connection_manager::shm_is_settled(connection& c) {
+bool shm_negotiator::is_settled(connection& c) const {
   const auto agreed = c.shm->agreed();
   if (!agreed) return false;
   if (*agreed) {
@@ -106,42 +107,26 @@ bool connection_manager::shm_is_settled(connection& c) {
   return true;
 }
 
-int connection_manager::send_dmabuf(const connection& c, std::uint64_t allocation, int fd) {
+int shm_negotiator::send_dmabuf(const connection& c, std::uint64_t allocation, int fd) const {
   const base::cancellation_deferred until_it_is_sent;
-  const ipc::fd_handshake_id to{.to_instance = c.remote_instance,
-                                .from_instance = instance_,
-                                .to_connection = c.remote_id,
+  const ipc::fd_handshake_id to{.to_instance = c.terms.instance,
+                                .from_instance = config_.instance,
+                                .to_connection = c.terms.connection_id,
                                 .from_connection = c.id,
                                 .payload_id = allocation};
   return ipc::send_fd(to, fd).code();
 }
 
-base::scoped_fd connection_manager::import_from_peer(const connection& c,
-                                                     std::uint64_t allocation) {
-  if (!fd_listener_) return {};
+base::scoped_fd shm_negotiator::import_from_peer(const connection& c, std::uint64_t allocation) {
+  if (!listener_) return {};
   const base::cancellation_deferred until_it_is_here;
-  const ipc::fd_handshake_id to{.to_instance = instance_,
-                                .from_instance = c.remote_instance,
+  const ipc::fd_handshake_id to{.to_instance = config_.instance,
+                                .from_instance = c.terms.instance,
                                 .to_connection = c.id,
-                                .from_connection = c.remote_id,
+                                .from_connection = c.terms.connection_id,
                                 .payload_id = allocation};
-  auto brought = fd_listener_->take(to);
+  auto brought = listener_->take(to);
   return brought ? std::move(brought->memory) : base::scoped_fd();
-}
-
-void connection_manager::stop_sharing() {
-  fd_listener_.reset();
-  host_ = 0;
-}
-
-void connection_manager::settle_shm() {
-  std::erase_if(awaiting_shm_, [this](std::uint32_t id) {
-    connection* const c = find(id);
-    if (!c || c->usable()) return true;
-    if (!shm_is_settled(*c)) return c->state != connection_state::accepting;
-    now_usable(*c);
-    return true;
-  });
 }
 
 }  // namespace gaudi::proto

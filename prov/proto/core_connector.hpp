@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+
+#include "base/result.hpp"
+#include "core/fid.hpp"
+#include "core/inner_domain.hpp"
+#include "proto/hello.hpp"
+#include "proto/net_address.hpp"
+
+namespace gaudi::proto {
+
+/// Who handles what the core tells of connections. `fid`s are core endpoints, and may be of none
+/// that is known.
+class connection_events {
+ public:
+  /// A peer asks for a connection. With another verdict than none its hello cannot be accepted.
+  virtual void request_came(core::unique_info info, wire::reject_reason verdict,
+                            const hello& remote_hello) = 0;
+  /// The peer has accepted ours, or the core has made one that was accepted here. Null: the peer's
+  /// hello cannot be accepted.
+  virtual void endpoint_up(const fid* endpoint, const hello* remote_hello) = 0;
+  virtual void endpoint_ended(const fid* endpoint) = 0;
+  /// `verdict` on the peer's hello; `error`: a positive FI_E* code, or 0.
+  virtual void endpoint_failed(const fid* endpoint, wire::reject_reason verdict,
+                               const hello& remote_hello, int error) = 0;
+
+ protected:
+  ~connection_events() = default;
+};
+
+/// The core's side of making connections: a passive endpoint that takes requests, active endpoints,
+/// and the queue where the core tells what becomes of them. Not thread safe: the caller holds the
+/// domain lock.
+class core_connector {
+ public:
+  explicit core_connector(core::inner_domain& core) noexcept : core_(core) {}
+
+  /// Opens the listener, whose address is name() from then on. Each endpoint uses the two queues,
+  /// which outlive it; without shared receives (null) it has its own. -FI_EADDRINUSE: the port
+  /// asked for is taken.
+  base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable,
+                            bool any_port);
+  [[nodiscard]] bool listens() const noexcept { return events_ != nullptr; }
+  [[nodiscard]] const net_address& name() const noexcept { return name_; }
+  /// For fi_trywait. Null before listen().
+  [[nodiscard]] fid* events() const noexcept { return events_ ? &events_->fid : nullptr; }
+
+  /// What an endpoint is made of that asks `to` for a connection. Null: there is no memory.
+  [[nodiscard]] core::unique_info info_for(const net_address& to) const;
+  /// By info_for(), or a request's. It is not enabled yet, and a request is then the endpoint's:
+  /// its end refuses it.
+  base::result<core::unique_fid<fid_ep>> create_endpoint(fi_info& info, void* context) const;
+  /// It takes receives from then on, and may connect or accept.
+  base::result<void> enable(fid_ep* ep) const;
+
+  void reject(const fi_info& info, const hello& why) const noexcept;
+  /// Before the end: refuses all requests that were not read.
+  void refuse_unread(const hello& why) noexcept;
+  /// Hands on what the core tells next. False: there was nothing.
+  bool read_next(connection_events& to);
+
+ private:
+  void hand_on(std::uint32_t event, const fi_eq_cm_entry& entry, std::size_t hello_length,
+               connection_events& to);
+  void read_error(connection_events& to);
+  [[nodiscard]] base::result<core::unique_fid<fid_eq>> open_queue(bool waitable) const;
+  [[nodiscard]] base::result<core::unique_fid<fid_pep>> open_listener(fid_eq* events,
+                                                                      bool any_port) const;
+
+  core::inner_domain& core_;
+  fid_cq* completions_ = nullptr;
+  fid_ep* shared_receives_ = nullptr;
+  core::unique_fid<fid_eq> events_;
+  core::unique_fid<fid_pep> listener_;
+  net_address name_;
+};
+
+}  // namespace gaudi::proto
