@@ -28,31 +28,31 @@ bool machine_has_one_cpu() noexcept {
 // A peer that sleeps is not woken for it.
 void cooperative_copier::request(connection& c, const wire::rts_fields& rts, transfer& t) {
   std::byte* const to = t.memory.single_host();
-  if (t.length < min_length || t.via_copy_engine || !to || rts.segment_count != 1 ||
+  if (t.length < min_length || t.pull.via_copy_engine || !to || rts.segment_count != 1 ||
       rts.segments[0].length < t.length ||
       !immediate_copies::reaches(t, t.memory[0].address, rts.segments[0].address))
     return;
   if (c.shm->peer_cma_state() != ipc::cma_state::yes || c.shm->peer_sleeps() ||
       machine_has_one_cpu())
     return;
-  t.cooperative = c.shm->cooperative_copies_to_us().begin(t.length, piece_length);
-  if (!t.cooperative) return;
-  t.shm_of_copy = c.shm;
+  t.pull.cooperative = c.shm->cooperative_copies_to_us().begin(t.length, piece_length);
+  if (!t.pull.cooperative) return;
+  t.pull.shm_of_copy = c.shm;
   wire::copy_assist_fields fields{};
   fields.source_operation = t.peer_operation;
   fields.address = t.memory[0].address;
   fields.length = t.length;
   fields.piece = piece_length;
-  fields.words = t.cooperative->words;
-  fields.number = t.cooperative->copy.plan().number;
+  fields.words = t.pull.cooperative->words;
+  fields.number = t.pull.cooperative->copy.plan().number;
   channel_.send_control(c, wire::kind::copy_assist, 0, fields, sizeof fields);
 }
 
 // One piece at a time, for the sake of those who wait for this thread.
 bool cooperative_copier::copy(transfer& t) {
-  if (t.in_flight != 0) return true;
-  if (t.ending) return completion_.try_retire(t), true;
-  ipc::cooperative_copy& shared = t.cooperative->copy;
+  if (t.moved.in_flight != 0) return true;
+  if (t.ending.begun) return completion_.try_retire(t), true;
+  ipc::cooperative_copy& shared = t.pull.cooperative->copy;
   if (shared.error()) return !goes_on_alone(t);
   rma_op* const op = table_.pieces().create(t, std::size_t{0});
   if (const auto piece = op ? shared.take() : std::nullopt) {
@@ -60,7 +60,7 @@ bool cooperative_copier::copy(transfer& t) {
     return !goes_on_alone(t);
   }
   if (op) table_.pieces().destroy(op);
-  if (t.finished + shared.helped() >= t.length) return completion_.complete(t, 0), true;
+  if (t.moved.finished + shared.helped() >= t.length) return completion_.complete(t, 0), true;
   table_.stall(t);
   return true;
 }
@@ -73,10 +73,10 @@ bool cooperative_copier::copy_piece(transfer& t, rma_op& op,
   if (const int ret = copies_.copy_by_cma(t, op, place.segment->host() + place.within, piece.length,
                                           t.remote.front().address + piece.offset)) {
     table_.pieces().destroy(&op);
-    t.cooperative->copy.fail(-ret);
+    t.pull.cooperative->copy.fail(-ret);
     return false;
   }
-  ++t.in_flight;
+  ++t.moved.in_flight;
   ++paths_.cma_ops;
   paths_.cma_bytes += piece.length;
   return true;
@@ -89,7 +89,7 @@ bool cooperative_copier::goes_on_alone(transfer& t) {
     return false;
   }
   t.end_cooperative_copy();
-  t.finished = 0;
+  t.moved.finished = 0;
   return true;
 }
 
@@ -115,7 +115,7 @@ void cooperative_copier::help_peers() {
 // Whether there may be more of it to copy.
 bool cooperative_copier::help_peer(pending_assist& h) {
   const transfer* const t = table_.find(h.source);
-  const ipc::peer_process* const sink = t && !t->ending ? t->connection->shm->cma() : nullptr;
+  const ipc::peer_process* const sink = t && !t->ending.begun ? t->connection->shm->cma() : nullptr;
   if (!sink) return false;
   const auto piece = h.copy.take_assist();
   if (!piece) return false;

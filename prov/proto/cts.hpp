@@ -23,7 +23,7 @@ inline void send_cts(packet_channel& channel, const transfer& t, wire::cts_field
 
 /// For a message that tells of data which the core may still be carrying.
 inline std::uint8_t behind_data(const transfer& t) noexcept {
-  return t.connection->shm && t.via_core ? wire::via_core : 0;
+  return t.connection->shm && t.reach.via_core ? wire::via_core : 0;
 }
 
 }  // namespace gaudi::proto

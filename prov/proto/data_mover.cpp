@@ -35,27 +35,29 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
 void data_mover::progress(transfer& t) {
   // Slots are filled, and buffers drained, as the peer's messages say.
   if (t.strategy != transfer_strategy::pull && t.strategy != transfer_strategy::push) return;
-  if (t.cooperative && parts_.cooperative.copy(t)) return;
+  if (t.pull.cooperative && parts_.cooperative.copy(t)) return;
   const auto id = t.id;
-  while (t.issued < t.length && !t.ending && t.status == 0) {
-    const auto place = t.memory.at(t.issued);
-    std::size_t limit = std::min(t.length - t.issued, place.left());
-    if (!t.slots)
-      limit = std::min({limit, t.remote_at(t.issued).length, parts_.transport.operation_limit()});
-    if (t.via_copy_engine) limit = std::min(limit, parts_.planner.params_of(t).chunk);
-    const bool staged = t.slots || (!place.segment->is_host() && !core_takes(t, place, limit));
-    const issue_result did = t.via_copy_engine ? issue_by_engine(t, place, limit)
-                             : staged          ? issue_staged(t, limit)
-                                               : issue_direct(t, place, limit);
+  while (t.moved.issued < t.length && !t.ending.begun && t.outcome.status == 0) {
+    const auto place = t.memory.at(t.moved.issued);
+    std::size_t limit = std::min(t.length - t.moved.issued, place.left());
+    if (!t.slots.in_use)
+      limit =
+          std::min({limit, t.remote_at(t.moved.issued).length, parts_.transport.operation_limit()});
+    if (t.pull.via_copy_engine) limit = std::min(limit, parts_.planner.params_of(t).chunk);
+    const bool staged =
+        t.slots.in_use || (!place.segment->is_host() && !core_takes(t, place, limit));
+    const issue_result did = t.pull.via_copy_engine ? issue_by_engine(t, place, limit)
+                             : staged               ? issue_staged(t, limit)
+                                                    : issue_direct(t, place, limit);
     if (did == issue_result::issued) {
       // A chunk that needed no device and could not leave has ended the transfer.
       if (parts_.table.find(id) != &t) return;
-      base::probes::transfer_issue(id, t.issued, t.length);
+      base::probes::transfer_issue(id, t.moved.issued, t.length);
       continue;
     }
     // Something in flight will come back here; without that, try again later.
-    if (did != issue_result::waiting && t.in_flight == 0) {
-      t.starved = did == issue_result::no_chunk;
+    if (did != issue_result::waiting && t.moved.in_flight == 0) {
+      t.moved.starved = did == issue_result::no_chunk;
       parts_.table.stall(t);
     }
     if (parts_.table.find(id) == &t) note_remainder(t);
@@ -66,9 +68,10 @@ void data_mover::progress(transfer& t) {
 
 // Nothing may overtake it (data_connection), so that the core sees operations in their order.
 void data_mover::note_remainder(transfer& t) noexcept {
-  const bool rest = config_.rma_order && !t.slots && t.issued < t.length && !t.ending;
-  if (rest == t.partially_issued || !t.connection) return;
-  t.partially_issued = rest;
+  const bool rest =
+      config_.rma_order && !t.slots.in_use && t.moved.issued < t.length && !t.ending.begun;
+  if (rest == t.rma.partially_issued || !t.connection) return;
+  t.rma.partially_issued = rest;
   rest ? ++t.connection->rma_order.pending : --t.connection->rma_order.pending;
 }
 
@@ -78,14 +81,14 @@ bool data_mover::core_takes(const transfer& t, const local_memory::place& place,
                             std::size_t length) const noexcept {
   const bool inlined =
       t.strategy == transfer_strategy::push && length <= parts_.transport.inline_limit();
-  return t.zero_copy && !inlined && place.segment->core_descriptor();
+  return t.reach.zero_copy && !inlined && place.segment->core_descriptor();
 }
 
 inline void data_mover::count_piece(transfer& t, const local_memory::place& place, bool local,
                                     std::size_t length) {
   ++(local ? parts_.paths.cma_ops : parts_.paths.direct_ops);
   (local ? parts_.paths.cma_bytes : parts_.paths.direct_bytes) += length;
-  if (t.via_nic) {
+  if (t.pull.via_nic) {
     ++parts_.paths.dmabuf_ipc_ops;
     parts_.paths.dmabuf_ipc_bytes += length;
   }
@@ -93,16 +96,17 @@ inline void data_mover::count_piece(transfer& t, const local_memory::place& plac
   ++parts_.paths.zero_copy_ops;
   parts_.paths.zero_copy_bytes += length;
   if (place.segment->owner) place.segment->owner->counted().zero_copy_bytes.add(length);
-  if (t.strategy == transfer_strategy::pull) t.nic_wrote = true;
+  if (t.strategy == transfer_strategy::pull) t.flush.nic_wrote = true;
 }
 
 data_mover::issue_result data_mover::issue_direct(transfer& t, const local_memory::place& place,
                                                   std::size_t limit) {
-  const bool local = !t.via_nic && t.connection->shm &&
-                     immediate_copies::reaches(t, place.address(), t.remote_at(t.issued).address);
-  if (local || t.via_nic) {
+  const bool local =
+      !t.pull.via_nic && t.connection->shm &&
+      immediate_copies::reaches(t, place.address(), t.remote_at(t.moved.issued).address);
+  if (local || t.pull.via_nic) {
     // Each is copied at once: no more of them than is good for those who wait.
-    if (t.in_flight != 0) return issue_result::waiting;
+    if (t.moved.in_flight != 0) return issue_result::waiting;
     limit = std::min(limit, local_copy_limit);
   }
   rma_op* piece = parts_.table.pieces().create(t, limit);
@@ -120,15 +124,15 @@ data_mover::issue_result data_mover::issue_direct(transfer& t, const local_memor
     piece->local = std::move(*mr);
     descriptor = piece->local.descriptor();
   }
-  const int ret = post_rma(t, *piece, bytes, limit, descriptor, t.issued, 0);
+  const int ret = post_rma(t, *piece, bytes, limit, descriptor, t.moved.issued, 0);
   if (ret) {
     parts_.table.pieces().destroy(piece);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
     parts_.completion.complete(t, -ret);
     return issue_result::waiting;
   }
-  ++t.in_flight;
-  t.issued += limit;
+  ++t.moved.in_flight;
+  t.moved.issued += limit;
   count_piece(t, place, local, limit);
   return issue_result::issued;
 }
@@ -147,7 +151,7 @@ data_mover::issue_result data_mover::no_chunk_for(transfer& t) {
 // A chunk stands for the copy, with none of the bytes.
 data_mover::issue_result data_mover::issue_by_engine(transfer& t, const local_memory::place& place,
                                                      std::size_t length) {
-  if (t.in_flight >= parts_.planner.params_of(t).depth) return issue_result::waiting;
+  if (t.moved.in_flight >= parts_.planner.params_of(t).depth) return issue_result::waiting;
   buffer* const b = acquire_chunk(*t.connection);
   if (!b) return no_chunk_for(t);
   b->owner = &t;
@@ -155,33 +159,34 @@ data_mover::issue_result data_mover::issue_by_engine(transfer& t, const local_me
   b->copies = 0;
   b->failed = 0;
   const int ret = parts_.copies.start_within(*place.segment->owner, *b, place.address(),
-                                             t.remote_at(t.issued).address, length);
+                                             t.remote_at(t.moved.issued).address, length);
   if (ret) {
     release_staging(*b);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
     parts_.completion.complete(t, -ret);
     return issue_result::waiting;
   }
-  ++t.in_flight;
-  t.issued += length;
+  ++t.moved.in_flight;
+  t.moved.issued += length;
   ++parts_.paths.engine_ops;
   parts_.paths.engine_bytes += length;
   return issue_result::issued;
 }
 
 data_mover::issue_result data_mover::issue_staged(transfer& t, std::size_t limit) {
-  if (t.in_flight >= parts_.planner.params_of(t).depth) return issue_result::waiting;
-  if (t.slots && t.free_slots.empty()) return issue_result::waiting;
-  buffer* b = t.shared ? t.connection->local.slots_out->take(t.remote[t.free_slots.back()].address)
-                       : acquire_chunk(*t.connection);
-  if (!b) return t.shared ? issue_result::no_room : no_chunk_for(t);
+  if (t.moved.in_flight >= parts_.planner.params_of(t).depth) return issue_result::waiting;
+  if (t.slots.in_use && t.slots.free.empty()) return issue_result::waiting;
+  buffer* b = t.slots.are_shared
+                  ? t.connection->local.slots_out->take(t.remote[t.slots.free.back()].address)
+                  : acquire_chunk(*t.connection);
+  if (!b) return t.slots.are_shared ? issue_result::no_room : no_chunk_for(t);
   b->owner = &t;
-  b->offset = t.issued;
+  b->offset = t.moved.issued;
   b->length = std::min(limit, t.pipeline.chunk);
   b->copies = 0;
   b->failed = 0;
-  if (t.slots) {
-    b->slot = t.free_slots.back();
+  if (t.slots.in_use) {
+    b->slot = t.slots.free.back();
     b->length = std::min<std::size_t>(b->length, t.remote[b->slot].length);
   }
   int ret;
@@ -197,12 +202,12 @@ data_mover::issue_result data_mover::issue_staged(transfer& t, std::size_t limit
     parts_.completion.complete(t, -ret);
     return issue_result::waiting;
   }
-  if (t.slots) t.free_slots.pop_back();
-  ++t.in_flight;
-  t.issued += b->length;
+  if (t.slots.in_use) t.slots.free.pop_back();
+  ++t.moved.in_flight;
+  t.moved.issued += b->length;
   ++parts_.paths.staged_ops;
   parts_.paths.staged_bytes += b->length;
-  if (t.shared) ++parts_.paths.shm_ops;
+  if (t.slots.are_shared) ++parts_.paths.shm_ops;
   // Without a device segment in it there was nothing to wait for.
   if (t.strategy == transfer_strategy::push && b->copies == 0) copied(*b);
   return issue_result::issued;
@@ -210,21 +215,21 @@ data_mover::issue_result data_mover::issue_staged(transfer& t, std::size_t limit
 
 int data_mover::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t length,
                          void* descriptor, std::size_t offset, std::uint32_t slot) {
-  const wire::segment target = t.slots ? t.remote[slot] : t.remote_at(offset);
-  if (t.via_nic) return parts_.immediate.read_by_nic(t, w, bytes, descriptor, length, target);
+  const wire::segment target = t.slots.in_use ? t.remote[slot] : t.remote_at(offset);
+  if (t.pull.via_nic) return parts_.immediate.read_by_nic(t, w, bytes, descriptor, length, target);
   if (t.connection->shm &&
       immediate_copies::reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
     return parts_.immediate.copy_by_cma(t, w, bytes, length, target.address);
   const bool reads = t.strategy == transfer_strategy::pull;
   const int ret = parts_.transport.post(*t.connection, w,
                                         {.read = reads,
-                                         .delivery = t.delivery,
+                                         .delivery = t.rma.delivery,
                                          .bytes = bytes,
                                          .descriptor = descriptor,
                                          .length = length,
                                          .remote = target});
   if (ret == -FI_EAGAIN) return ret;
-  t.via_core = true;
+  t.reach.via_core = true;
   t.connection->goodbye.core_wrote = t.connection->goodbye.core_wrote || !reads;
   return ret;
 }
@@ -260,11 +265,11 @@ bool data_mover::waits_unnoticed() const noexcept {
 }
 
 bool data_mover::must_retry(const transfer& t) const noexcept {
-  if (t.starved)
+  if (t.moved.starved)
     return chunks_.is_worth_another_try() || tried_in_vain_ < parts_.table.stalled().size();
   // The engine may be full of what others have it do.
   const bool by_core =
-      t.strategy == transfer_strategy::pull ? !t.via_copy_engine : !t.memory.on_device();
+      t.strategy == transfer_strategy::pull ? !t.pull.via_copy_engine : !t.memory.on_device();
   return !by_core || !t.connection || t.connection->posted.empty();
 }
 

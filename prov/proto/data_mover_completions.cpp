@@ -19,7 +19,7 @@ void data_mover::piece_completed(rma_op& piece, int error) {
 
 void data_mover::chunk_completed(buffer& b, int error) {
   transfer* t = b.owner;
-  if (t && !error && t->strategy == transfer_strategy::pull && !t->ending) {
+  if (t && !error && t->strategy == transfer_strategy::pull && !t->ending.begun) {
     const int ret =
         parts_.copies.start(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
     if (ret == 0 && b.copies != 0) return;
@@ -62,19 +62,19 @@ void data_mover::all_copied(buffer& b) {
 
 void data_mover::chunk_loaded(transfer& t, buffer& b, int error) {
   int ret = error ? -error : 0;
-  if (!ret && !t.ending && t.shared) {
+  if (!ret && !t.ending.begun && t.slots.are_shared) {
     // It is where the peer takes it from.
     send_chunk(t, b);
-  } else if (!ret && !t.ending && !base::make_room(write_backlog_)) {
+  } else if (!ret && !t.ending.begun && !base::make_room(write_backlog_)) {
     ret = -FI_ENOMEM;
-  } else if (!ret && !t.ending) {
+  } else if (!ret && !t.ending.begun) {
     ret = post_rma(t, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
     if (ret == -FI_EAGAIN) {
       write_backlog_.push_back(&b);
       return;
     }
     if (ret == 0) {
-      if (!t.slots) return;
+      if (!t.slots.in_use) return;
       // Behind the write on the same connection: the data is there when this is read.
       return send_chunk(t, b);
     }
@@ -98,7 +98,7 @@ void data_mover::send_chunk(const transfer& t, const buffer& b) {
 // already.
 bool data_mover::copy_out(transfer& t, buffer* holder, const std::byte* payload) {
   t.strategy = transfer_strategy::copy_out;
-  ++t.in_flight;
+  ++t.moved.in_flight;
   buffer* b = holder;
   std::size_t at = 0;
   if (t.memory.on_device() && !b) {
@@ -118,7 +118,7 @@ bool data_mover::copy_out(transfer& t, buffer* holder, const std::byte* payload)
     return true;
   }
   if (nic_copies_.copy(*b, at, t.memory, t.length)) {
-    t.nic_wrote = true;
+    t.flush.nic_wrote = true;
     if (!holder) parts_.channel.release(*b);
     piece_finished(t, t.length, 0);
     return true;
@@ -142,7 +142,7 @@ void data_mover::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fie
   slot.offset = chunk.offset;
   slot.length = chunk.length;
   slot.failed = 0;
-  ++t.in_flight;
+  ++t.moved.in_flight;
   const int ret = parts_.copies.start(slot, 0, t.memory, chunk.offset, chunk.length,
                                       copy::direction::host_to_device);
   if (ret || slot.copies == 0) slot_emptied(t, slot, -ret);
@@ -151,20 +151,21 @@ void data_mover::fill_from_slot(transfer& t, buffer& slot, const wire::chunk_fie
 void data_mover::slot_emptied(transfer& t, buffer& slot, int error) {
   const std::size_t length = slot.length;
   // Those of a transfer that has failed are kept until its source knows.
-  if (!error && !t.ending) parts_.slots.reuse(t, slot);
+  if (!error && !t.ending.begun) parts_.slots.reuse(t, slot);
   piece_finished(t, length, error);
 }
 
 void data_mover::piece_finished(transfer& t, std::size_t length, int error) {
-  --t.in_flight;
-  t.finished += length;
+  --t.moved.in_flight;
+  t.moved.finished += length;
   if (error) return parts_.completion.complete(t, error);
-  if (t.ending) return parts_.completion.try_retire(t);
-  if (t.finished < t.length) return progress(t);
+  if (t.ending.begun) return parts_.completion.try_retire(t);
+  if (t.moved.finished < t.length) return progress(t);
   if (parts_.flush.wants_remote_flush(t)) return parts_.flush.ask_to_flush(t);
   if (t.strategy == transfer_strategy::push && t.peer_operation != 0) {
     // Slots are emptied by the peer, which then says so; final memory is complete now.
-    if (!t.slots) parts_.channel.send_fin(*t.connection, t.peer_operation, 0, behind_data(t));
+    if (!t.slots.in_use)
+      parts_.channel.send_fin(*t.connection, t.peer_operation, 0, behind_data(t));
     return;
   }
   parts_.completion.complete(t, 0);

@@ -17,22 +17,22 @@ bool dmabuf_importer::may_import(const connection& c, const local_memory& memory
 
 bool dmabuf_importer::start(connection& c, const wire::rts_fields& rts, transfer& t) {
   if (!may_import(c, t.memory)) return false;
-  t.via_nic = true;
+  t.pull.via_nic = true;
   t.remote.assign(rts.segments, rts.segments + rts.segment_count);
   continue_import(c, t);
   return true;
 }
 
 void dmabuf_importer::continue_import(connection& c, transfer& t) {
-  while (t.imported.size() < t.remote.size()) {
-    const wire::segment& s = t.remote[t.imported.size()];
+  while (t.pull.imported.size() < t.remote.size()) {
+    const wire::segment& s = t.remote[t.pull.imported.size()];
     auto known = config_.imports->find({c.terms.instance, s.key});
     if (!known) return ask_for_dmabuf(c, t);
     if (!known->holds(s.address, s.length))
       return connections_.malformed(c, "rendezvous (allocation)");
-    t.imported.push_back(std::move(known));
+    t.pull.imported.push_back(std::move(known));
   }
-  for (std::size_t i = 0; i < t.remote.size(); ++i) t.remote[i].key = t.imported[i]->mr.key();
+  for (std::size_t i = 0; i < t.remote.size(); ++i) t.remote[i].key = t.pull.imported[i]->mr.key();
   t.strategy = transfer_strategy::pull;
   mover_.progress(t);
 }
@@ -41,7 +41,7 @@ void dmabuf_importer::ask_for_dmabuf(connection& c, const transfer& t) {
   wire::dmabuf_ask_fields fields{};
   fields.source_operation = t.peer_operation;
   fields.sink_operation = t.id;
-  fields.segment = static_cast<std::uint32_t>(t.imported.size());
+  fields.segment = static_cast<std::uint32_t>(t.pull.imported.size());
   channel_.send_control(c, wire::kind::ask_dmabuf, 0, fields, sizeof fields);
 }
 
@@ -51,16 +51,16 @@ transfer* dmabuf_importer::handle_dmabuf(connection& c, const wire::dmabuf_field
                                  ? connections_.shm().import_from_peer(c, sent.allocation)
                                  : base::scoped_fd();
   transfer* const t = table_.find_active(c, sent.sink_operation);
-  if (!t || !t->via_nic || t->strategy != transfer_strategy::none) return nullptr;
+  if (!t || !t->pull.via_nic || t->strategy != transfer_strategy::none) return nullptr;
   if (!fd) return give_up(c, *t, sent.status ? -sent.status : -FI_ENODATA);
-  const wire::segment& wanted = t->remote[t->imported.size()];
+  const wire::segment& wanted = t->remote[t->pull.imported.size()];
   auto got = import(c, sent, fd.get());
   if (!got) return give_up(c, *t, got.code());
   if (sent.allocation != wanted.key || !(*got)->holds(wanted.address, wanted.length)) {
     connections_.malformed(c, "dma-buf (allocation)");
     return nullptr;
   }
-  t->imported.push_back(*std::move(got));
+  t->pull.imported.push_back(*std::move(got));
   continue_import(c, *t);
   return nullptr;
 }
@@ -80,9 +80,9 @@ transfer* dmabuf_importer::give_up(connection& c, transfer& t, int why) {
                "this NIC does not read the device memory of %s by its dma-buf: %s; it goes through "
                "host memory\n",
                c.remote->name.to_string().c_str(), fi_strerror(-why));
-  t.via_nic = false;
+  t.pull.via_nic = false;
   t.remote.clear();
-  t.imported.clear();
+  t.pull.imported.clear();
   return &t;
 }
 

@@ -196,7 +196,7 @@ void endpoint::quiesce_region(const reg::region& r) {
   for (;;) {
     const auto user = std::find_if(for_peers.begin(), for_peers.end(), uses);
     if (user == for_peers.end()) return;
-    if (!user->ending) {
+    if (!user->ending.begun) {
       transfers_.completion.complete(*user, FI_ECANCELED);
     } else if (user->connection && config_.clock.now() > give_up) {
       connections_->fail(*user->connection, FI_ECONNABORTED);

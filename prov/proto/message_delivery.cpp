@@ -280,11 +280,11 @@ bool message_delivery::deliver_by_transfer(connection* c, message_info m, const 
     if (c && (tell || m.rendezvous)) parts_.channel.send_fin(*c, m.operation, FI_ENOMEM);
     return true;
   }
-  t->result = entry;
+  t->outcome.entry = entry;
   if (completion.flags & FI_REMOTE_WRITE) parts_.table.list_for_peer(*t);
   t->length = std::min(m.length, memory.length());
   t->peer_operation = m.operation;
-  t->tell_peer = tell && c;
+  t->ending.tell_peer = tell && c;
   t->memory.truncate(t->length);
   if (!m.rendezvous) return parts_.mover.copy_out(*t, holder, payload);
   parts_.sink.start(*c, *m.rts, m.flags, *t);

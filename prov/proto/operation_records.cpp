@@ -19,7 +19,7 @@ using outstanding::wait_reason;
 
 operation_kind kind_of(const transfer& t) noexcept {
   if (t.for_peer_hook.is_linked()) return operation_kind::served;
-  const std::uint64_t flags = t.completion.flags;
+  const std::uint64_t flags = t.outcome.completion.flags;
   if (flags & FI_ATOMIC) return operation_kind::atomic;
   if (flags & FI_RECV) return operation_kind::receive;
   if (flags & FI_SEND) return operation_kind::send;
@@ -28,10 +28,10 @@ operation_kind kind_of(const transfer& t) noexcept {
 }
 
 path_kind path_of(const transfer& t) noexcept {
-  if (t.via_copy_engine) return path_kind::engine;
-  if (t.via_nic) return path_kind::dmabuf;
-  if (t.shared) return path_kind::shared;
-  if (t.slots || t.strategy == transfer_strategy::recv_staged) return path_kind::staged;
+  if (t.pull.via_copy_engine) return path_kind::engine;
+  if (t.pull.via_nic) return path_kind::dmabuf;
+  if (t.slots.are_shared) return path_kind::shared;
+  if (t.slots.in_use || t.strategy == transfer_strategy::recv_staged) return path_kind::staged;
   if (t.strategy == transfer_strategy::copy_out) return path_kind::packet;
   return t.strategy == transfer_strategy::none ? path_kind::undecided : path_kind::direct;
 }
@@ -50,25 +50,26 @@ wait_reason wait_for_answer(const transfer& t) noexcept {
 }
 
 wait_reason wait_of_mover(const transfer& t) noexcept {
-  if (t.in_flight != 0) return wait_reason::network;
-  if (t.slots && t.issued < t.length && t.free_slots.empty()) return wait_reason::peer_slots;
-  if (t.issued == t.length) return wait_reason::peer_end;
-  return t.starved ? wait_reason::staging : wait_reason::room;
+  if (t.moved.in_flight != 0) return wait_reason::network;
+  if (t.slots.in_use && t.moved.issued < t.length && t.slots.free.empty())
+    return wait_reason::peer_slots;
+  if (t.moved.issued == t.length) return wait_reason::peer_end;
+  return t.moved.starved ? wait_reason::staging : wait_reason::room;
 }
 
 }  // namespace
 
 wait_reason wait_of(const transfer& t, bool copying) noexcept {
   if (copying) return wait_reason::device_copy;
-  if (t.flushing || (t.ending && t.in_flight != 0)) return wait_reason::network;
-  if (t.ending) return wait_reason::peer_end;
+  if (t.flush.under_way || (t.ending.begun && t.moved.in_flight != 0)) return wait_reason::network;
+  if (t.ending.begun) return wait_reason::peer_end;
   switch (t.strategy) {
     case transfer_strategy::none:
       return wait_for_answer(t);
     case transfer_strategy::copy_out:
       return t.role == transfer_role::source ? wait_for_answer(t) : wait_reason::device_copy;
     case transfer_strategy::recv_staged:
-      return t.granted.held() == 0 ? wait_reason::staging : wait_reason::peer_data;
+      return t.slots.granted.held() == 0 ? wait_reason::staging : wait_reason::peer_data;
     case transfer_strategy::pull:
     case transfer_strategy::push:
       return wait_of_mover(t);
@@ -103,7 +104,7 @@ void operation_records::show(transfer& t, base::clock::time_point now, bool copy
   r.device = device_of(t.memory);
   r.since = since != 0 ? since : nanoseconds(now);
   r.total = t.length;
-  r.done = t.finished;
+  r.done = t.moved.finished;
   if (t.connection) put_peer(r, *t.connection);
   t.record.write(r);
 }

@@ -26,7 +26,7 @@ constexpr copy::pipeline_cost_model over_link{
     .message_ns = 3'000, .exposed = 0.12, .busy_from = never, .wait_ns = 10'000, .stages = 1};
 
 copy::direction direction_of(const transfer& t) noexcept {
-  if (t.via_copy_engine) return copy::direction::device_to_device;
+  if (t.pull.via_copy_engine) return copy::direction::device_to_device;
   return t.strategy == transfer_strategy::push ? copy::direction::device_to_host
                                                : copy::direction::host_to_device;
 }
@@ -41,7 +41,7 @@ device::device* first_device(const local_memory& memory) noexcept {
 // Where nothing was measured: small enough that the first copy, the wire and the last copy overlap
 // for most of the transfer.
 std::size_t usual_chunk(const transfer& t) noexcept {
-  return t.length / (t.shared ? 32 : 16);
+  return t.length / (t.slots.are_shared ? 32 : 16);
 }
 
 }  // namespace
@@ -58,11 +58,11 @@ const transfer::pipeline_params& pipeline_planner::params_of(transfer& t) const 
   if (t.pipeline.chunk != 0) return t.pipeline;
   const copy::copy_row row = row_for(t);
   t.pipeline.depth = config_.staging_depth;
-  if (t.via_copy_engine) {
+  if (t.pull.via_copy_engine) {
     t.pipeline.chunk = std::min<std::size_t>(copy::part_length(row, t.length), max_within_device);
     return t.pipeline;
   }
-  const copy::pipeline_cost_model& way = t.shared ? over_link : over_core;
+  const copy::pipeline_cost_model& way = t.slots.are_shared ? over_link : over_core;
   std::size_t chunk = copy::best_chunk(row, t.length, way);
   if (chunk == 0) chunk = usual_chunk(t);
   if (row.chunk == 0) chunk = std::max((chunk + page - 1) & ~(page - 1), min_chunk);

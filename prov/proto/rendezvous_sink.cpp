@@ -49,18 +49,18 @@ bool rendezvous_sink::is_copied_by_engine(const connection& c, const wire::rts_f
 void rendezvous_sink::start(connection& c, const wire::rts_fields& rts, std::uint8_t flags,
                             transfer& t) {
   t.peer_operation = rts.operation;
-  t.tell_peer = true;
-  t.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
+  t.ending.tell_peer = true;
+  t.reach.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
   records_.begin(t);
-  if (t.length == 0 || t.status != 0) return completion_.complete(t, 0);
+  if (t.length == 0 || t.outcome.status != 0) return completion_.complete(t, 0);
   if (flags & wire::needs_cts) return ask_to_write(c, t);
   const bool by_allocation = flags & wire::alloc_ids;
-  t.via_copy_engine = is_copied_by_engine(c, rts, by_allocation, t.memory);
-  if (by_allocation && !t.via_copy_engine) {
+  t.pull.via_copy_engine = is_copied_by_engine(c, rts, by_allocation, t.memory);
+  if (by_allocation && !t.pull.via_copy_engine) {
     if (!importer_.start(c, rts, t)) ask_to_write(c, t);
     return;
   }
-  if (t.via_copy_engine || !is_kept_from_us(c, rts)) {
+  if (t.pull.via_copy_engine || !is_kept_from_us(c, rts)) {
     t.strategy = transfer_strategy::pull;
     t.remote.assign(rts.segments, rts.segments + rts.segment_count);
     cooperative_.request(c, rts, t);
@@ -70,7 +70,7 @@ void rendezvous_sink::start(connection& c, const wire::rts_fields& rts, std::uin
 }
 
 void rendezvous_sink::ask_to_write(connection& c, transfer& t) {
-  const bool reached = t.zero_copy && t.memory.core_reaches(FI_REMOTE_WRITE);
+  const bool reached = t.reach.zero_copy && t.memory.core_reaches(FI_REMOTE_WRITE);
   if (t.memory.on_device() ? !reached : c.is_kept_from_peer()) {
     if (!slots_.grant(t)) completion_.complete(t, FI_ENOMEM);
     return;
@@ -78,7 +78,7 @@ void rendezvous_sink::ask_to_write(connection& c, transfer& t) {
 
   wire::rts_fields own{};
   if (const int ret = expose(core_, t, own, FI_REMOTE_WRITE)) return completion_.complete(t, -ret);
-  t.nic_wrote = t.memory.on_device();
+  t.flush.nic_wrote = t.memory.on_device();
   wire::cts_fields g{};
   g.segment_count = own.segment_count;
   std::copy_n(own.segments, own.segment_count, g.segments);

@@ -21,14 +21,15 @@ bool rendezvous_source::wants_cts(const local_memory& memory) const noexcept {
 }
 
 int rendezvous_source::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept try {
-  t.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
+  t.reach.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
   if (!wants_cts(t.memory)) return expose(core_, t, rts, FI_REMOTE_READ);
   rts.operation = t.id;
   rts.length = t.length;
   rts.segment_count = 0;
-  const bool named = t.zero_copy && (t.connection->is_here()
-                                         ? name_allocations(t.memory, rts)
-                                         : exporter_.name_for_peer(*t.connection, t.memory, rts));
+  const bool named =
+      t.reach.zero_copy &&
+      (t.connection->is_here() ? name_allocations(t.memory, rts)
+                               : exporter_.name_for_peer(*t.connection, t.memory, rts));
   flags |= named ? wire::alloc_ids : wire::needs_cts;
   if (!named) rts.segment_count = 0;
   return 0;
@@ -63,7 +64,7 @@ int expose(core::inner_domain& core, transfer& t, wire::rts_fields& rts, std::ui
         return mr.code();
       }
       named.key = mr->key();
-      t.exposed.push_back(std::move(*mr));
+      t.reach.exposed.push_back(std::move(*mr));
     }
     ++rts.segment_count;
   }

@@ -54,7 +54,7 @@ bool rma_initiator::is_direct(const connection& c, std::uint64_t key) const noex
 // By message a long operation takes several, and a later one could come between them.
 void rma_initiator::keep_order(transfer& t) noexcept {
   if (!config_.rma_order || !t.connection->shm) return;
-  t.blocks_later = true;
+  t.rma.blocks_later = true;
   ++t.connection->rma_order.pending;
 }
 
@@ -67,8 +67,8 @@ int rma_initiator::access_directly(connection& c, const local_memory& memory,
   if (!t) return why_nothing_left(parts_.channel, parts_.table);
   t->strategy = way;
   t->remote.push_back({access.address, access.key, memory.length()});
-  t->delivery = access.delivery;
-  if (access.has_data) t->event_data = access.data;
+  t->rma.delivery = access.delivery;
+  if (access.has_data) t->rma.event_data = access.data;
   if (t->length == 0) {
     parts_.completion.complete(*t, 0);
   } else {
@@ -88,7 +88,7 @@ int rma_initiator::inject_write(connection& c, const local_memory& memory,
   }
   t->strategy = transfer_strategy::push;
   t->remote.push_back({access.address, access.key, memory.length()});
-  if (access.has_data) t->event_data = access.data;
+  if (access.has_data) t->rma.event_data = access.data;
   if (t->length == 0) {
     release_staging(*b);
     parts_.completion.complete(*t, 0);
@@ -107,8 +107,8 @@ int rma_initiator::inject_write(connection& c, const local_memory& memory,
     parts_.completion.free(*t);
     return ret;
   }
-  t->issued = t->length;
-  ++t->in_flight;
+  t->moved.issued = t->length;
+  ++t->moved.in_flight;
   return 0;
 }
 

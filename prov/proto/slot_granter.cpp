@@ -10,7 +10,7 @@ namespace {
 
 // As its source calls it.
 wire::segment name_of(const transfer& t, const buffer& slot) {
-  const std::size_t length = t.granted.slot_length();
+  const std::size_t length = t.slots.granted.slot_length();
   if (slot.shared) return {slot.shared->number_of(slot), 0, length};
   return {reinterpret_cast<std::uint64_t>(slot.bytes), slot.key(), length};
 }
@@ -29,9 +29,9 @@ slot_granter::slot_granter(core::inner_domain& core, const endpoint_settings& co
 bool slot_granter::grant(transfer& t) {
   shared_slots* const shared = t.connection->slots_to_us();
   t.strategy = transfer_strategy::recv_staged;
-  t.shared = shared != nullptr;
+  t.slots.are_shared = shared != nullptr;
   const std::size_t chunk = planner_.params_of(t).chunk;
-  t.granted.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
+  t.slots.granted.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
   grant_queue_.push_back(&t);
   hand_out(shared);
   // With none in use none will come back either.
@@ -54,32 +54,32 @@ void slot_granter::hand_out(const shared_slots* of) {
 bool slot_granter::grant_more(transfer& t) {
   const std::size_t most = std::min(planner_.params_of(t).depth, wire::max_slots);
   const auto wants = [&] {
-    return !t.ending && t.granted.wants_another() && t.granted.held() < most &&
-           t.granted.numbers() < wire::max_slots;
+    return !t.ending.begun && t.slots.granted.wants_another() && t.slots.granted.held() < most &&
+           t.slots.granted.numbers() < wire::max_slots;
   };
   wire::cts_fields g{};
   while (wants()) {
-    buffer* const slot = t.shared
+    buffer* const slot = t.slots.are_shared
                              ? t.connection->slots_to_us()->acquire()
                              : slots_.acquire(t.connection->remote->slots, connections_.count());
     if (!slot) break;
     slot->owner = &t;
     slot->copies = 0;
     g.segments[g.segment_count++] = name_of(t, *slot);
-    t.granted.give(*slot);
+    t.slots.granted.give(*slot);
   }
-  if (g.segment_count != 0) send_cts(channel_, t, g, t.shared ? wire::shared : 0);
+  if (g.segment_count != 0) send_cts(channel_, t, g, t.slots.are_shared ? wire::shared : 0);
   return !wants();
 }
 
 void slot_granter::reuse(transfer& t, buffer& slot) {
-  if (!t.granted.wants_another()) {
+  if (!t.slots.granted.wants_another()) {
     const shared_slots* const of = slot.shared;
-    t.granted.take_back(slot.slot);
+    t.slots.granted.take_back(slot.slot);
     release_staging(slot);
     return hand_out(of);
   }
-  t.granted.export_again();
+  t.slots.granted.export_again();
   wire::chunk_fields fields{};
   fields.operation = t.peer_operation;
   fields.slot = slot.slot;
@@ -88,9 +88,9 @@ void slot_granter::reuse(transfer& t, buffer& slot) {
 
 void slot_granter::take_back_all(transfer& t) {
   std::erase(grant_queue_, &t);
-  if (t.granted.held() == 0) return;
+  if (t.slots.granted.held() == 0) return;
   const shared_slots* of = nullptr;
-  for (buffer* const slot : t.granted.take_all()) {
+  for (buffer* const slot : t.slots.granted.take_all()) {
     of = slot->shared;
     release_staging(*slot);
   }

@@ -32,7 +32,7 @@ class slot_granter {
   void reuse(transfer& t, buffer& slot);
   /// The transfer wants none any more, and what it has goes to others.
   void take_back(transfer& t) {
-    if (t.granted.held() != 0 || !grant_queue_.empty()) take_back_all(t);
+    if (t.slots.granted.held() != 0 || !grant_queue_.empty()) take_back_all(t);
   }
 
   /// As buffer_pool::free_all.

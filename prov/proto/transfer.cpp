@@ -4,13 +4,13 @@
 namespace gaudi::proto {
 
 bool transfer::helper_is_through() noexcept {
-  return cooperative->copy.stop() || shm_of_copy->peer_has_ended();
+  return pull.cooperative->copy.stop() || pull.shm_of_copy->peer_has_ended();
 }
 
 void transfer::end_cooperative_copy() noexcept {
-  shm_of_copy->cooperative_copies_to_us().end(cooperative->words);
-  cooperative.reset();
-  shm_of_copy.reset();
+  pull.shm_of_copy->cooperative_copies_to_us().end(pull.cooperative->words);
+  pull.cooperative.reset();
+  pull.shm_of_copy.reset();
 }
 
 }  // namespace gaudi::proto

@@ -77,57 +77,77 @@ struct transfer : boost::intrusive::list_base_hook<> {
 
   proto::connection* connection = nullptr;
   transfer_role role = transfer_role::sink;
+  transfer_strategy strategy = transfer_strategy::none;
   base::id_table<transfer>::id id = 0;
   std::uint64_t peer_operation = 0;
-  transfer_strategy strategy = transfer_strategy::none;
-  bool slots = false;            // push: the peer's segments are staging slots, to be refilled
-  bool shared = false;           // staging slots are in memory that we share with the peer
-  bool tell_peer = false;        // send `fin` to peer_operation at the end
-  bool delivery = false;         // writes of the core itself end when they are in the peer's memory
-  bool via_copy_engine = false;  // pull: the device copies from memory of its own to its own
-  bool via_nic = false;          // pull: our NIC reads the peer's device memory by its dma-buf
-  bool zero_copy = true;         // the core may have what it reaches of our device memory
-  bool nic_wrote = false;        // to our device memory: flush before that is reported
-  bool flushing = false;         // in flight is its `fin`, which flushes
-  // Direct RMA that the core had no room for yet, counted by the connection.
-  bool partially_issued = false;
-  // RMA that later operations must not overtake, counted in the same way.
-  bool blocks_later = false;
-  bool starved = false;  // stalled for want of a chunk, and for nothing else
-  // The core moves bytes of it, so what follows them must not go through shared memory.
-  bool via_core = false;
-  bool ending = false;      // all that is left is for `posted` and `copies` to come back
-  bool peer_ended = false;  // the peer has said that it is done with it
-  // All over but for the peer, which may be writing into our slots still.
-  bool slots_on_loan = false;
-  int status = 0;  // 0 or a positive FI_E*: how it ends
-  completion_spec completion;
-  cq_entry result;  // what the application will be told, besides status
-
-  local_memory memory;
   std::size_t length = 0;  // bytes to move
+  local_memory memory;
+  // The peer's memory, or its slots. One-sided operations have one.
+  boost::container::small_vector<wire::segment, 1> remote;
+  /// How far it is.
+  struct {
+    std::size_t issued = 0;       // bytes handed to core or device
+    std::size_t finished = 0;     // of them, done
+    std::uint32_t in_flight = 0;  // chunks and pieces handed out
+    bool starved = false;         // stalled for want of a chunk, and for nothing else
+  } moved;
   /// Set when the first chunk is due; see pipeline_planner.
   struct pipeline_params {
     std::size_t chunk = 0;  // bytes that go through a chunk, or to a device's engine, at a time
     std::size_t depth = 0;  // of them in flight
   } pipeline;
-  std::size_t issued = 0;       // of them, handed to core or device
-  std::size_t finished = 0;     // of them, done
-  std::uint32_t in_flight = 0;  // chunks and pieces handed out
+  /// How it ends.
+  struct {
+    int status = 0;  // 0 or a positive FI_E*
+    completion_spec completion;
+    cq_entry entry;  // what the application will be told, besides status
+  } outcome;
+  struct {
+    bool begun = false;       // all that is left is for `posted` and `copies` to come back
+    bool peer_ended = false;  // the peer has said that it is done with it
+    // All over but for the peer, which may be writing into our slots still.
+    bool slots_on_loan = false;
+    bool tell_peer = false;  // send `fin` to peer_operation at the end
+  } ending;
+  struct {
+    bool nic_wrote = false;  // to our device memory: flush before that is reported
+    bool under_way = false;  // in flight is its `fin`, which flushes
+  } flush;
+  /// What the core may have of our memory, and has.
+  struct {
+    bool zero_copy = true;  // what it reaches of our device memory
+    // It moves bytes of it, so what follows them must not go through shared memory.
+    bool via_core = false;
+    std::vector<core::inner_mr> exposed;  // registered for the peer for this operation
+  } reach;
+  /// Of a pull.
+  struct {
+    bool via_copy_engine = false;  // the device copies from memory of its own to its own
+    bool via_nic = false;          // our NIC reads the peer's device memory by its dma-buf
+    std::vector<reg::import_cache::handle> imported;  // via_nic: of each segment in `remote`
+    std::optional<ipc::cooperative_copies::begun> cooperative;  // the peer may copy along
+    std::shared_ptr<ipc::shm_channel> shm_of_copy;  // of its words; the connection may be gone
+  } pull;
+  /// Of a transfer through staging slots.
+  struct {
+    bool in_use = false;      // push: the peer's segments are slots, to be refilled
+    bool are_shared = false;  // they are in memory that we share with the peer
+    std::vector<std::uint32_t> free;
+    granted_slots granted;  // recv_staged: ours, that the peer may fill
+  } slots;
+  /// Of an RMA operation here.
+  struct {
+    bool delivery = false;  // writes of the core itself end when they are in the peer's memory
+    // Direct, and the core had no room for the rest yet; counted by the connection.
+    bool partially_issued = false;
+    bool blocks_later = false;  // later operations must not overtake it, counted in the same way
+    std::optional<std::uint64_t> event_data;  // direct RMA write with remote CQ data
+  } rma;
 
   boost::intrusive::list_member_hook<> stalled_hook;
   // Linked: an RMA operation of the peer on a region of ours.
   boost::intrusive::list_member_hook<> for_peer_hook;
-  // The peer's memory, or its slots. One-sided operations have one.
-  boost::container::small_vector<wire::segment, 1> remote;
-  std::vector<std::uint32_t> free_slots;
-  granted_slots granted;                            // recv_staged: ours, that the peer may fill
-  std::vector<reg::import_cache::handle> imported;  // via_nic: of each segment in `remote`
-  std::vector<core::inner_mr> exposed;  // our memory, registered for the peer for this operation
-  std::optional<ipc::cooperative_copies::begun> cooperative;  // pull: the peer may copy along
-  std::shared_ptr<ipc::shm_channel> shm_of_copy;  // of its words; the connection may be gone
-  std::optional<std::uint64_t> event_data;        // direct RMA write with remote CQ data
-  base::outstanding::record_owner record;         // what others see of it (operation_records)
+  base::outstanding::record_owner record;  // what others see of it (operation_records)
 };
 
 /// In the order in which they are tried again.

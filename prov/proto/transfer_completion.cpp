@@ -11,13 +11,13 @@ namespace {
 
 // Writes of the source's can be on their way into slots of a transfer that failed here.
 bool may_be_written_to(const transfer& t) noexcept {
-  return t.status != 0 && t.granted.held() != 0 && !t.peer_ended && t.connection &&
-         t.connection->usable();
+  return t.outcome.status != 0 && t.slots.granted.held() != 0 && !t.ending.peer_ended &&
+         t.connection && t.connection->usable();
 }
 
 // Until the source answers that it is done, or goes, nobody else is given the slots.
 void keep_for_peer(transfer& t) {
-  t.slots_on_loan = true;
+  t.ending.slots_on_loan = true;
   t.memory = {};
 }
 
@@ -30,43 +30,44 @@ void leave_connection(transfer& t) noexcept {
 }  // namespace
 
 void transfer_completion::free(transfer& t) {
-  if (t.cooperative) t.end_cooperative_copy();
+  if (t.pull.cooperative) t.end_cooperative_copy();
   slots_.take_back(t);
   table_.destroy(t);
 }
 
 void transfer_completion::complete(transfer& t, int status) {
-  if (t.status == 0) t.status = status;
-  t.ending = true;
+  if (t.outcome.status == 0) t.outcome.status = status;
+  t.ending.begun = true;
   try_retire(t);
 }
 
 inline void transfer_completion::tell_peer(const transfer& t) {
-  if (t.event_data && t.status == 0) {
+  if (t.rma.event_data && t.outcome.status == 0) {
     wire::event_fields fields{};
-    fields.data = *t.event_data;
+    fields.data = *t.rma.event_data;
     fields.length = t.length;
     fields.address = t.remote.front().address;
     channel_.send_control(*t.connection, wire::kind::event, wire::cq_data, fields, sizeof fields);
   }
   const bool failed_source =
-      t.status != 0 && t.role == transfer_role::source && t.peer_operation != 0;
-  if (t.tell_peer || failed_source) channel_.send_fin(*t.connection, t.peer_operation, t.status);
+      t.outcome.status != 0 && t.role == transfer_role::source && t.peer_operation != 0;
+  if (t.ending.tell_peer || failed_source)
+    channel_.send_fin(*t.connection, t.peer_operation, t.outcome.status);
 }
 
 void transfer_completion::try_retire(transfer& t) {
-  if (!t.ending || t.in_flight != 0) return;
-  if (t.cooperative && !t.helper_is_through()) return table_.stall(t);
-  if (t.slots_on_loan) return free(t);
-  if (t.status == 0) t.status = t.memory.loss();
+  if (!t.ending.begun || t.moved.in_flight != 0) return;
+  if (t.pull.cooperative && !t.helper_is_through()) return table_.stall(t);
+  if (t.ending.slots_on_loan) return free(t);
+  if (t.outcome.status == 0) t.outcome.status = t.memory.loss();
   // Before the application is told.
-  if (t.nic_wrote && flush_.flush_by_fin(t)) return;
-  if (t.nic_wrote && t.status == 0) t.status = flush_.flush_local(t);
+  if (t.flush.nic_wrote && flush_.flush_by_fin(t)) return;
+  if (t.flush.nic_wrote && t.outcome.status == 0) t.outcome.status = flush_.flush_local(t);
   if (t.connection && t.connection->usable()) tell_peer(t);
-  cq_entry entry = t.result;
-  if (t.status != 0) entry.error = t.status;
-  base::probes::transfer_complete(t.id, t.length, t.status);
-  const completion_spec completion = std::exchange(t.completion, {});
+  cq_entry entry = t.outcome.entry;
+  if (t.outcome.status != 0) entry.error = t.outcome.status;
+  base::probes::transfer_complete(t.id, t.length, t.outcome.status);
+  const completion_spec completion = std::exchange(t.outcome.completion, {});
   if (may_be_written_to(t)) {
     keep_for_peer(t);
   } else {
@@ -77,7 +78,7 @@ void transfer_completion::try_retire(transfer& t) {
 
 void transfer_completion::fin_left(std::uint32_t operation, int error) {
   transfer* const t = table_.find(operation);
-  if (!t || !t->flushing) return;
+  if (!t || !t->flush.under_way) return;
   flush_.fin_left(*t, error);
   try_retire(*t);
 }
@@ -85,10 +86,10 @@ void transfer_completion::fin_left(std::uint32_t operation, int error) {
 void transfer_completion::connection_down(connection& c, int error) {
   while (!c.transfers.empty()) {
     transfer& t = c.transfers.front();
-    t.in_flight = 0;
-    if (t.cooperative && !t.helper_is_through()) leave_connection(t);
+    t.moved.in_flight = 0;
+    if (t.pull.cooperative && !t.helper_is_through()) leave_connection(t);
     // One that only waits for its `fin` to leave has all that it was for.
-    t.flushing ? try_retire(t) : complete(t, error);
+    t.flush.under_way ? try_retire(t) : complete(t, error);
   }
 }
 
@@ -97,7 +98,7 @@ void transfer_completion::end_lost() {
   // By name: the end of one can be that of its connection, and so of others.
   std::vector<transfer_table::id> ended;
   table_.for_each([&](transfer& t) {
-    if (!t.ending && t.status == 0 && t.memory.loss() != 0) ended.push_back(t.id);
+    if (!t.ending.begun && t.outcome.status == 0 && t.memory.loss() != 0) ended.push_back(t.id);
   });
   for (const auto id : ended) {
     if (transfer* t = table_.find(id)) end_by_loss(*t);
@@ -109,13 +110,13 @@ void transfer_completion::end_lost() {
 void transfer_completion::end_by_loss(transfer& t) {
   const bool peer_has_a_say =
       t.role == transfer_role::reader || (t.role == transfer_role::source && t.peer_operation == 0);
-  t.status = t.memory.loss();
+  t.outcome.status = t.memory.loss();
   if (peer_has_a_say || t.memory.only_on_device()) {
-    cq_entry entry = t.result;
-    entry.error = t.status;
-    std::exchange(t.completion, {}).end(entry);
+    cq_entry entry = t.outcome.entry;
+    entry.error = t.outcome.status;
+    std::exchange(t.outcome.completion, {}).end(entry);
   }
-  if (!peer_has_a_say) complete(t, t.status);
+  if (!peer_has_a_say) complete(t, t.outcome.status);
 }
 
 }  // namespace gaudi::proto

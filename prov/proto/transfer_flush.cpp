@@ -28,7 +28,7 @@ int transfer_flush::flush_local(const transfer& t) {
 // left: one way of the wire less than a read first and the message then. Not where that could make
 // a receive wait for more than the NICs: credits come back from a peer that progresses.
 bool transfer_flush::can_flush_by_fin(const transfer& t) const noexcept {
-  if (!t.tell_peer || t.status != 0 || !flush_) return false;
+  if (!t.ending.tell_peer || t.outcome.status != 0 || !flush_) return false;
   const connection& c = *t.connection;
   if (!c.usable() || c.shm || !c.control.can_send()) return false;
   if (c.outbox.has_control()) return false;
@@ -57,20 +57,20 @@ bool transfer_flush::flush_by_fin(transfer& t) {
     return false;
   }
   t.connection->control.sent();
-  t.tell_peer = false;
-  t.flushing = true;
-  ++t.in_flight;
+  t.ending.tell_peer = false;
+  t.flush.under_way = true;
+  ++t.moved.in_flight;
   return true;
 }
 
 // If the message failed, so did the connection, or is about to: the data is here all the same.
 void transfer_flush::fin_left(transfer& t, int error) noexcept {
-  t.flushing = false;
+  t.flush.under_way = false;
   if (error == 0) {
-    t.nic_wrote = false;
+    t.flush.nic_wrote = false;
     flush_->count_read();
   }
-  --t.in_flight;
+  --t.moved.in_flight;
 }
 
 // The device's memory that a peer wrote to; nothing to do where that is host memory. The peer names
@@ -86,8 +86,8 @@ int transfer_flush::flush_at(std::uint64_t address) {
 
 // A direct RMA write; all others are answered by the target's provider, which flushes first.
 bool transfer_flush::wants_remote_flush(const transfer& t) const noexcept {
-  return t.delivery && t.status == 0 && t.strategy == transfer_strategy::push && !t.slots &&
-         t.peer_operation == 0 && flush_ && flush_->active() &&
+  return t.rma.delivery && t.outcome.status == 0 && t.strategy == transfer_strategy::push &&
+         !t.slots.in_use && t.peer_operation == 0 && flush_ && flush_->active() &&
          device::may_be_device_address(t.remote.front().address);
 }
 

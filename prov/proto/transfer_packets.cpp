@@ -13,20 +13,20 @@ namespace {
 // Whether a grant gives more slots to a transfer that has some.
 bool adds_to(const transfer& t, const wire::cts_fields& g) noexcept {
   const bool shared = g.head.flags & wire::shared;
-  return t.slots && !(g.head.flags & wire::direct) && shared == t.shared && g.length == t.length &&
-         g.target_operation == t.peer_operation;
+  return t.slots.in_use && !(g.head.flags & wire::direct) && shared == t.slots.are_shared &&
+         g.length == t.length && g.target_operation == t.peer_operation;
 }
 
 // Where to write to. False: it has no room.
 bool take_places(transfer& t, const wire::cts_fields& g) {
   std::size_t room = 0;
   for (std::uint32_t i = 0; i < g.segment_count; ++i) {
-    if (t.slots && g.segments[i].length == 0) return false;
+    if (t.slots.in_use && g.segments[i].length == 0) return false;
     room += g.segments[i].length;
-    if (t.slots) t.free_slots.push_back(static_cast<std::uint32_t>(t.remote.size()));
+    if (t.slots.in_use) t.slots.free.push_back(static_cast<std::uint32_t>(t.remote.size()));
     t.remote.push_back(g.segments[i]);
   }
-  return t.slots || room >= g.length;
+  return t.slots.in_use || room >= g.length;
 }
 
 }  // namespace
@@ -59,8 +59,8 @@ bool transfer_packets::take_reply(connection& c, buffer& b, const std::byte* pay
     parts_.connections.malformed(c, "RMA read reply");
     return true;
   }
-  if (t.status != 0) {
-    parts_.completion.complete(t, t.status);
+  if (t.outcome.status != 0) {
+    parts_.completion.complete(t, t.outcome.status);
     return true;
   }
   parts_.channel.count_eager(c, length);
@@ -86,10 +86,10 @@ void transfer_packets::handle_cts(connection& c, buffer& b, std::size_t length) 
 void transfer_packets::take_cts(connection& c, const wire::cts_fields& cts, transfer& t) {
   t.peer_operation = cts.target_operation;
   // Its device may have been lost while the grant was on its way.
-  if (t.status != 0) return parts_.completion.complete(t, t.status);
-  t.slots = !(cts.head.flags & wire::direct);
-  t.shared = cts.head.flags & wire::shared;
-  if (t.shared && (!t.slots || !c.are_slots_of_peer(cts)))
+  if (t.outcome.status != 0) return parts_.completion.complete(t, t.outcome.status);
+  t.slots.in_use = !(cts.head.flags & wire::direct);
+  t.slots.are_shared = cts.head.flags & wire::shared;
+  if (t.slots.are_shared && (!t.slots.in_use || !c.are_slots_of_peer(cts)))
     return parts_.connections.malformed(c, "grant");
   if (!take_places(t, cts)) return parts_.connections.malformed(c, "grant");
   t.length = cts.length;
@@ -102,10 +102,10 @@ void transfer_packets::handle_chunk(connection& c, buffer& b, std::size_t length
   if (!parse(b, length, fields)) return parts_.connections.malformed(c, "chunk");
   transfer* t = parts_.table.find_active(c, fields.operation);
   if (!t || t->strategy != transfer_strategy::recv_staged) return;
-  if (fields.length > t->granted.slot_length() || fields.offset > t->length ||
+  if (fields.length > t->slots.granted.slot_length() || fields.offset > t->length ||
       fields.length > t->length - fields.offset)
     return parts_.connections.malformed(c, "chunk");
-  buffer* const slot = t->granted.filled(fields.slot, fields.length);
+  buffer* const slot = t->slots.granted.filled(fields.slot, fields.length);
   slot ? parts_.mover.fill_from_slot(*t, *slot, fields) : parts_.connections.malformed(c, "chunk");
 }
 
@@ -113,11 +113,11 @@ void transfer_packets::handle_slot_credit(connection& c, buffer& b, std::size_t 
   wire::chunk_fields fields;
   if (!parse(b, length, fields)) return parts_.connections.malformed(c, "credit for a slot");
   transfer* t = parts_.table.find_active(c, fields.operation);
-  if (!t || !t->slots) return;
+  if (!t || !t->slots.in_use) return;
   if (fields.slot >= t->remote.size() ||
-      std::count(t->free_slots.begin(), t->free_slots.end(), fields.slot))
+      std::count(t->slots.free.begin(), t->slots.free.end(), fields.slot))
     return parts_.connections.malformed(c, "credit for a slot");
-  t->free_slots.push_back(fields.slot);
+  t->slots.free.push_back(fields.slot);
   parts_.mover.progress(*t);
 }
 
@@ -126,7 +126,7 @@ void transfer_packets::handle_fin(connection& c, buffer& b, std::size_t length) 
   if (!parse(b, length, fields)) return parts_.connections.malformed(c, "end of an operation");
   transfer* t = parts_.table.find(fields.operation);
   if (!t || t->connection != &c || fields.status < 0) return;
-  t->peer_ended = true;
+  t->ending.peer_ended = true;
   parts_.completion.complete(*t, fields.status);
 }
 

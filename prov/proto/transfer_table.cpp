@@ -17,15 +17,15 @@ transfer* transfer_table::create(connection* c, const local_memory& memory,
   t->connection = c;
   t->memory = memory;
   t->length = memory.length();
-  t->completion = completion;
+  t->outcome.completion = completion;
   base::probes::transfer_start(t->id, t->length);
   if (c) c->transfers.push_back(*t);
   return t;
 }
 
 void transfer_table::destroy(transfer& t) noexcept {
-  if (t.connection && t.partially_issued) --t.connection->rma_order.pending;
-  if (t.connection && t.blocks_later) --t.connection->rma_order.pending;
+  if (t.connection && t.rma.partially_issued) --t.connection->rma_order.pending;
+  if (t.connection && t.rma.blocks_later) --t.connection->rma_order.pending;
   if (t.connection) t.connection->transfers.erase(t.connection->transfers.iterator_to(t));
   if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
   if (t.for_peer_hook.is_linked()) for_peers_.erase(for_peers_.iterator_to(t));

@@ -33,7 +33,7 @@ class transfer_table {
   /// One of this connection's that has not ended; null: there is none.
   [[nodiscard]] transfer* find_active(const connection& c, id which) const noexcept {
     transfer* const t = find(which);
-    return t && t->connection == &c && !t->ending ? t : nullptr;
+    return t && t->connection == &c && !t->ending.begun ? t : nullptr;
   }
   [[nodiscard]] std::size_t size() const noexcept { return by_id_.size(); }
   template <class Visit>

@@ -48,7 +48,7 @@ TEST_F(transfers_by_id, a_peer_names_those_of_its_connection_that_go_on) {
   transfer& t = made(&one_);
   EXPECT_EQ(table_.find_active(one_, t.id), &t);
   EXPECT_EQ(table_.find_active(other_, t.id), nullptr);
-  t.ending = true;
+  t.ending.begun = true;
   EXPECT_EQ(table_.find_active(one_, t.id), nullptr);
   EXPECT_EQ(table_.find(t.id), &t);
 }
@@ -87,8 +87,8 @@ TEST_F(transfers_by_id, leave_all_lists_when_they_are_destroyed) {
 TEST_F(transfers_by_id, hold_later_operations_up_no_longer_than_they_exist) {
   transfer& rest = made(&one_);
   transfer& blocks = made(&one_);
-  rest.partially_issued = true;
-  blocks.blocks_later = true;
+  rest.rma.partially_issued = true;
+  blocks.rma.blocks_later = true;
   one_.rma_order.pending = 2;
   table_.destroy(rest);
   EXPECT_EQ(one_.rma_order.pending, 1U);
