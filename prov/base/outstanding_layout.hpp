@@ -98,12 +98,15 @@ struct record {
   std::uint64_t instance;  ///< of the peer's endpoint, 0 where that is not known; or its own
   std::uint64_t total;     ///< operation: bytes; endpoint: devices that the process has lost
   std::uint64_t done;      ///< operation: bytes moved; endpoint: when the last one was seen
-  std::array<std::uint64_t, 4> counts;  ///< see connection_count and endpoint_count
+  std::array<std::uint64_t, 4> counts;  ///< see operation_count, connection_count, endpoint_count
   std::array<std::byte, 28> address;    ///< sockaddr_in or sockaddr_in6 of the peer, or its own
   std::uint32_t reserved;
 };
 
 /// Places in record::counts.
+enum operation_count : std::size_t {
+  path_reason_code,  ///< base::path_reason; 0 at the end that does not choose
+};
 enum connection_count : std::size_t {
   data_credits,      ///< messages that the peer lets this end send
   control_credits,   ///< the same of control packets

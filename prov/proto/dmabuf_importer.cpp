@@ -9,18 +9,15 @@
 
 namespace gaudi::proto {
 
-// Whether our NIC may be tried.
 bool dmabuf_importer::may_import(const connection& c, const local_memory& memory) const noexcept {
   return config_.imports && c.shm && !c.local.import_disabled && memory.core_reaches(0) &&
          config_.rendezvous != base::rendezvous_choice::staged;
 }
 
-bool dmabuf_importer::start(connection& c, const wire::rts_fields& rts, transfer& t) {
-  if (!may_import(c, t.memory)) return false;
+void dmabuf_importer::start(connection& c, const wire::rts_fields& rts, transfer& t) {
   t.pull.via_nic = true;
   t.remote.assign(rts.segments, rts.segments + rts.segment_count);
   continue_import(c, t);
-  return true;
 }
 
 void dmabuf_importer::continue_import(connection& c, transfer& t) {

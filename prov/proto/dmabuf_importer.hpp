@@ -27,8 +27,10 @@ class dmabuf_importer {
         table_(table),
         mover_(mover) {}
 
-  /// Begins with what an rts with wire::alloc_ids names. False: this is not for our NIC.
-  [[nodiscard]] bool start(connection& c, const wire::rts_fields& rts, transfer& t);
+  /// Whether our NIC may be tried for what the peer's allocations are to bring to this memory.
+  [[nodiscard]] bool may_import(const connection& c, const local_memory& memory) const noexcept;
+  /// Begins with what an rts with wire::alloc_ids names, where it may_import().
+  void start(connection& c, const wire::rts_fields& rts, transfer& t);
   /// The source's answer. The transfer that has to be staged after all, or null.
   [[nodiscard]] transfer* handle_dmabuf(connection& c, const wire::dmabuf_fields& sent);
   void forget_freed(const connection& c, const wire::allocation_fields& told);
@@ -37,7 +39,6 @@ class dmabuf_importer {
   }
 
  private:
-  [[nodiscard]] bool may_import(const connection& c, const local_memory& memory) const noexcept;
   void continue_import(connection& c, transfer& t);
   void ask_for_dmabuf(connection& c, const transfer& t);
   base::result<reg::import_cache::handle> import(const connection& c,

@@ -105,6 +105,7 @@ void operation_records::show(transfer& t, base::clock::time_point now, bool copy
   r.since = since != 0 ? since : nanoseconds(now);
   r.total = t.length;
   r.done = t.moved.finished;
+  r.counts[outstanding::path_reason_code] = static_cast<std::uint64_t>(t.reach.why);
   if (t.connection) put_peer(r, *t.connection);
   t.record.write(r);
 }

@@ -29,6 +29,7 @@ struct peer {
   base::clock::duration pause{};
   std::uint32_t early = 0;               // early_sends that wait for a connection
   fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
+  std::uint32_t told_path_reasons = 0;   // base::path_reason, as bits: the log has them
   unexpected_budget::share unexpected;
   staging_share chunks;
   staging_share slots;

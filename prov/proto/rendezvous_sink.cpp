@@ -5,7 +5,9 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <string>
 
+#include "base/log.hpp"
 #include "device/device_registry.hpp"
 #include "proto/cts.hpp"
 #include "proto/rendezvous_source.hpp"
@@ -23,12 +25,21 @@ bool is_kept_from_us(connection& c, const wire::rts_fields& source) {
          !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
 }
 
+// Once for each peer and reason.
+void tell(const connection& c, const path_choice& chosen) {
+  std::uint32_t& told = c.remote->told_path_reasons;
+  const std::uint32_t bit = std::uint32_t{1} << static_cast<unsigned>(chosen.reason);
+  if (told & bit) return;
+  told |= bit;
+  GAUDI_INFO(EP_DATA, "long messages of %s go %s: %s\n", c.remote->name.to_string().c_str(),
+             text_of(chosen.path), std::string(base::text_of(chosen.reason)).c_str());
+}
+
 }  // namespace
 
 // Whether source and sink are memory of one device, in one process.
-bool rendezvous_sink::is_copied_by_engine(const connection& c, const wire::rts_fields& source,
-                                          bool by_allocation,
-                                          const local_memory& sink) const noexcept {
+bool rendezvous_sink::is_one_device(const connection& c, const wire::rts_fields& source,
+                                    bool by_allocation, const local_memory& sink) const noexcept {
   if (config_.rendezvous == base::rendezvous_choice::staged || !c.is_here() ||
       !sink.only_on_device())
     return false;
@@ -46,6 +57,27 @@ bool rendezvous_sink::is_copied_by_engine(const connection& c, const wire::rts_f
       });
 }
 
+path_facts rendezvous_sink::facts_of_sink(connection& c, const transfer& t) const {
+  const bool on_device = t.memory.on_device();
+  return {.sink_on_device = on_device,
+          .sink_is_reached = on_device && t.memory.core_reaches(FI_REMOTE_WRITE),
+          .sink_is_kept = !on_device && c.is_kept_from_peer(),
+          .staging_is_chosen = !t.reach.zero_copy};
+}
+
+path_facts rendezvous_sink::facts_of(connection& c, const wire::rts_fields& rts, std::uint8_t flags,
+                                     const transfer& t) const {
+  path_facts facts = facts_of_sink(c, t);
+  if (flags & wire::needs_cts) return facts;
+  const bool by_allocation = flags & wire::alloc_ids;
+  facts.offer = by_allocation ? source_offer::allocations : source_offer::keys;
+  facts.one_device = is_one_device(c, rts, by_allocation, t.memory);
+  if (facts.one_device) return facts;
+  facts.imports = by_allocation && importer_.may_import(c, t.memory);
+  facts.source_is_kept = !by_allocation && is_kept_from_us(c, rts);
+  return facts;
+}
+
 void rendezvous_sink::start(connection& c, const wire::rts_fields& rts, std::uint8_t flags,
                             transfer& t) {
   t.peer_operation = rts.operation;
@@ -53,29 +85,45 @@ void rendezvous_sink::start(connection& c, const wire::rts_fields& rts, std::uin
   t.reach.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
   records_.begin(t);
   if (t.length == 0 || t.outcome.status != 0) return completion_.complete(t, 0);
-  if (flags & wire::needs_cts) return ask_to_write(c, t);
-  const bool by_allocation = flags & wire::alloc_ids;
-  t.pull.via_copy_engine = is_copied_by_engine(c, rts, by_allocation, t.memory);
-  if (by_allocation && !t.pull.via_copy_engine) {
-    if (!importer_.start(c, rts, t)) ask_to_write(c, t);
-    return;
-  }
-  if (t.pull.via_copy_engine || !is_kept_from_us(c, rts)) {
-    t.strategy = transfer_strategy::pull;
-    t.remote.assign(rts.segments, rts.segments + rts.segment_count);
-    cooperative_.request(c, rts, t);
-    return mover_.progress(t);
-  }
-  ask_to_write(c, t);
+  go(c, rts, t, choose_path(facts_of(c, rts, flags, t)));
 }
 
 void rendezvous_sink::ask_to_write(connection& c, transfer& t) {
-  const bool reached = t.reach.zero_copy && t.memory.core_reaches(FI_REMOTE_WRITE);
-  if (t.memory.on_device() ? !reached : c.is_kept_from_peer()) {
-    if (!slots_.grant(t)) completion_.complete(t, FI_ENOMEM);
-    return;
-  }
+  path_facts facts = facts_of_sink(c, t);
+  facts.offer = source_offer::allocations;
+  go(c, {}, t, choose_path_of_source(facts));
+}
 
+void rendezvous_sink::go(connection& c, const wire::rts_fields& rts, transfer& t,
+                         const path_choice& chosen) {
+  t.reach.why = chosen.reason;
+  tell(c, chosen);
+  switch (chosen.path) {
+    case transfer_path::engine:
+      t.pull.via_copy_engine = true;
+      return read_source(c, rts, t);
+    case transfer_path::dmabuf:
+      return importer_.start(c, rts, t);
+    case transfer_path::read:
+      return read_source(c, rts, t);
+    case transfer_path::write:
+      return have_it_written(t);
+    case transfer_path::slots:
+      if (!slots_.grant(t)) completion_.complete(t, FI_ENOMEM);
+      return;
+    case transfer_path::undecided:
+      return;
+  }
+}
+
+void rendezvous_sink::read_source(connection& c, const wire::rts_fields& rts, transfer& t) {
+  t.strategy = transfer_strategy::pull;
+  t.remote.assign(rts.segments, rts.segments + rts.segment_count);
+  cooperative_.request(c, rts, t);
+  mover_.progress(t);
+}
+
+void rendezvous_sink::have_it_written(transfer& t) {
   wire::rts_fields own{};
   if (const int ret = expose(core_, t, own, FI_REMOTE_WRITE)) return completion_.complete(t, -ret);
   t.flush.nic_wrote = t.memory.on_device();

@@ -8,6 +8,7 @@
 #include "proto/data_mover.hpp"
 #include "proto/dmabuf_importer.hpp"
 #include "proto/endpoint_settings.hpp"
+#include "proto/path_choice.hpp"
 #include "proto/slot_granter.hpp"
 #include "proto/transfer_completion.hpp"
 
@@ -36,13 +37,18 @@ class rendezvous_sink {
   /// The transfer's memory is where the data goes, and its length what is wanted of it. It may have
   /// ended on return.
   void start(connection& c, const wire::rts_fields& rts, std::uint8_t flags, transfer& t);
-  /// The source has to bring it.
+  /// The source has to bring it, as our NIC does not read its dma-buf after all.
   void ask_to_write(connection& c, transfer& t);
 
  private:
-  [[nodiscard]] bool is_copied_by_engine(const connection& c, const wire::rts_fields& source,
-                                         bool by_allocation,
-                                         const local_memory& sink) const noexcept;
+  [[nodiscard]] path_facts facts_of(connection& c, const wire::rts_fields& rts, std::uint8_t flags,
+                                    const transfer& t) const;
+  [[nodiscard]] path_facts facts_of_sink(connection& c, const transfer& t) const;
+  [[nodiscard]] bool is_one_device(const connection& c, const wire::rts_fields& source,
+                                   bool by_allocation, const local_memory& sink) const noexcept;
+  void go(connection& c, const wire::rts_fields& rts, transfer& t, const path_choice& chosen);
+  void read_source(connection& c, const wire::rts_fields& rts, transfer& t);
+  void have_it_written(transfer& t);
 
   core::inner_domain& core_;
   const endpoint_settings& config_;

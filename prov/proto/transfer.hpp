@@ -11,6 +11,7 @@
 
 #include "base/id_table.hpp"
 #include "base/outstanding_page.hpp"
+#include "base/path_reasons.hpp"
 #include "core/inner_domain.hpp"
 #include "ipc/cooperative_copy.hpp"
 #include "ipc/shm_channel.hpp"
@@ -115,7 +116,8 @@ struct transfer : boost::intrusive::list_base_hook<> {
   } flush;
   /// What the core may have of our memory, and has.
   struct {
-    bool zero_copy = true;  // what it reaches of our device memory
+    bool zero_copy = true;                                 // what it reaches of our device memory
+    base::path_reason why = base::path_reason::undecided;  // of a sink: the way that is taken
     // It moves bytes of it, so what follows them must not go through shared memory.
     bool via_core = false;
     std::vector<core::inner_mr> exposed;  // registered for the peer for this operation

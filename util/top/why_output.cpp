@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "base/path_reasons.hpp"
 #include "table.hpp"
 #include "why.hpp"
 
@@ -28,6 +33,24 @@ std::string_view path_of_record(const record& r) {
   static constexpr std::array<std::string_view, 7> paths{"-",      "direct", "staged", "shared",
                                                          "engine", "dmabuf", "packet"};
   return name_at(paths, static_cast<std::size_t>(r.path));
+}
+
+std::string_view reason_of_path(const record& r) {
+  return base::text_of(
+      static_cast<base::path_reason>(r.counts[outstanding::path_reason_code] & 0xFF));
+}
+
+/// A line for each path and reason that there is, in the order of the operations.
+std::string reasons_text(const std::vector<record>& operations) {
+  std::vector<std::string> lines;
+  for (const record& r : operations) {
+    if (reason_of_path(r).empty()) continue;
+    std::string line = fmt::format("{:<7}: {}\n", path_of_record(r), reason_of_path(r));
+    if (std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(std::move(line));
+  }
+  return lines.empty() ? ""
+                       : fmt::format("\nPATH, and why no shorter one\n{}", fmt::join(lines, ""));
 }
 
 std::string_view state_of(const record& r) {
@@ -90,6 +113,7 @@ std::string text_of(const evidence& known) {
   for (const record& r : p.operations) text += operation_row(r, known.now);
   if (const std::size_t more = unlisted(p); more != 0)
     text += fmt::format("{:>7} operations more\n", more);
+  text += reasons_text(p.operations);
   if (!p.connections.empty())
     text += fmt::format("\n{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {:<16}\n", "AGE", "CONNECTION",
                         "CREDITS", "QUEUED", "HEARD", "PEER", "WAITS FOR");
@@ -105,6 +129,7 @@ std::string json_of(const evidence& known) {
     nlohmann::json one = ages_of(r, known.now);
     one.update({{"type", type_of(r)},
                 {"path", path_of_record(r)},
+                {"path_reason", reason_of_path(r)},
                 {"bytes", r.total},
                 {"moved", r.done},
                 {"device", r.device < 0 ? nlohmann::json(nullptr) : nlohmann::json(r.device)}});

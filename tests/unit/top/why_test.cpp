@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/outstanding_page.hpp"
+#include "base/path_reasons.hpp"
 
 namespace gaudi::top {
 namespace {
@@ -128,6 +129,26 @@ TEST(why, prints_the_verdict_first_in_80_columns_and_the_same_as_json) {
   EXPECT_EQ(document["operations"][0]["bytes"], 1 << 20);
   EXPECT_EQ(document["operations"][0]["waits_for"], "matching_receive");
   EXPECT_EQ(document["unlisted"], 2);
+}
+
+TEST(why, says_once_for_each_path_why_it_is_taken) {
+  evidence known = waiting(wait_reason::peer_data);
+  record& staged = known.subject.operations[0];
+  staged.path = outstanding::path_kind::staged;
+  staged.counts[outstanding::path_reason_code] =
+      static_cast<std::uint64_t>(base::path_reason::device_is_not_reached);
+  known.subject.operations.push_back(staged);
+  const std::string line = "staged : no NIC has this device memory registered\n";
+  const std::string text = text_of(known);
+  ASSERT_NE(text.find(line), std::string::npos) << text;
+  EXPECT_EQ(text.find(line, text.find(line) + 1), std::string::npos) << text;
+  const auto document = nlohmann::json::parse(json_of(known));
+  EXPECT_EQ(document["operations"][1]["path_reason"], "no NIC has this device memory registered");
+}
+
+TEST(why, says_nothing_of_a_path_that_the_other_end_has_chosen) {
+  const std::string text = text_of(waiting(wait_reason::matching_receive));
+  EXPECT_EQ(text.find("PATH, and why"), std::string::npos) << text;
 }
 
 TEST(age_text, is_short_whatever_it_is) {
