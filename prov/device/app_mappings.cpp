@@ -34,7 +34,7 @@ std::shared_ptr<device> app_mappings::owner_if_of(int fd) const noexcept {
 void app_mappings::mapped(int fd, std::uint64_t va, std::uint64_t len) noexcept {
   const auto on = owner_if_of(fd);
   if (!on || on->lost() != 0) return;
-  const auto rc = on->adopt_range(va, len, va, len);
+  const auto rc = on->memory().adopt_range(va, len, va, len);
   if (!rc && rc.code() != -EEXIST)
     GAUDI_INFO(CORE, "%s: 0x%llx that the application mapped is not known here: %s\n",
                on->attributes().bus_id.c_str(), static_cast<unsigned long long>(va),
@@ -43,7 +43,8 @@ void app_mappings::mapped(int fd, std::uint64_t va, std::uint64_t len) noexcept 
 
 void app_mappings::unmapping(int fd, std::uint64_t va) noexcept {
   const auto on = owner_if_of(fd);
-  if (!on || on->release_range(va).code() != -FI_EBUSY || std::exchange(warned_, true)) return;
+  if (!on || on->memory().release_range(va).code() != -FI_EBUSY || std::exchange(warned_, true))
+    return;
   GAUDI_WARN(
       MR,
       "%s: the application unmaps device memory at 0x%llx that a memory region still covers. "

@@ -44,13 +44,13 @@ result<std::uint64_t> device::pool_alias(std::uint64_t addr, std::uint64_t len) 
 
 result<void> device::adopt_pool(const hl::synapse::pool& pool) {
   const location whole = pages_of(pool);
-  if (whole.len == 0 || !is_own_memory(whole.base, whole.len)) {
+  if (whole.len == 0 || !memory_.is_own_memory(whole.base, whole.len)) {
     GAUDI_WARN(CORE, "Synapse's pool of device memory, 0x%llx+%llu, is none of %s's.\n",
                static_cast<unsigned long long>(pool.base),
                static_cast<unsigned long long>(pool.len), attributes_.name.c_str());
     return error{-FI_EINVAL};
   }
-  const auto rc = make_known(
+  const auto rc = memory_.make_known(
       whole, mapping::borrow_part(thunk_, fd_.get(), pool.map_base, whole.base, whole.len));
   if (rc) pool_ = pool;
   return rc;
@@ -59,7 +59,7 @@ result<void> device::adopt_pool(const hl::synapse::pool& pool) {
 // The number stays the descriptor's, so that nobody else's file is met under it.
 void device::suspend() noexcept {
   if (pool_.len == 0 || lost() != 0) return;
-  abandon_memory();
+  memory_.abandon();
   resting_ = fd_.abandon();
 }
 

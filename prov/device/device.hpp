@@ -4,53 +4,28 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/counters_page.hpp"
-#include "base/mutex.hpp"
 #include "base/result.hpp"
-#include "device/address_map.hpp"
 #include "device/app_mappings.hpp"
 #include "device/counters.hpp"
+#include "device/device_memory.hpp"
 #include "device/device_spec.hpp"
 #include "device/event_watch.hpp"
 #include "device/generation.hpp"
 #include "device/location.hpp"
-#include "device/mapping.hpp"
 #include "device/observers.hpp"
 #include "device/opening.hpp"
-#include "device/pin_count.hpp"
-#include "device/suballocator.hpp"
 #include "hl/synapse.hpp"
 #include "hl/thunk.hpp"
 
 namespace gaudi::device {
 
-/// What is fixed about an open device; compare struct fi_gaudi_device_attr.
-struct device_attributes {
-  int generation = 0;  ///< enum fi_gaudi_generation
-  std::string name;    ///< "Gaudi2", or the stand-in's "simulated Gaudi2"
-  std::string bus_id;  ///< "0000:19:00.0"
-  int index = -1;      ///< as FI_GAUDI_DEVICE takes it; -1 when not known
-  std::uint32_t module_id = 0;
-  bool simulated = false;
-  bool owned = false;          ///< opened here; false: the application's, or its Synapse's
-  std::uint64_t hbm_size = 0;  ///< bytes for user allocations
-};
-
-/// Whose memory is allocated.
-enum class purpose : std::uint8_t {
-  user,      ///< the user frees it: a device that is lost waits for that before it is reopened
-  internal,  ///< the provider's own: nobody knows its address
-};
-
 class allocation_pin;
-class unowned_pin;
 
 /// An open Gaudi and its memory, until it is lost: reset, hanging or removed. Then the driver has
 /// no more to do with this object, which only keeps the books of what its user still has to free: a
@@ -87,11 +62,6 @@ class device : public std::enable_shared_from_this<device> {
   static base::result<std::shared_ptr<device>> attach_synapse(
       std::shared_ptr<const hl::thunk> thunk, std::shared_ptr<const hl::synapse> synapse);
 
-  /// How many Gaudis the machine has, found by their control nodes, so that none is opened
-  /// exclusively.
-  static base::result<unsigned> count(const hl::thunk& thunk);
-  /// Their indices, as FI_GAUDI_DEVICE takes them, in ascending order, found in the same way.
-  static base::result<std::vector<int>> indices(const hl::thunk& thunk);
   /// The index of the one that `which` names, found in the same way; -1: not known. -FI_ENODEV: it
   /// is no Gaudi of this machine; -FI_EINVAL: `which` is the first free one.
   static base::result<int> index_named(const hl::thunk& thunk, const device_spec& which);
@@ -164,22 +134,15 @@ class device : public std::enable_shared_from_this<device> {
   base::result<std::uint64_t> allocate(std::uint64_t len, purpose what_for = purpose::user);
   /// `addr` as allocate gave it, else -FI_EINVAL. -FI_EBUSY: pinned, nothing is freed. Observers
   /// are told before the memory can be anybody else's.
-  base::result<void> free(std::uint64_t addr);
+  base::result<void> free(std::uint64_t addr) { return memory_.free(addr); }
 
-  /// Makes known a range of the application's, inside a mapping that begins at `map_base`.
-  /// (On a Gaudi1 nothing is mapped: a part of HBM in whole 4 KiB pages.) -FI_EINVAL: not device
-  /// addresses, or outside the mapping; -EEXIST: overlaps a known range, as all of a Gaudi1 that
-  /// was opened here does.
-  base::result<void> adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
-                                 std::uint64_t map_len);
-  /// Forgets an adopted range by its first address, after its observers. -FI_EINVAL: not one;
-  /// -FI_EBUSY: pinned.
-  base::result<void> release_range(std::uint64_t addr);
+  /// Its ranges of the application's, who wants to know of what is freed, and kept descriptors.
+  [[nodiscard]] device_memory& memory() noexcept { return memory_; }
 
   /// Where [addr, addr + len) is. -FI_ENOENT: not in memory known here; -FI_EINVAL: zero length, or
   /// past the end of the allocation.
   [[nodiscard]] base::result<location> find(std::uint64_t addr, std::uint64_t len) const noexcept {
-    return map_.find(addr, len);
+    return memory_.find(addr, len);
   }
 
   /// Keeps the allocation or range that holds [addr, addr + len) from being freed while the pin
@@ -187,72 +150,25 @@ class device : public std::enable_shared_from_this<device> {
   /// freed; or lost().
   base::result<allocation_pin> pin(std::uint64_t addr, std::uint64_t len = 1);
   /// The same into `held`, which holds nothing yet, for who keeps the device anyway.
-  base::result<location> pin_in(unowned_pin& held, std::uint64_t addr, std::uint64_t len) noexcept;
-
-  /// Whom to tell of each allocation and range that goes, until remove_observer(). It keeps the
-  /// device for that long. Throws std::bad_alloc.
-  void add_observer(free_observer& w) { static_cast<void>(free_observers_.add(w)); }
-  /// On return the observer is not being told, nor will be.
-  void remove_observer(free_observer& w) noexcept { free_observers_.remove(w); }
+  base::result<location> pin_in(unowned_pin& held, std::uint64_t addr, std::uint64_t len) noexcept {
+    if (const int gone = lost(); gone != 0) return base::error{gone};
+    return memory_.pin_in(held, addr, len);
+  }
 
   /// A dma-buf that holds [addr, addr + len): the whole mapping, exported once and duplicated for
   /// the caller. Errors of find(), and -FI_EOPNOTSUPP: this driver or library cannot export (Gaudi2
   /// on a 6.1 kernel), said once by a warning; or lost().
   base::result<dmabuf> export_dmabuf(std::uint64_t addr, std::uint64_t len);
-  /// Closes the descriptors kept of mappings that were exported, where the process is short of
-  /// them: what NICs know of the memory stays. Such mappings are exported anew when they are wanted
-  /// next. False: there were none.
-  bool close_dmabufs() noexcept;
 
  private:
-  struct record {
-    std::uint64_t len;
-    std::uint64_t map_base;
-    std::uint64_t allocation_id;
-    bool adopted;
-    pin_count* pins;
-    bool being_freed = false;  // being freed: not to be pinned any more
-    purpose what_for = purpose::user;
-  };
-  struct adopted_mapping {
-    mapping map;
-    unsigned ranges = 0;
-  };
-  using regions = std::map<std::uint64_t, mapping>;
   struct passkey {};
 
-  base::error no_allocator(const char* why) GAUDI_REQUIRES(mutex_);
-  base::result<void> grow(std::uint64_t len) GAUDI_REQUIRES(mutex_);
-  base::result<mapping> take(std::uint64_t len) GAUDI_REQUIRES(mutex_);
-  base::result<mapping> take_physical(std::uint64_t len) GAUDI_REQUIRES(mutex_);
-  base::result<void> add_region(base::result<mapping> got) GAUDI_REQUIRES(mutex_);
-  base::result<void> publish(location added) GAUDI_REQUIRES(mutex_);
-  base::result<std::uint64_t> close_to_pins(std::uint64_t addr, bool adopted) noexcept
-      GAUDI_REQUIRES(mutex_);
-  void forget(std::uint64_t addr) noexcept GAUDI_REQUIRES(mutex_);
-  regions::iterator smallest_empty_region() noexcept GAUDI_REQUIRES(mutex_);
-  bool release_empty_regions(regions::iterator spare) noexcept GAUDI_REQUIRES(mutex_);
-  [[nodiscard]] bool manages_hbm() const noexcept {
-    return generation_.physical_addresses && attributes_.owned;
-  }
-  [[nodiscard]] bool is_own_memory(std::uint64_t base, std::uint64_t len) const noexcept;
-  [[nodiscard]] bool overlaps_region(std::uint64_t base, std::uint64_t len) const noexcept
-      GAUDI_REQUIRES(mutex_);
-  mapping& mapping_at(std::uint64_t map_base) noexcept GAUDI_REQUIRES(mutex_);
-  pin_count& spare_pins() GAUDI_REQUIRES(mutex_);
-
-  base::result<std::uint64_t> allocate_block(std::uint64_t len, purpose what_for)
-      GAUDI_EXCLUDES(mutex_);
-  base::result<dmabuf> export_mapping(std::uint64_t addr, std::uint64_t len) GAUDI_EXCLUDES(mutex_);
-  base::result<void> make_known(const location& added, mapping whole) GAUDI_EXCLUDES(mutex_);
   base::result<void> adopt_pool(const hl::synapse::pool& pool);
   [[nodiscard]] bool is_still_there() const;
   [[nodiscard]] std::uint64_t openings() const noexcept;
   [[nodiscard]] bool is_reacquired(int fd, const std::string& bus_id) const;
   [[nodiscard]] base::result<std::shared_ptr<device>> reopened_application_device(
       const device_spec& which) const;
-  void abandon_memory() noexcept;
-  base::result<void> part_with(std::uint64_t addr, bool adopted) noexcept GAUDI_EXCLUDES(mutex_);
 
  public:
   /// For open and adopt, the only makers.
@@ -280,30 +196,13 @@ class device : public std::enable_shared_from_this<device> {
   const generation_traits& generation_;
   const device_attributes attributes_;
   opening opening_;  // after fd_: it ends before that is closed
-  const std::uint64_t dram_base_;
-  const std::uint64_t page_size_;
 
-  observer_list<free_observer> free_observers_;
   observer_list<loss_observer> loss_observers_;
   std::atomic<int> lost_{0};
   std::atomic<bool> told_no_copies_{false};
   base::counters::published<counters> counters_;
 
-  mutable base::mutex mutex_;
-  regions regions_ GAUDI_GUARDED_BY(mutex_);  // driver allocations, by base
-  // Mappings of adopted ranges, by base.
-  std::map<std::uint64_t, adopted_mapping> borrowed_ GAUDI_GUARDED_BY(mutex_);
-  suballocator dram_
-      GAUDI_GUARDED_BY(mutex_);  // of a Gaudi1 opened here: what regions_ are cut from
-  suballocator blocks_ GAUDI_GUARDED_BY(mutex_);
-  // Allocations and ranges, by base.
-  std::map<std::uint64_t, record> records_ GAUDI_GUARDED_BY(mutex_);
-  std::size_t internal_records_ GAUDI_GUARDED_BY(mutex_) = 0;
-  std::deque<pin_count> pins_ GAUDI_GUARDED_BY(mutex_);  // of each record, and spare ones
-  pin_count* spare_pins_ GAUDI_GUARDED_BY(mutex_) = nullptr;
-  bool warned_no_export_ GAUDI_GUARDED_BY(mutex_) = false;
-  bool warned_no_allocator_ GAUDI_GUARDED_BY(mutex_) = false;
-  address_map map_;  // changed under the mutex, read without it
+  device_memory memory_;  // after fd_ and attributes_, which it uses
 
   hl::synapse::pool pool_{};  // Synapse's, where the device is borrowed; set where it is made
   // Of the device until now; another number: it was opened again. Whoever looks for a successor
@@ -317,26 +216,11 @@ class device : public std::enable_shared_from_this<device> {
   std::unique_ptr<app_mappings> application_;
 };
 
-/// Holds an allocation, or nothing: while it does, free and release_range say -FI_EBUSY. The device
-/// outlives it.
-class unowned_pin {
- public:
-  unowned_pin() = default;
-  unowned_pin(unowned_pin&& other) noexcept : pins_(std::exchange(other.pins_, nullptr)) {}
-  unowned_pin& operator=(unowned_pin&& other) noexcept {
-    std::swap(pins_, other.pins_);
-    return *this;
-  }
-  ~unowned_pin() { reset(); }
-
-  void reset() noexcept {
-    if (pin_count* const held = std::exchange(pins_, nullptr)) held->drop();
-  }
-
- private:
-  friend class device;
-  pin_count* pins_ = nullptr;
-};
+/// How many Gaudis the machine has, found by their control nodes, so that none is opened
+/// exclusively.
+base::result<unsigned> count_devices(const hl::thunk& thunk);
+/// Their indices, as FI_GAUDI_DEVICE takes them, in ascending order, found in the same way.
+base::result<std::vector<int>> device_indices(const hl::thunk& thunk);
 
 /// The same with the device, and with where the range is that was asked for.
 class allocation_pin {

@@ -60,7 +60,7 @@ result<std::vector<device_registry::entry>> device_registry::entries_for(const s
   if (!chosen->all) return places;
   const auto loaded = library_locked(config.library);
   if (!loaded) return loaded.failure();
-  const auto indices = device::indices(**loaded);
+  const auto indices = device_indices(**loaded);
   if (!indices) return indices.failure();
   for (const int index : *indices)
     places.emplace_back().which.choice.emplace<device_spec::by_index>().value = index;

@@ -32,7 +32,7 @@ int device::lose(int code, const char* config) noexcept {
              "and free its memory%s. The kernel's log has the cause.\n",
              attributes_.name.c_str(), attributes_.bus_id.c_str(), config, fi_strerror(-lasting),
              what_next(attributes_.owned, synapse_ != nullptr));
-  abandon_memory();
+  memory_.abandon();
   loss_observers_.notify_last([](loss_observer& one) { one.device_lost(); });
   if (fd_.abandon())
     opening_.end();
@@ -41,13 +41,6 @@ int device::lose(int code, const char* config) noexcept {
                attributes_.bus_id.c_str());
   device_loss_epoch::tell();
   return lasting;
-}
-
-/// An export keeps the device open for the driver.
-void device::abandon_memory() noexcept {
-  const base::scoped_lock lock(mutex_);
-  for (auto& [base, map] : regions_) map.abandon();
-  for (auto& [base, borrowed] : borrowed_) borrowed.map.abandon();
 }
 
 int device::cause_of(int code) noexcept {

@@ -311,12 +311,12 @@ void device::follow_application() {
   std::call_once(followed_, [this] { application_ = app_mappings::follow(*this); });
 }
 
-result<unsigned> device::count(const hl::thunk& thunk) {
+result<unsigned> count_devices(const hl::thunk& thunk) {
   return thunk.device_count();
 }
 
 // They need not be dense: a container may have some of the nodes only.
-result<std::vector<int>> device::indices(const hl::thunk& thunk) {
+result<std::vector<int>> device_indices(const hl::thunk& thunk) {
   constexpr int max_minors = 256;  // HLTHUNK_MAX_MINOR
   const auto count = thunk.device_count();
   if (!count) return count.failure();

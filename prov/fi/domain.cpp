@@ -112,13 +112,13 @@ domain::domain(child_count& parent, fid_fabric& f, const fi_info& info,
       lock_(info.domain_attr->threading != FI_THREAD_DOMAIN || asks_auto(info)),
       core_(std::move(core)),
       counters_(subject_of(*core_)),
-      api_version_(f.api_version),
-      addr_format_(info.addr_format),
-      hmem_(has_hmem(info)),
-      virtual_address_(has_mode(info, FI_MR_VIRT_ADDR)),
-      provider_keys_(has_mode(info, FI_MR_PROV_KEY)),
-      auto_progress_(asks_auto(info)),
-      counts_targets_(info.caps & FI_RMA_EVENT),
+      asked_{.api_version = f.api_version,
+             .addr_format = info.addr_format,
+             .hmem = has_hmem(info),
+             .virtual_address = has_mode(info, FI_MR_VIRT_ADDR),
+             .provider_keys = has_mode(info, FI_MR_PROV_KEY),
+             .auto_progress = asks_auto(info),
+             .counts_targets = (info.caps & FI_RMA_EVENT) != 0},
       dmabufs_(*core_, base::params::get().dmabuf, cache_limits(), windows(),
                &counters_->registrations),
       loop_(*core_),
@@ -139,7 +139,7 @@ int domain::prepare_endpoint(bool waitable) {
     const auto events = core_events();
     if (!events) return events.code();
   }
-  if (!auto_progress_ || thread_) return 0;
+  if (!asked_.auto_progress || thread_) return 0;
   auto started = progress_thread::start(*this);
   if (!started) return started.code();
   thread_ = std::move(*started);

@@ -45,15 +45,15 @@ class domain final : public domain_base {
   [[nodiscard]] base::domain_lock& lock() noexcept { return lock_; }
   [[nodiscard]] core::inner_domain& core() noexcept { return *core_; }
   [[nodiscard]] child_count& open_children() noexcept { return children_; }
-  [[nodiscard]] std::uint32_t api_version() const noexcept { return api_version_; }
-  [[nodiscard]] std::uint32_t addr_format() const noexcept { return addr_format_; }
+  [[nodiscard]] std::uint32_t api_version() const noexcept { return asked_.api_version; }
+  [[nodiscard]] std::uint32_t addr_format() const noexcept { return asked_.addr_format; }
 
   /// Regions are addressed by virtual address, not by offset.
-  [[nodiscard]] bool virtual_address() const noexcept { return virtual_address_; }
+  [[nodiscard]] bool virtual_address() const noexcept { return asked_.virtual_address; }
   /// Opened with FI_HMEM.
-  [[nodiscard]] bool hmem() const noexcept { return hmem_; }
+  [[nodiscard]] bool hmem() const noexcept { return asked_.hmem; }
   /// Keys are chosen here, not by the application.
-  [[nodiscard]] bool provider_keys() const noexcept { return provider_keys_; }
+  [[nodiscard]] bool provider_keys() const noexcept { return asked_.provider_keys; }
 
   /// Calls call(dmabufs()) under the lock, which it takes.
   template <class Call>
@@ -106,10 +106,10 @@ class domain final : public domain_base {
   }
 
   /// FI_RMA_EVENT: what peers do here is counted, so none of it may go past this provider.
-  [[nodiscard]] bool counts_targets() const noexcept { return counts_targets_; }
+  [[nodiscard]] bool counts_targets() const noexcept { return asked_.counts_targets; }
 
   /// FI_PROGRESS_AUTO: a thread of ours progresses the domain.
-  [[nodiscard]] bool progresses_itself() const noexcept { return auto_progress_; }
+  [[nodiscard]] bool progresses_itself() const noexcept { return asked_.auto_progress; }
   /// An operation was posted to `e`: what cannot wait until the application comes again is done by
   /// the thread.
   void posted_to(const proto::endpoint& e) noexcept;
@@ -123,13 +123,16 @@ class domain final : public domain_base {
   base::domain_lock lock_;
   std::unique_ptr<core::inner_domain> core_;
   base::counters::published<domain_counters> counters_;
-  const std::uint32_t api_version_;
-  const std::uint32_t addr_format_;
-  const bool hmem_;
-  const bool virtual_address_;
-  const bool provider_keys_;
-  const bool auto_progress_;
-  const bool counts_targets_;
+  /// By the application, at fi_domain.
+  const struct {
+    std::uint32_t api_version;
+    std::uint32_t addr_format;
+    bool hmem;
+    bool virtual_address;
+    bool provider_keys;
+    bool auto_progress;
+    bool counts_targets;
+  } asked_;
   std::optional<base::event_set> core_events_;
   std::optional<device::device_loss_epoch::loss_eventfd> losses_;  // in core_events_
   memory_region_pool regions_;

@@ -163,14 +163,17 @@ int adopt_range(fid_domain* d, const fi_gaudi_range* range) noexcept {
   return guarded_int([&] {
     const auto current = domain_base::of(d).selected_device();
     if (!current) return current.code();
-    return (*current)->adopt_range(range->addr, range->len, range->map_base, range->map_len).code();
+    return (*current)
+        ->memory()
+        .adopt_range(range->addr, range->len, range->map_base, range->map_len)
+        .code();
   });
 }
 
 int release_range(fid_domain* d, std::uint64_t addr) noexcept {
   return guarded_int([&] {
     const auto current = domain_base::of(d).selected_if_open();
-    return current ? current->release_range(addr).code() : -FI_EINVAL;
+    return current ? current->memory().release_range(addr).code() : -FI_EINVAL;
   });
 }
 

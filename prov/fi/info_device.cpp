@@ -15,7 +15,7 @@ enum class presence { unknown, none, some };
 /// Unknown where memory is short: that passes.
 presence look_for_devices() {
   const auto library = device::device_registry::instance().library(base::params::get().hlthunk);
-  const auto count = library ? device::device::count(**library) : library.failure();
+  const auto count = library ? device::count_devices(**library) : library.failure();
   if (!count) return count.code() == -FI_ENOMEM ? presence::unknown : presence::none;
   return *count != 0 ? presence::some : presence::none;
 }

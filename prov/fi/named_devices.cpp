@@ -37,7 +37,7 @@ std::string list_text(const std::vector<int>& indices) {
 }
 
 std::vector<int> indices_here(const hl::thunk& thunk) {
-  auto found = device::device::indices(thunk);
+  auto found = device::device_indices(thunk);
   return found ? *std::move(found) : std::vector<int>{};
 }
 

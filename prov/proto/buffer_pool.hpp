@@ -53,10 +53,13 @@ struct buffer : posted_op {
   bool flushes = false;      // a message: the `fin` of transfer `awaits`, which flushes
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
   std::uint32_t connection_id = 0;  // a receive buffer: where it was posted, by id; 0: for all
-  bool taken = false;               // a shared slot: in use at this end
-  shared_slots* shared = nullptr;   // whose slot it is, that of a peer's process, too
-  staging_pool* pool = nullptr;     // that it is of; null: of another kind of pool
-  staging_share* share = nullptr;   // where it counts there
+  /// Of a chunk: where it goes back to, by release_staging().
+  struct {
+    shared_slots* slots = nullptr;   // whose slot it is, that of a peer's process, too
+    bool taken = false;              // of them: in use at this end
+    staging_pool* pool = nullptr;    // that it is of; null: of another kind of pool
+    staging_share* share = nullptr;  // where it counts there
+  } home;
 
   /// Begins a message of so many bytes, whose end nobody is told of; `transfer` fails if it cannot
   /// leave (0: none).

@@ -80,7 +80,7 @@ int device_copies::copy_imported(const buffer& b, std::size_t at, const local_me
   const core::inner_mr* const known =
       place.segment->registered->core_for(to_device ? 0 : FI_REMOTE_READ);
   // The core does not know what is shared with a peer.
-  if (!known || !loop_ || b.shared) return -FI_EOPNOTSUPP;
+  if (!known || !loop_ || b.home.slots) return -FI_EOPNOTSUPP;
   std::byte* const here = b.bytes + at;
   const std::uint64_t there = place.address();
   const auto done = to_device

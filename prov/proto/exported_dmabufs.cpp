@@ -9,7 +9,7 @@ namespace gaudi::proto {
 exported_dmabufs::~exported_dmabufs() {
   for (watched_device& w : watched_) {
     w.owner->remove_observer(static_cast<device::loss_observer&>(w));
-    w.owner->remove_observer(static_cast<device::free_observer&>(*this));
+    w.owner->memory().remove_observer(static_cast<device::free_observer&>(*this));
   }
 }
 
@@ -29,7 +29,7 @@ void exported_dmabufs::watch(device::device& on) {
   auto& as_loss_observer = static_cast<device::loss_observer&>(added);
   try {
     on.add_observer(as_loss_observer);
-    on.add_observer(static_cast<device::free_observer&>(*this));
+    on.memory().add_observer(static_cast<device::free_observer&>(*this));
   } catch (...) {
     on.remove_observer(as_loss_observer);
     watched_.pop_back();

@@ -23,7 +23,7 @@ class shared_slots {
   /// For the sender: the slot with this number; null: there is none, or it is in use here.
   [[nodiscard]] buffer* take(std::uint64_t number) noexcept;
   /// No device may still use it.
-  void release(buffer& b) noexcept { b.taken = false; }
+  void release(buffer& b) noexcept { b.home.taken = false; }
 
   [[nodiscard]] std::size_t count() const noexcept { return slab_->buffers().size(); }
   [[nodiscard]] std::size_t slot_size() const noexcept { return slab_->buffer_size(); }

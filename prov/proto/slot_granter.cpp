@@ -11,7 +11,7 @@ namespace {
 // As its source calls it.
 wire::segment name_of(const transfer& t, const buffer& slot) {
   const std::size_t length = t.slots.granted.slot_length();
-  if (slot.shared) return {slot.shared->number_of(slot), 0, length};
+  if (slot.home.slots) return {slot.home.slots->number_of(slot), 0, length};
   return {reinterpret_cast<std::uint64_t>(slot.bytes), slot.key(), length};
 }
 
@@ -74,7 +74,7 @@ bool slot_granter::grant_more(transfer& t) {
 
 void slot_granter::reuse(transfer& t, buffer& slot) {
   if (!t.slots.granted.wants_another()) {
-    const shared_slots* const of = slot.shared;
+    const shared_slots* const of = slot.home.slots;
     t.slots.granted.take_back(slot.slot);
     release_staging(slot);
     return hand_out(of);
@@ -91,7 +91,7 @@ void slot_granter::take_back_all(transfer& t) {
   if (t.slots.granted.held() == 0) return;
   const shared_slots* of = nullptr;
   for (buffer* const slot : t.slots.granted.take_all()) {
-    of = slot->shared;
+    of = slot->home.slots;
     release_staging(*slot);
   }
   hand_out(of);

@@ -41,15 +41,15 @@ class staging_pool {
     if (!b) return nullptr;
     ++in_use_;
     ++share.held;
-    b->share = &share;
-    b->pool = this;
+    b->home.share = &share;
+    b->home.pool = this;
     return b;
   }
 
   /// Neither the core nor a device may still use it.
   void release(buffer& b) noexcept {
     --in_use_;
-    --std::exchange(b.share, nullptr)->held;
+    --std::exchange(b.home.share, nullptr)->held;
     came_back_ = true;
     pool_.release(b);
   }

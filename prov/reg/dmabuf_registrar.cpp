@@ -64,7 +64,7 @@ dmabuf_attempt try_to_register(core::inner_domain& core, device::device& on,
 dmabuf_registrar::~dmabuf_registrar() {
   for (known_device& d : devices_) {
     d.owner->remove_observer(static_cast<device::loss_observer&>(d));
-    d.owner->remove_observer(static_cast<device::free_observer&>(*this));
+    d.owner->memory().remove_observer(static_cast<device::free_observer&>(*this));
   }
 }
 
@@ -150,11 +150,11 @@ dmabuf_registrar::known_device& dmabuf_registrar::find_or_keep(device::device& o
 
 void dmabuf_registrar::watch(known_device& added) {
   auto& frees = static_cast<device::free_observer&>(*this);
-  added.owner->add_observer(frees);
+  added.owner->memory().add_observer(frees);
   try {
     added.owner->add_observer(static_cast<device::loss_observer&>(added));
   } catch (...) {
-    added.owner->remove_observer(frees);
+    added.owner->memory().remove_observer(frees);
     throw;
   }
 }
@@ -166,7 +166,8 @@ dmabuf_attempt dmabuf_registrar::try_with_room(Attempt&& attempt, device::device
   for (;;) {
     auto tried = attempt();
     const bool no_descriptor = tried.code == -EMFILE || tried.code == -ENFILE;
-    if (no_descriptor && exporter && std::exchange(exporter, nullptr)->close_dmabufs()) continue;
+    if (no_descriptor && exporter && std::exchange(exporter, nullptr)->memory().close_dmabufs())
+      continue;
     const bool scarce = no_descriptor || tried.code == -FI_ENOMEM;
     if (!scarce || !cache_.evict_oldest()) return tried;
   }

@@ -88,7 +88,7 @@ TEST_F(simulated, says_that_it_is) {
 }
 
 TEST_F(simulated, is_counted_without_being_opened) {
-  const auto count = device::device::count(*library());
+  const auto count = device::count_devices(*library());
   ASSERT_TRUE(count);
   EXPECT_GE(*count, 1U);
 }

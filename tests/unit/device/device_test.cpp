@@ -133,8 +133,8 @@ struct recorder : free_observer {
 
 TEST_F(a_device, tells_its_observers_before_memory_is_given_back) {
   recorder first, second;
-  gaudi->add_observer(first);
-  gaudi->add_observer(second);
+  gaudi->memory().add_observer(first);
+  gaudi->memory().add_observer(second);
   const auto a = allocate(page), b = allocate(page), c = allocate(page);
   const auto generation = gaudi->find(b, 1)->allocation_id;
   first.also = [&] {
@@ -146,11 +146,11 @@ TEST_F(a_device, tells_its_observers_before_memory_is_given_back) {
   EXPECT_TRUE(gaudi->free(b));
   EXPECT_EQ(first.told, std::vector{generation});
   EXPECT_EQ(second.told, std::vector{generation});
-  gaudi->remove_observer(first);
+  gaudi->memory().remove_observer(first);
   EXPECT_TRUE(gaudi->free(a));
   EXPECT_EQ(first.told.size(), 1U);
   EXPECT_EQ(second.told.size(), 2U);
-  gaudi->remove_observer(second);
+  gaudi->memory().remove_observer(second);
   EXPECT_TRUE(gaudi->free(c));
 }
 
@@ -167,26 +167,26 @@ TEST_F(a_device, counts_exports_of_the_driver_and_pins_that_came_too_late) {
   EXPECT_EQ(gaudi->counted().exports.value(), 1U);
   EXPECT_FALSE(gaudi->pin(late.addr + page / 2)) << "never there, so not stale";
   EXPECT_EQ(gaudi->counted().stale_refusals.value(), 0U);
-  gaudi->add_observer(late);
+  gaudi->memory().add_observer(late);
   EXPECT_TRUE(gaudi->free(late.addr));
-  gaudi->remove_observer(late);
+  gaudi->memory().remove_observer(late);
   EXPECT_EQ(late.refused, -FI_ENOENT);
   EXPECT_EQ(gaudi->counted().stale_refusals.value(), 1U);
 }
 
 TEST_F(a_device, tells_its_observers_nothing_of_what_stays) {
   recorder one;
-  gaudi->add_observer(one);
+  gaudi->memory().add_observer(one);
   const auto a = allocate(8192);
   {
     const auto pin = gaudi->pin(a);
     EXPECT_EQ(gaudi->free(a).code(), -FI_EBUSY);
   }
   EXPECT_EQ(gaudi->free(a + 4096).code(), -FI_EINVAL);
-  EXPECT_EQ(gaudi->release_range(a).code(), -FI_EINVAL);
+  EXPECT_EQ(gaudi->memory().release_range(a).code(), -FI_EINVAL);
   EXPECT_TRUE(one.told.empty());
   EXPECT_TRUE(gaudi->pin(a)) << "it can be used as before";
-  gaudi->remove_observer(one);
+  gaudi->memory().remove_observer(one);
 }
 
 TEST_F(a_device, numbers_allocations_so_that_a_reused_address_shows) {
@@ -214,11 +214,11 @@ TEST_F(a_device, exports_a_mapping_once_and_duplicates_it) {
 
 TEST_F(a_device, exports_anew_what_was_closed_for_want_of_descriptors) {
   const auto a = allocate(4096);
-  EXPECT_FALSE(gaudi->close_dmabufs());
+  EXPECT_FALSE(gaudi->memory().close_dmabufs());
   EXPECT_CALL(driver.library, export_dmabuf(_, _, _, _, _)).Times(2);
   const auto one = gaudi->export_dmabuf(a, 4096);
-  EXPECT_TRUE(gaudi->close_dmabufs());
-  EXPECT_FALSE(gaudi->close_dmabufs());
+  EXPECT_TRUE(gaudi->memory().close_dmabufs());
+  EXPECT_FALSE(gaudi->memory().close_dmabufs());
   EXPECT_EQ(fcntl(one->fd.get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC) << "the caller's own";
   EXPECT_TRUE(gaudi->export_dmabuf(a, 4096));
   EXPECT_EQ(gaudi->counted().exports.value(), 2U);
@@ -256,7 +256,7 @@ class ranges : public a_device {
 };
 
 TEST_F(ranges, are_found_pinned_and_released) {
-  ASSERT_TRUE(gaudi->adopt_range(map_base + granule, 100, map_base, map_len));
+  ASSERT_TRUE(gaudi->memory().adopt_range(map_base + granule, 100, map_base, map_len));
   const auto found = gaudi->find(map_base + granule + 1, 99);
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->adopted);
@@ -265,41 +265,41 @@ TEST_F(ranges, are_found_pinned_and_released) {
   {
     const auto pin = gaudi->pin(map_base + granule);
     ASSERT_TRUE(pin);
-    EXPECT_EQ(gaudi->release_range(map_base + granule).code(), -FI_EBUSY);
+    EXPECT_EQ(gaudi->memory().release_range(map_base + granule).code(), -FI_EBUSY);
   }
-  EXPECT_TRUE(gaudi->release_range(map_base + granule));
-  EXPECT_EQ(gaudi->release_range(map_base + granule).code(), -FI_EINVAL);
+  EXPECT_TRUE(gaudi->memory().release_range(map_base + granule));
+  EXPECT_EQ(gaudi->memory().release_range(map_base + granule).code(), -FI_EINVAL);
 }
 
 TEST_F(ranges, of_one_mapping_share_its_export) {
-  ASSERT_TRUE(gaudi->adopt_range(map_base, 4096, map_base, map_len));
-  ASSERT_TRUE(gaudi->adopt_range(map_base + 4096, 4096, map_base, map_len));
+  ASSERT_TRUE(gaudi->memory().adopt_range(map_base, 4096, map_base, map_len));
+  ASSERT_TRUE(gaudi->memory().adopt_range(map_base + 4096, 4096, map_base, map_len));
   EXPECT_CALL(driver.library, export_dmabuf(_, map_base, map_len, 0, _)).Times(1);
   EXPECT_TRUE(gaudi->export_dmabuf(map_base, 1));
-  EXPECT_TRUE(gaudi->release_range(map_base));
+  EXPECT_TRUE(gaudi->memory().release_range(map_base));
   EXPECT_TRUE(gaudi->export_dmabuf(map_base + 4096, 1));
 }
 
 TEST_F(ranges, are_refused_outside_their_mapping) {
   const auto adopt = [&](std::uint64_t addr, std::uint64_t len) {
-    return gaudi->adopt_range(addr, len, map_base, map_len).code();
+    return gaudi->memory().adopt_range(addr, len, map_base, map_len).code();
   };
   EXPECT_EQ(adopt(map_base, 0), -FI_EINVAL);
   EXPECT_EQ(adopt(map_base - 1, 10), -FI_EINVAL);
   EXPECT_EQ(adopt(map_base + map_len, 1), -FI_EINVAL);
   EXPECT_EQ(adopt(map_base + 1, map_len), -FI_EINVAL);
   EXPECT_EQ(adopt(map_base + 1, UINT64_MAX), -FI_EINVAL);
-  EXPECT_EQ(gaudi->adopt_range(0x7f0000000000, 10, 0x7f0000000000, 10).code(), -FI_EINVAL);
+  EXPECT_EQ(gaudi->memory().adopt_range(0x7f0000000000, 10, 0x7f0000000000, 10).code(), -FI_EINVAL);
 }
 
 TEST_F(ranges, are_refused_when_they_overlap) {
-  ASSERT_TRUE(gaudi->adopt_range(map_base, 100, map_base, map_len));
-  EXPECT_EQ(gaudi->adopt_range(map_base + 99, 1, map_base, map_len).code(), -EEXIST);
-  EXPECT_EQ(gaudi->adopt_range(map_base, 1, map_base, map_len).code(), -EEXIST);
+  ASSERT_TRUE(gaudi->memory().adopt_range(map_base, 100, map_base, map_len));
+  EXPECT_EQ(gaudi->memory().adopt_range(map_base + 99, 1, map_base, map_len).code(), -EEXIST);
+  EXPECT_EQ(gaudi->memory().adopt_range(map_base, 1, map_base, map_len).code(), -EEXIST);
   EXPECT_TRUE(gaudi->pin(map_base)) << "the first one is as it was";
   const auto a = allocate(4096);
-  EXPECT_EQ(gaudi->adopt_range(a, 1, a, 4096).code(), -EEXIST);
-  EXPECT_EQ(gaudi->adopt_range(a + granule, 1, a + granule, granule).code(), -EEXIST);
+  EXPECT_EQ(gaudi->memory().adopt_range(a, 1, a, 4096).code(), -EEXIST);
+  EXPECT_EQ(gaudi->memory().adopt_range(a + granule, 1, a + granule, granule).code(), -EEXIST);
 }
 
 TEST_F(a_device, matches_a_model_over_random_allocations) {
@@ -360,10 +360,10 @@ TEST_F(a_device, threads_allocate_pin_and_find_at_once) {
 TEST_F(a_device, adopts_no_range_that_leaves_the_devices_addresses) {
   const std::uint64_t end = 0x1002000000000000;
   ASSERT_TRUE(is_device_address(end - 1) && !is_device_address(end));
-  EXPECT_EQ(gaudi->adopt_range(end - granule, granule, end - granule, granule + 1).code(),
+  EXPECT_EQ(gaudi->memory().adopt_range(end - granule, granule, end - granule, granule + 1).code(),
             -FI_EINVAL);
-  EXPECT_TRUE(gaudi->adopt_range(end - granule, granule, end - granule, granule));
-  EXPECT_TRUE(gaudi->release_range(end - granule));
+  EXPECT_TRUE(gaudi->memory().adopt_range(end - granule, granule, end - granule, granule));
+  EXPECT_TRUE(gaudi->memory().release_range(end - granule));
 }
 
 TEST(device_addresses, are_told_from_host_addresses) {

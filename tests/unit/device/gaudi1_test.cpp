@@ -92,19 +92,21 @@ TEST_F(a_gaudi1, exports_a_region_by_its_physical_address_once) {
 
 TEST_F(a_gaudi1, has_no_ranges_of_others_when_it_was_opened_here) {
   open();
-  EXPECT_EQ(gaudi->adopt_range(dram + region, 4096, dram + region, 4096).code(), -EEXIST);
+  EXPECT_EQ(gaudi->memory().adopt_range(dram + region, 4096, dram + region, 4096).code(), -EEXIST);
 }
 
 TEST_F(a_gaudi1, leaves_allocation_to_the_application_that_opened_it) {
   adopt();
   EXPECT_EQ(gaudi->allocate(4096).code(), -FI_EOPNOTSUPP);
-  EXPECT_EQ(gaudi->adopt_range(0, 4096, 0, 4096).code(), -FI_EINVAL) << "the driver's part";
-  EXPECT_EQ(gaudi->adopt_range(dram + hbm - 4096, 1, dram + hbm - 4096, 8192).code(), -FI_EINVAL);
-  ASSERT_TRUE(gaudi->adopt_range(dram + 8192, 100, dram + 4096, 8192));
+  EXPECT_EQ(gaudi->memory().adopt_range(0, 4096, 0, 4096).code(), -FI_EINVAL)
+      << "the driver's part";
+  EXPECT_EQ(gaudi->memory().adopt_range(dram + hbm - 4096, 1, dram + hbm - 4096, 8192).code(),
+            -FI_EINVAL);
+  ASSERT_TRUE(gaudi->memory().adopt_range(dram + 8192, 100, dram + 4096, 8192));
   EXPECT_TRUE(gaudi->find(dram + 8192, 100)->adopted);
   EXPECT_CALL(driver.library, export_physical(_, dram + 4096, 8192, _)).Times(1);
   EXPECT_TRUE(gaudi->export_dmabuf(dram + 8192, 100));
-  EXPECT_TRUE(gaudi->release_range(dram + 8192));
+  EXPECT_TRUE(gaudi->memory().release_range(dram + 8192));
 }
 
 TEST(device_addresses, of_a_gaudi1_may_be_host_addresses) {

@@ -183,13 +183,13 @@ TEST_F(opening, indices_need_not_be_dense) {
   EXPECT_CALL(driver.library, open_control(_, _)).WillRepeatedly([](int index, const char*) {
     return index == 1 || index == 6 ? memfd_create("fake", MFD_CLOEXEC) : (errno = ENOENT, -ENOENT);
   });
-  EXPECT_EQ(*device::indices(*driver.thunk()), (std::vector<int>{1, 6}));
+  EXPECT_EQ(*device_indices(*driver.thunk()), (std::vector<int>{1, 6}));
 }
 
 TEST_F(opening, counting_opens_nothing) {
   EXPECT_CALL(driver.library, open(_, _)).Times(0);
-  EXPECT_EQ(*device::count(*driver.thunk()), 1U);
-  EXPECT_EQ(*device::indices(*driver.thunk()), std::vector<int>{0});
+  EXPECT_EQ(*count_devices(*driver.thunk()), 1U);
+  EXPECT_EQ(*device_indices(*driver.thunk()), std::vector<int>{0});
   EXPECT_EQ(driver.open_descriptors(), 0);
 }
 

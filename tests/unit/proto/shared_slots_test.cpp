@@ -20,7 +20,7 @@ TEST(shared_slots, are_given_out_once_and_again_when_they_are_back) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     EXPECT_EQ(slots.number_of(*all[i]), i);
     EXPECT_EQ(all[i]->bytes, area.data() + i * slot);
-    EXPECT_EQ(all[i]->shared, &slots);
+    EXPECT_EQ(all[i]->home.slots, &slots);
   }
   slots.release(*all[1]);
   EXPECT_EQ(slots.acquire(), all[1]);

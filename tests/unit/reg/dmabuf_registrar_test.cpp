@@ -261,13 +261,13 @@ TEST_F(registrar, never_serves_an_old_registration_for_new_memory) {
 TEST_F(registrar, an_adopted_range_leaves_as_an_allocation_does) {
   constexpr std::uint64_t base = 0x1001500000000000;
   side s;
-  ASSERT_TRUE(device_->adopt_range(base, 4096, base, 65536));
+  ASSERT_TRUE(device_->memory().adopt_range(base, 4096, base, 65536));
   {
     const held user = use(s, base);
-    EXPECT_EQ(device_->release_range(base).code(), -FI_EBUSY);
+    EXPECT_EQ(device_->memory().release_range(base).code(), -FI_EBUSY);
   }
   EXPECT_EQ(s.nic.live(), 1U);
-  EXPECT_TRUE(device_->release_range(base));
+  EXPECT_TRUE(device_->memory().release_range(base));
   EXPECT_EQ(s.nic.live(), 0U);
 }
 
