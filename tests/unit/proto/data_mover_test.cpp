@@ -3,57 +3,23 @@
 // a test says so, and how.
 #include "proto/data_mover.hpp"
 
-#include <cerrno>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
-#include "../copy/fake_engine.hpp"
+#include "device_by_hand.hpp"
 #include "peer_by_hand.hpp"
 
 namespace gaudi::proto {
 namespace {
 
 using hl::cs_status;
+using test::device_by_hand;
 using test::endpoint_by_itself;
 using test::packet_way;
 using test::peer_by_hand;
 
 constexpr std::size_t chunk = 65536;
-
-/// A device whose engine is in the hands of the test.
-struct device_by_hand {
-  device_by_hand() {
-    memory.length = 4 * chunk;
-    memory.address = *gaudi->allocate(memory.length);
-    memory.owner = gaudi.get();
-    memory.virtual_address = true;
-    memory.access = FI_REMOTE_READ | FI_REMOTE_WRITE;
-    // Whoever waits for a copy, and does not only ask, would wait for the test.
-    ON_CALL(engine.driver.library, wait_for_cs)
-        .WillByDefault(
-            [this](int, std::uint64_t number, std::uint64_t wait_us, std::uint32_t* status) {
-              if (wait_us != 0) engine.finish_all();
-              *status = static_cast<std::uint32_t>(engine.states.at(number));
-              return 0;
-            });
-  }
-  ~device_by_hand() { EXPECT_TRUE(gaudi->lost() != 0 || gaudi->free(memory.address)); }
-  [[nodiscard]] local_memory part(std::size_t length) const {
-    return local_memory::inside(memory, memory.address, length);
-  }
-  /// Host memory cannot be mapped for the device any more.
-  void refuse_mappings() {
-    ON_CALL(engine.driver.library, host_memory_map).WillByDefault([](auto...) -> std::uint64_t {
-      errno = ENOMEM;
-      return 0;
-    });
-  }
-
-  gaudi::test::fake_engine engine;
-  std::shared_ptr<device::device> gaudi = engine.open();
-  reg::region memory;
-};
 
 class moved_bytes : public testing::Test {
  protected:

@@ -6,6 +6,7 @@
 #include <rdma/fi_endpoint.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "endpoint_node.hpp"
@@ -148,6 +150,17 @@ class peer_by_hand {
   std::optional<Fields> heard_by(packet_way way, wire::kind what) {
     return take<Fields>(way == packet_way::core ? by_core_ : by_ring_, what);
   }
+  /// All of its bytes.
+  std::optional<std::vector<std::byte>> heard_whole(wire::kind what) {
+    auto first = take_whole(by_core_, what);
+    return first ? first : take_whole(by_ring_, what);
+  }
+  /// How many packets of this kind have come and were not taken.
+  [[nodiscard]] std::size_t waiting(wire::kind what) const {
+    const auto is = [what](const auto& packet) { return kind_of(packet) == what; };
+    return static_cast<std::size_t>(std::count_if(by_core_.begin(), by_core_.end(), is) +
+                                    std::count_if(by_ring_.begin(), by_ring_.end(), is));
+  }
   /// The endpoint has closed the connection.
   [[nodiscard]] bool is_cut_off() const noexcept { return is_shut_; }
 
@@ -164,6 +177,9 @@ class peer_by_hand {
   [[nodiscard]] std::uint32_t known_as() const noexcept { return theirs_.connection; }
   /// Messages that it may send before their credits come back.
   [[nodiscard]] unsigned data_window() const noexcept { return theirs_.data_window; }
+  /// Credits that have come back since the connection was made.
+  [[nodiscard]] unsigned data_credits() const noexcept { return data_credits_; }
+  [[nodiscard]] unsigned control_credits() const noexcept { return control_credits_; }
   [[nodiscard]] ipc::shm_channel& channel() noexcept { return *channel_; }
   /// For sends of the endpoint's.
   fi_addr_t address() { return *v_.addresses.add(address_of(ours_)); }
@@ -255,28 +271,44 @@ class peer_by_hand {
     while (fi_cq_read(queue_.get(), &entry, 1) == 1) {
       if (!(entry.flags & FI_RECV)) continue;
       const auto& room = *static_cast<std::vector<std::byte>*>(entry.op_context);
-      by_core_.emplace_back(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(entry.len));
+      keep(by_core_, std::span(room).first(entry.len));
     }
     read_ring();
   }
   void read_ring() {
     if (!channel_) return;
     for (auto packet = channel_->in().front(); !packet.empty(); packet = channel_->in().front()) {
-      by_ring_.emplace_back(packet.begin(), packet.end());
+      keep(by_ring_, packet);
       channel_->in().pop();
     }
   }
 
-  template <class Fields>
-  static std::optional<Fields> take(packets& from, wire::kind what) {
+  void keep(packets& by, std::span<const std::byte> packet) {
+    const auto& head = *reinterpret_cast<const wire::header*>(packet.data());
+    data_credits_ += head.data_credits;
+    control_credits_ += head.control_credits;
+    by.emplace_back(packet.begin(), packet.end());
+  }
+
+  static wire::kind kind_of(const std::vector<std::byte>& packet) {
+    return reinterpret_cast<const wire::header*>(packet.data())->what;
+  }
+  static std::optional<std::vector<std::byte>> take_whole(packets& from, wire::kind what) {
     for (auto it = from.begin(); it != from.end(); ++it) {
-      if (reinterpret_cast<const wire::header*>(it->data())->what != what) continue;
-      Fields fields{};
-      std::memcpy(&fields, it->data(), std::min(it->size(), sizeof fields));
+      if (kind_of(*it) != what) continue;
+      std::vector<std::byte> packet = std::move(*it);
       from.erase(it);
-      return fields;
+      return packet;
     }
     return std::nullopt;
+  }
+  template <class Fields>
+  static std::optional<Fields> take(packets& from, wire::kind what) {
+    const auto packet = take_whole(from, what);
+    if (!packet) return std::nullopt;
+    Fields fields{};
+    std::memcpy(&fields, packet->data(), std::min(packet->size(), sizeof fields));
+    return fields;
   }
 
   endpoint_by_itself& v_;
@@ -287,6 +319,8 @@ class peer_by_hand {
   packets rooms_;  // likewise
   packets by_core_;
   packets by_ring_;
+  unsigned data_credits_ = 0;
+  unsigned control_credits_ = 0;
   bool is_shut_ = false;
   core::unique_info info_;
   core::unique_fid<fid_fabric> fabric_;
