@@ -197,6 +197,15 @@ TEST_P(requests_of_a_peer, for_more_than_a_packet_are_answered_with_the_place) {
   EXPECT_EQ(peer.waiting(wire::kind::fin), 0U);
 }
 
+TEST_P(requests_of_a_peer, that_are_answered_with_the_place_end_with_the_region) {
+  say_read(request(0, region_length));
+  ASSERT_TRUE(peer.heard<wire::fin_fields>(wire::kind::read_rts));
+  v.ep->quiesce_region(region);
+  peer.settle();
+  expect_fin(FI_ECANCELED);
+  EXPECT_EQ(read_here.value(), 0U);
+}
+
 TEST_P(requests_of_a_peer, write_more_than_a_packet_as_well) {
   std::vector<std::byte> data = test::counting(region_length);
   say_long_write(request(0, region_length), data, region_length);
@@ -261,10 +270,10 @@ TEST_P(requests_of_a_peer, for_a_region_that_has_ended_are_refused) {
   expect_untouched();
 }
 
-// All of it is lent to the peer again, whatever became of its requests: three times what it has.
+// All of it is lent to the peer again, whatever became of its requests: four times what it has.
 TEST_P(requests_of_a_peer, give_their_credits_back) {
   std::vector<std::byte> data = test::counting(region_length);
-  const unsigned rounds = 3 * peer.data_window() / 2;
+  const unsigned rounds = 4 * peer.data_window();
   for (unsigned i = 0; i < rounds; i += 4) {
     say_write(request(0, 5), "hello");
     say_write(request(region_length, 5), "hello");  // outside
