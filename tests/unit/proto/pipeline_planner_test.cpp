@@ -27,7 +27,7 @@ class unmeasured_transfers : public testing::Test {
   transfer::pipeline_params plan(std::size_t length, bool shared = false) {
     transfer t;
     t.length = length;
-    t.shared = shared;
+    t.slots.are_shared = shared;
     return planner.params_of(t);
   }
 
@@ -68,7 +68,7 @@ TEST_F(unmeasured_transfers, are_planned_once) {
   t.length = 8 * mebibyte;
   const auto first = planner.params_of(t);
   t.length = 1;
-  t.shared = true;
+  t.slots.are_shared = true;
   settings.staging_depth = 1;
   EXPECT_EQ(planner.params_of(t).chunk, first.chunk);
   EXPECT_EQ(planner.params_of(t).depth, first.depth);
@@ -76,11 +76,11 @@ TEST_F(unmeasured_transfers, are_planned_once) {
 
 TEST_F(unmeasured_transfers, within_a_device_go_in_long_parts) {
   transfer t;
-  t.via_copy_engine = true;
+  t.pull.via_copy_engine = true;
   t.length = 3 * mebibyte;
   EXPECT_EQ(planner.params_of(t).chunk, t.length);
   transfer longer;
-  longer.via_copy_engine = true;
+  longer.pull.via_copy_engine = true;
   longer.length = 9 * mebibyte;
   EXPECT_EQ(planner.params_of(longer).chunk, 4 * mebibyte);
 }
