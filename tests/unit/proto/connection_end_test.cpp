@@ -16,7 +16,7 @@ constexpr sim::nanoseconds one_step = 1'000'000;  // test::slow_network()
 
 /// Two peers of an endpoint with few buffers, so that messages wait at the core until one is posted
 /// again.
-struct two_peers {
+struct two_peers_by_hand {
   static endpoint::settings few_buffers() {
     auto s = test::small_settings();
     s.ipc = false;
@@ -50,7 +50,7 @@ struct two_peers {
 // that waited for a buffer come as the messages before them are handled. One look at the queue ends
 // at the first error.
 void send_and_close(unsigned count) {
-  two_peers w;
+  two_peers_by_hand w;
   for (unsigned i = 0; i < count; ++i) w.receive_any();
   w.say_message(0);
   w.say_malformed();
@@ -73,7 +73,7 @@ void send_and_close(unsigned count) {
 // With as many messages as there are buffers and two more, the last one comes with the end of its
 // connection. How many buffers there are is the endpoint's affair.
 TEST(connection_end, does_not_overtake_messages_behind_the_errors_of_another_connection) {
-  const unsigned most = two_peers().leaving.data_window();
+  const unsigned most = two_peers_by_hand().leaving.data_window();
   EXPECT_GE(most, 8U);
   for (unsigned count = 2; count <= most; ++count) {
     SCOPED_TRACE(std::to_string(count) + " messages");

@@ -15,12 +15,12 @@ struct nobody : device_copies::observer {
 };
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t mebibyte = std::size_t{1} << 20;
+constexpr std::size_t one_mebibyte = std::size_t{1} << 20;
 
 class unmeasured_transfers : public testing::Test {
  protected:
   unmeasured_transfers() {
-    settings.staging_chunk = mebibyte;
+    settings.staging_chunk = one_mebibyte;
     settings.staging_depth = 4;
   }
   /// Of host memory, for which no device has a table.
@@ -38,7 +38,7 @@ class unmeasured_transfers : public testing::Test {
 };
 
 TEST_F(unmeasured_transfers, have_chunks_of_whole_pages_within_limits) {
-  for (std::size_t length = 1; length < 64 * mebibyte; length += 1 + length / 7) {
+  for (std::size_t length = 1; length < 64 * one_mebibyte; length += 1 + length / 7) {
     for (const bool shared : {false, true}) {
       const auto params = plan(length, shared);
       EXPECT_EQ(params.chunk % page, 0U) << length;
@@ -51,21 +51,21 @@ TEST_F(unmeasured_transfers, have_chunks_of_whole_pages_within_limits) {
 
 // The copies of both ends and the wire overlap for most of it.
 TEST_F(unmeasured_transfers, have_many_chunks_where_they_are_long) {
-  EXPECT_EQ(plan(8 * mebibyte).chunk, mebibyte / 2);
-  EXPECT_EQ(plan(8 * mebibyte, true).chunk, mebibyte / 4);
-  EXPECT_EQ(plan(8 * mebibyte + 16).chunk, mebibyte / 2 + page);
+  EXPECT_EQ(plan(8 * one_mebibyte).chunk, one_mebibyte / 2);
+  EXPECT_EQ(plan(8 * one_mebibyte, true).chunk, one_mebibyte / 4);
+  EXPECT_EQ(plan(8 * one_mebibyte + 16).chunk, one_mebibyte / 2 + page);
 }
 
 TEST_F(unmeasured_transfers, have_no_longer_chunks_than_a_slot_whatever_its_length) {
   settings.staging_chunk = 10'000;
-  EXPECT_EQ(plan(8 * mebibyte).chunk, 10'000U);
+  EXPECT_EQ(plan(8 * one_mebibyte).chunk, 10'000U);
   EXPECT_EQ(plan(1).chunk, 10'000U);
 }
 
 // Slots that are handed out are as long as was said first.
 TEST_F(unmeasured_transfers, are_planned_once) {
   transfer t;
-  t.length = 8 * mebibyte;
+  t.length = 8 * one_mebibyte;
   const auto first = planner.params_of(t);
   t.length = 1;
   t.slots.are_shared = true;
@@ -77,12 +77,12 @@ TEST_F(unmeasured_transfers, are_planned_once) {
 TEST_F(unmeasured_transfers, within_a_device_go_in_long_parts) {
   transfer t;
   t.pull.via_copy_engine = true;
-  t.length = 3 * mebibyte;
+  t.length = 3 * one_mebibyte;
   EXPECT_EQ(planner.params_of(t).chunk, t.length);
   transfer longer;
   longer.pull.via_copy_engine = true;
-  longer.length = 9 * mebibyte;
-  EXPECT_EQ(planner.params_of(longer).chunk, 4 * mebibyte);
+  longer.length = 9 * one_mebibyte;
+  EXPECT_EQ(planner.params_of(longer).chunk, 4 * one_mebibyte);
 }
 
 }  // namespace
