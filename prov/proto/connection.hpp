@@ -36,7 +36,8 @@ enum class connection_state : std::uint8_t {
 /// One core connection to a peer, in use both ways. Belongs to the connection_manager.
 class connection {
  public:
-  connection(peer& p, connection_state s) noexcept : remote(&p), state(s) { ++p.connections; }
+  /// Throws std::bad_alloc: queues of the standard library allocate when they are made.
+  connection(peer& p, connection_state s) : remote(&p), state(s) { ++p.connections; }
   ~connection() { --remote->connections; }
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
