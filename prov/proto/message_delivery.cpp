@@ -30,6 +30,17 @@ std::size_t footprint(const message_info& m) noexcept {
   return entry;
 }
 
+// What a message says of itself, short or long.
+[[gnu::always_inline]] inline message_info info_of(const connection& c,
+                                                   const wire::eager_fields& fields) noexcept {
+  message_info m;
+  m.from = c.remote;
+  m.flags = fields.head.flags;
+  if (m.flags & wire::tagged) m.tag = fields.tag;
+  if (m.flags & wire::cq_data) m.data = fields.data;
+  return m;
+}
+
 }  // namespace
 
 message_delivery::message_delivery(const endpoint_settings& config, parts collaborators)
@@ -120,11 +131,7 @@ bool message_delivery::handle_message(connection& c, buffer& b, std::size_t leng
     parts_.connections.malformed(c, "message");
     return true;
   }
-  message_info m;
-  m.from = c.remote;
-  m.flags = flags;
-  if (flags & wire::tagged) m.tag = fields.tag;
-  if (flags & wire::cq_data) m.data = fields.data;
+  message_info m = info_of(c, fields);
   if (flags & wire::want_fin) m.operation = fields.operation;
   m.length = length - start;
   return match(c, b, m, b.bytes + start);
@@ -139,11 +146,7 @@ bool message_delivery::handle_rts(connection& c, buffer& b, std::size_t length) 
     parts_.connections.malformed(c, "rendezvous");
     return true;
   }
-  message_info m;
-  m.from = c.remote;
-  m.flags = flags;
-  if (flags & wire::tagged) m.tag = fields.tag;
-  if (flags & wire::cq_data) m.data = fields.data;
+  message_info m = info_of(c, fields);
   m.operation = fields.operation;
   m.rendezvous = true;
   m.length = rts.length;
