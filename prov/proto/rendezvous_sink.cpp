@@ -83,20 +83,23 @@ void rendezvous_sink::start(connection& c, const wire::rts_fields& rts, std::uin
   t.peer_operation = rts.operation;
   t.ending.tell_peer = true;
   t.reach.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
-  records_.begin(t);
   if (t.length == 0 || t.outcome.status != 0) return completion_.complete(t, 0);
-  go(c, rts, t, choose_path(facts_of(c, rts, flags, t)));
+  const path_choice chosen = choose_path(facts_of(c, rts, flags, t));
+  t.reach.why = chosen.reason;
+  records_.begin(t);
+  go(c, rts, t, chosen);
 }
 
 void rendezvous_sink::ask_to_write(connection& c, transfer& t) {
   path_facts facts = facts_of_sink(c, t);
   facts.offer = source_offer::allocations;
-  go(c, {}, t, choose_path_of_source(facts));
+  const path_choice chosen = choose_path_of_source(facts);
+  t.reach.why = chosen.reason;
+  go(c, {}, t, chosen);
 }
 
 void rendezvous_sink::go(connection& c, const wire::rts_fields& rts, transfer& t,
                          const path_choice& chosen) {
-  t.reach.why = chosen.reason;
   tell(c, chosen);
   switch (chosen.path) {
     case transfer_path::engine:

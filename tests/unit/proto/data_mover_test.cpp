@@ -3,10 +3,14 @@
 // a test says so, and how.
 #include "proto/data_mover.hpp"
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <optional>
 #include <vector>
 
+#include "base/outstanding_page.hpp"
+#include "base/path_reasons.hpp"
 #include "device_by_hand.hpp"
 #include "peer_by_hand.hpp"
 
@@ -115,6 +119,24 @@ TEST_F(slots_of_a_sink, are_copied_to_the_device_before_the_source_hears_of_the_
   EXPECT_EQ(fin->operation, operation_of_peer);
   EXPECT_EQ(fin->status, 0);
   EXPECT_EQ(v.take().error, 0);
+}
+
+/// What others see of an operation of so many bytes.
+base::outstanding::record shown_operation(std::size_t length) {
+  namespace outstanding = base::outstanding;
+  std::vector<outstanding::record> all(outstanding::max_operations);
+  const std::size_t size = all.size() * sizeof all[0];
+  EXPECT_EQ(::pread(outstanding::page::instance().fd(), all.data(), size, outstanding::header_size),
+            static_cast<ssize_t>(size));
+  for (const outstanding::record& r : all)
+    if (r.kind == outstanding::record_kind::operation && r.total == length) return r;
+  return {};
+}
+
+TEST_F(slots_of_a_sink, are_shown_with_the_reason_for_them) {
+  ASSERT_TRUE(offer(dev.part(1003)));
+  EXPECT_EQ(shown_operation(1003).counts[base::outstanding::path_reason_code],
+            static_cast<std::uint64_t>(base::path_reason::device_is_not_reached));
 }
 
 /// What a chunk may not say: where it begins, and how long it is.
