@@ -45,7 +45,7 @@ std::string reasons_text(const std::vector<record>& operations) {
   std::vector<std::string> lines;
   for (const record& r : operations) {
     if (reason_of_path(r).empty()) continue;
-    std::string line = fmt::format("{:<7}: {}\n", path_of_record(r), reason_of_path(r));
+    std::string line = fmt::format("{:<8} {}\n", path_of_record(r), reason_of_path(r));
     if (std::find(lines.begin(), lines.end(), line) == lines.end())
       lines.push_back(std::move(line));
   }

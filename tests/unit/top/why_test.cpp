@@ -138,7 +138,7 @@ TEST(why, says_once_for_each_path_why_it_is_taken) {
   staged.counts[outstanding::path_reason_code] =
       static_cast<std::uint64_t>(base::path_reason::device_is_not_reached);
   known.subject.operations.push_back(staged);
-  const std::string line = "staged : no NIC has this device memory registered\n";
+  const std::string line = "staged   no NIC has this device memory registered\n";
   const std::string text = text_of(known);
   ASSERT_NE(text.find(line), std::string::npos) << text;
   EXPECT_EQ(text.find(line, text.find(line) + 1), std::string::npos) << text;
