@@ -204,7 +204,7 @@ result<void> device_memory::free(std::uint64_t addr) {
   forget(addr);
   blocks_.free(addr);
   // One spare saves the next allocation a driver call and a page that must be mapped and exported
-  // anew. On the application's device it would be missing there.
+  // again. On the application's device it would be missing there.
   release_empty_regions(facts_.attributes.owned ? smallest_empty_region() : regions_.end());
   return {};
 }

@@ -93,12 +93,11 @@ class device_memory {
   /// was opened here does.
   base::result<void> adopt_range(std::uint64_t addr, std::uint64_t len, std::uint64_t map_base,
                                  std::uint64_t map_len);
+  /// The same of a range with a mapping that is here.
+  base::result<void> make_known(const location& added, mapping whole) GAUDI_EXCLUDES(mutex_);
   /// Forgets an adopted range by its first address, after its observers. -FI_EINVAL: not one;
   /// -FI_EBUSY: pinned.
   base::result<void> release_range(std::uint64_t addr);
-
-  /// The same of a range with a mapping that is here.
-  base::result<void> make_known(const location& added, mapping whole) GAUDI_EXCLUDES(mutex_);
 
   /// As device::find.
   [[nodiscard]] base::result<location> find(std::uint64_t addr, std::uint64_t len) const noexcept {
@@ -116,8 +115,8 @@ class device_memory {
   /// As device::export_dmabuf.
   base::result<dmabuf> export_dmabuf(std::uint64_t addr, std::uint64_t len) GAUDI_EXCLUDES(mutex_);
   /// Closes the descriptors kept of mappings that were exported, where the process is short of
-  /// them: what NICs know of the memory stays. Such mappings are exported anew when they are wanted
-  /// next. False: there were none.
+  /// them: what NICs know of the memory stays. Such mappings are exported again when they are
+  /// wanted next. False: there were none.
   bool close_dmabufs() noexcept;
 
   /// The device is lost, or rests: the driver has no more to do with what is mapped. An export
