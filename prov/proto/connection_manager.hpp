@@ -68,7 +68,7 @@ class connection_manager final : private connection_events {
   };
 
   connection_manager(core::inner_domain& core, config t, connection_observer& observer);
-  ~connection_manager();
+  virtual ~connection_manager();
 
   /// As core_connector::listen. Memory is shared with peers on this host from then on, too.
   base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable = false,
