@@ -85,8 +85,7 @@ class connection {
     base::clock::time_point made_at{};
     bool requested_here = false;  // ours was the request
     bool crossed = false;         // usable, a request of the peer's was refused as older than it
-    bool up_in_core = false;      // accepting: only the peer's word on the channel is missing
-    bool refused_shm = false;     // ours is the word that the peer waits for, and it was no
+    bool awaits_shm = false;      // accepting: only the peer's word on the channel is missing
   } handshake;
   /// What others see of the peer's silence.
   struct {

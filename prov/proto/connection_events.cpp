@@ -91,8 +91,7 @@ void connection_manager::poll_now() {
 
 bool connection_manager::confirm_connected(connection& c) {
   read_events();
-  // The peer is sending, so it has our answer: only the core's report of that is late.
-  if (c.state == connection_state::accepting) handle_connected(c, nullptr);
+  if (c.state == connection_state::accepting && shm_.is_settled_or_awaited(c)) now_usable(c);
   return c.usable();
 }
 
@@ -159,25 +158,21 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
   connection* const c = connections_.of(endpoint);
   if (!c) return;
   try {
-    handle_connected(*c, remote_hello);
+    if (c->state == connection_state::connecting) return take_answer(*c, remote_hello);
+    // A core can say this of a peer that has given its request up: it has sent the answer, and what
+    // is sent behind it is lost. The peer's first packet, or word on the channel, tells.
+    if (c->shm && shm_.is_settled_or_awaited(*c)) now_usable(*c);
   } catch (const std::bad_alloc&) {
     fail_soon(*c, FI_ENOMEM);
   }
 }
 
-void connection_manager::handle_connected(connection& c, const hello* remote_hello) {
-  if (c.state == connection_state::connecting) {
-    if (!remote_hello) return fail(c, FI_ECONNABORTED);
-    c.take_terms(*remote_hello, config_.eager_limit);
-    c.data.start(remote_hello->data_window, static_cast<std::uint16_t>(c.data.granted()));
-    c.control.start(remote_hello->control_window, wire::control_window);
-    if (remote_hello->flags & wire::shares_memory) shm_.take_or_refuse(c, *remote_hello);
-  }
-  if (c.usable()) return;
-  if (c.shm && c.state == connection_state::accepting && !shm_.is_settled(c)) {
-    if (!std::exchange(c.handshake.up_in_core, true)) shm_.await(c);
-    return;
-  }
+void connection_manager::take_answer(connection& c, const hello* remote_hello) {
+  if (!remote_hello) return fail(c, FI_ECONNABORTED);
+  c.take_terms(*remote_hello, config_.eager_limit);
+  c.data.start(remote_hello->data_window, static_cast<std::uint16_t>(c.data.granted()));
+  c.control.start(remote_hello->control_window, wire::control_window);
+  if (remote_hello->flags & wire::shares_memory) shm_.take_or_refuse(c, *remote_hello);
   now_usable(c);
 }
 

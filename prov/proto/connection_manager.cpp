@@ -176,7 +176,10 @@ void connection_manager::malformed(connection& c, const char* what) {
 void connection_manager::fail(connection& c, int error) {
   if (c.state == connection_state::failed) return;
   const bool request = c.state == connection_state::connecting;
+  const bool unconfirmed = c.state == connection_state::accepting;
   drop(c);
+  // Nothing was done on it, and what waits for a connection with the peer makes one.
+  if (unconfirmed) return;
   GAUDI_INFO(
       EP_CTRL, "connection to %s is down: %s\n", c.remote->name.to_string().c_str(),
       c.closing.is_wanted() ? "one end has no address of the other any more" : fi_strerror(error));

@@ -98,8 +98,7 @@ class connection_manager final : private connection_events {
   /// The core's event queue, for fi_trywait. Null before listen().
   [[nodiscard]] fid* events() const noexcept { return connector_.events(); }
 
-  /// A message came on a connection whose own event was not read yet. False: it is not up after
-  /// all.
+  /// A packet came on a connection that is not usable yet. False: it is not up after all.
   bool confirm_connected(connection& c);
 
   /// Closes a connection that is of no use any more; its observer is told.
@@ -156,7 +155,7 @@ class connection_manager final : private connection_events {
   void take_request(peer_request&& request);
   void handle_request(peer_request&& request);
   void meet_request(connection& c, peer_request&& request);
-  void handle_connected(connection& c, const hello* remote_hello);
+  void take_answer(connection& c, const hello* remote_hello);
 
   const config config_;
   connection_observer& observer_;

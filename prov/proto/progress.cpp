@@ -153,7 +153,8 @@ void endpoint::connection_up(connection& c) {
   ++paths_.connections_made;
   base::probes::connection_up(c.id, c.remote->address, c.shm != nullptr);
   if (c.shm) shm_.add(c);
-  if (c.handshake.refused_shm) shm_.ring_doorbell(c);
+  // The peer sends nothing before a packet tells it that its answer has come.
+  if (c.handshake.requested_here && !c.shm) shm_.ring_doorbell(c);
   dispatcher_.post_receives(c);
   sender_.connection_up(c);
 }

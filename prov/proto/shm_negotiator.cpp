@@ -65,7 +65,6 @@ void shm_negotiator::take_or_refuse(connection& c, const hello& remote_hello) {
   // A descriptor that is still on its way is answered with no by this.
   listener_.reset();
   host_ = 0;
-  c.handshake.refused_shm = true;
 }
 
 // False: it did not come, or cannot be used.
@@ -94,7 +93,13 @@ bool shm_negotiator::take(connection& c, const hello& remote_hello) {
   return true;
 }
 
-bool shm_negotiator::is_settled(connection& c) const {
+bool shm_negotiator::is_settled_or_awaited(connection& c) {
+  if (!c.shm || is_settled(c)) return true;
+  if (!std::exchange(c.handshake.awaits_shm, true)) awaited_.push_back(c.id);
+  return false;
+}
+
+bool shm_negotiator::is_settled(connection& c) {
   const auto agreed = c.shm->agreed();
   if (!agreed) return false;
   if (*agreed) {

@@ -44,16 +44,15 @@ class shm_negotiator {
   /// any more and says so, and the core carries this connection's packets. Nobody has put one into
   /// the segment yet, and the peer puts none there before this answer.
   void take_or_refuse(connection& c, const hello& remote_hello);
-  /// By who accepts: whether the peer has said what it does with the channel; await() else. After a
-  /// no the core carries the packets.
-  bool is_settled(connection& c) const;
+  /// By who accepts, when the peer has the answer: whether it has said what it does with the
+  /// channel, if there is one. Else settle() looks for its word from now on. After a no the core
+  /// carries the packets.
+  bool is_settled_or_awaited(connection& c);
 
   /// Room for as many connections as there are. Throws std::bad_alloc.
   void reserve(std::size_t connections) {
     if (awaited_.capacity() < connections) awaited_.reserve(2 * connections);
   }
-  /// The connection is up in the core, and has not the peer's word on the channel.
-  void await(const connection& c) noexcept { awaited_.push_back(c.id); }
   [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
   /// Calls usable(connection&) for each whose peer has said its word.
   template <class Usable>
@@ -76,6 +75,7 @@ class shm_negotiator {
  private:
   [[nodiscard]] ipc::shm_channel::config channel_config(const connection& c) const noexcept;
   bool take(connection& c, const hello& remote_hello);
+  static bool is_settled(connection& c);
 
   const config config_;
   std::optional<ipc::fd_listener> listener_;  // none: no memory is shared

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // How connections are made and end: prov/proto/connection_manager.cpp (to, connect, accept, reject, drop, fail),
-// connection_events.cpp (handle_request, handle_connected, endpoint_failed, poll_now, confirm_connected) and goodbye.cpp. Endpoints that
+// connection_events.cpp (handle_request, take_answer, confirm_connected, endpoint_failed, poll_now) and goodbye.cpp. Endpoints that
 // each have a message for every other. Events of the core come late, and in any order between connections; endpoints close
 // politely and are started anew at the same address, as another instance, which has messages again.
 //
 // Checked: every message arrives, those too that were sent right before a polite close; at rest each pair has one connection,
 // which both ends have as their current one, and nobody waits.
 // Each of these breaks one rule, and must be found: BOTH_GO_ON, NEITHER_GOES_ON, DROPPED_STAYS_CURRENT, NO_GOODBYE,
-// LAST_WORDS_UNREAD, LATE_REQUEST_FORGOTTEN, ALIVE_ONLY_BY_ITS_EVENT, OLD_CONNECTION_KEPT, CROSSED_IS_NEWER.
+// LAST_WORDS_UNREAD, LATE_REQUEST_FORGOTTEN, MESSAGE_CONFIRMS_NOTHING, OLD_CONNECTION_KEPT, CROSSED_IS_NEWER,
+// UP_BEFORE_CONFIRMED.
 
 #ifndef NODES
 #define NODES 2
@@ -24,14 +25,15 @@ mtype = { none, connecting, accepting, connected, failed, accepted, simultaneous
 // By connection: who asked whom, and which instances they were.
 byte asker[most], target[most], asking_instance[most], answering_instance[most];
 bool request_waits[most]; // FI_CONNREQ
-bool late[most];          // connection_manager::late_
+bool late[most];          // connection_manager::deferred_requests_
 byte asked_for;
 // By its end: 2 * connection for the asker's, and one more for the other's.
 mtype state[2 * most] = none;
 mtype answer[2 * most] = none; // to the asker: FI_CONNECTED, or a reject
-bool up[2 * most];             // FI_CONNECTED of who accepted
+bool confirmed[2 * most];      // to who accepted: the first packet of who asked
+bool loses[2 * most];          // used by who accepted, when who asked had gone
 bool closed[2 * most];         // FI_SHUTDOWN
-bool shut[2 * most];           // connection_manager::shut_
+bool shut[2 * most];           // connection_manager::ends_
 byte remote_instance[2 * most];
 bool crossed[2 * most];        // connection::crossed
 byte wire[2 * most];  // messages on their way to this end
@@ -62,7 +64,7 @@ inline drop(end) {
   unsent[from_peer(end)] = unsent[from_peer(end)] + wire[end];
   wire[end] = 0;
   answer[end] = none;
-  up[end] = false;
+  confirmed[end] = false;
   closed[end] = false;
   shut[end] = false;
   if
@@ -80,8 +82,14 @@ inline accept(number) {
   :: else
   fi;
   if
-  :: state[2 * number] == connecting -> answer[2 * number] = accepted; up[2 * number + 1] = true
-  :: else -> closed[2 * number + 1] = true // who asked has gone
+  :: state[2 * number] == connecting -> answer[2 * number] = accepted
+  :: else -> // who asked has gone
+     closed[2 * number + 1] = true;
+#ifdef UP_BEFORE_CONFIRMED
+     // As the core tells it, whose end is closed later.
+     state[2 * number + 1] = connected;
+     loses[2 * number + 1] = true
+#endif
   fi
 }
 
@@ -129,6 +137,8 @@ inline handle_request(number) {
 #ifdef OLD_CONNECTION_KEPT
      accept(number)
 #else
+     // No connection that both have ends for a request of the same instance.
+     assert(shut[c - 1] || !is_open(other(c - 1)) || remote_instance[c - 1] != asking_instance[number]);
      shut[c - 1] = true;
 #ifndef LATE_REQUEST_FORGOTTEN
      late[number] = true
@@ -146,10 +156,16 @@ inline handle_request(number) {
    answering_instance[own_end(number) / 2] != asking_instance[number])
 
 #define is_earlier(one, number) \
-  (one < number && request_waits[one] && asker[one] == asker[number] && target[one] == target[number])
+  (one < number && (request_waits[one] || late[one]) && asker[one] == asker[number] && target[one] == target[number])
 #define is_first(number) \
   (!is_earlier(0, number) && !is_earlier(1, number) && !is_earlier(2, number) && !is_earlier(3, number) && \
    !is_earlier(4, number) && !is_earlier(5, number) && !is_earlier(6, number) && !is_earlier(7, number))
+
+// One that waits for the end of an old connection is the next thing that this end looks at.
+#define is_next(one, at, from) (one < most && late[(one) % most] && target[(one) % most] == at && asker[(one) % most] == from)
+#define any_next(at, from) \
+  (is_next(0, at, from) || is_next(1, at, from) || is_next(2, at, from) || is_next(3, at, from) || \
+   is_next(4, at, from) || is_next(5, at, from) || is_next(6, at, from) || is_next(7, at, from))
 
 // What the core tells of the connections asked for.
 proctype request(byte number) {
@@ -175,21 +191,25 @@ end_of_events:
   :: atomic { wire[end] > 0 -> wire[end]--; inbox[end]++ }
   :: atomic { inbox[end] > 0 && state[end] == connected -> take_message(end) }
   :: atomic { inbox[end] > 0 && state[end] == accepting -> // confirm_connected
-#ifdef ALIVE_ONLY_BY_ITS_EVENT
+#ifdef MESSAGE_CONFIRMS_NOTHING
        inbox[end]--
 #else
-       up[end] = false;
+       confirmed[end] = false;
        state[end] = connected;
        take_message(end)
 #endif
      }
-  :: atomic { answer[end] == accepted -> // handle_connected
+  :: atomic { answer[end] == accepted -> // take_answer
        answer[end] = none;
        state[end] = connected;
+       if
+       :: is_open(other(end)) -> confirmed[other(end)] = true
+       :: else
+       fi;
        remote_instance[end] = answering_instance[end / 2] }
   :: atomic { answer[end] == simultaneous -> drop(end) } // endpoint_failed
-  :: atomic { up[end] -> up[end] = false; state[end] = connected }
-  :: atomic { closed[end] && answer[end] == none && !up[end] -> closed[end] = false; shut[end] = true }
+  :: atomic { confirmed[end] -> confirmed[end] = false; state[end] = connected }
+  :: atomic { closed[end] && answer[end] == none && !confirmed[end] -> closed[end] = false; shut[end] = true }
   :: atomic { shut[end] -> // poll_now: connections_ending, then fail
 #ifdef LAST_WORDS_UNREAD
        inbox[end] = 0;
@@ -204,7 +224,7 @@ end_of_events:
   od
 }
 
-// to(), and the message when there is a connection. A send to a peer that has closed fails, and is tried again.
+// get_connection(), and the message when there is a connection. A send to a peer that has closed fails, and is tried again.
 proctype application(byte me; byte peer) {
   byte c;
 end_of_application:
@@ -213,8 +233,10 @@ end_of_application:
               is_open(other(current[pair(me, peer)] - 1)) ->
        unsent[pair(me, peer)]--;
        wire[other(current[pair(me, peer)] - 1)]++ }
+  :: atomic { unsent[pair(me, peer)] > 0 && current[pair(me, peer)] != 0 && loses[current[pair(me, peer)] - 1] ->
+       unsent[pair(me, peer)]-- }
   :: atomic { unsent[pair(me, peer)] > 0 && current[pair(me, peer)] == 0 && may_ask[pair(me, peer)] &&
-              asked_for < most ->
+              asked_for < most && !any_next(me, peer) ->
        may_ask[pair(me, peer)] = false;
        c = asked_for;
        asked_for++;
@@ -263,6 +285,13 @@ end_of_restarting:
                owed[from_peer(i)] = owed[from_peer(i)] - inbox[i]; // had arrived, and nobody wants it now
                inbox[i] = 0;
                drop(i)
+            :: else
+            fi
+          }
+          // A request that was given up does not outlive the listener that it waited at.
+          for (i : 0 .. most - 1) {
+            if
+            :: target[i] == me && state[2 * i] != connecting -> request_waits[i] = false; late[i] = false
             :: else
             fi
           }

@@ -44,6 +44,11 @@ class side final : private connection_observer {
     fi_eq_read(queue, &event, space, sizeof space, FI_PEEK);
   }
 
+  void poll() {
+    manager->poll_now();
+    take_packets();
+  }
+
   std::vector<std::string> heard;
   std::size_t forgotten = 0;
 
@@ -70,12 +75,27 @@ class side final : private connection_observer {
 
   std::uint32_t number_of(const net_address&) override { return 0; }
   void forget_number_of(const net_address&) noexcept override { ++forgotten; }
-  void connection_opened(connection&) override {}
-  void connection_up(connection&) override { heard.emplace_back("up"); }
+  void connection_opened(connection&) override {
+    EXPECT_EQ(fi_recv(receives_.get(), &packet_, sizeof packet_, nullptr, FI_ADDR_UNSPEC, nullptr),
+              0);
+  }
+  void connection_up(connection& c) override {
+    heard.emplace_back("up");
+    if (!c.handshake.requested_here) return;
+    const wire::header head{wire::kind::credit, 0, 0, 0, c.terms.connection_id};
+    EXPECT_EQ(fi_inject(c.ep.get(), &head, sizeof head, 0), 0);
+  }
   void connections_ending() override { heard.emplace_back("ending"); }
   void connection_down(connection&, int) override { heard.emplace_back("down"); }
 
+  void take_packets() {
+    fi_cq_msg_entry entry{};
+    while (fi_cq_read(queue_.get(), &entry, 1) == 1)
+      if (connection* const c = manager->find(packet_.connection)) manager->confirm_connected(*c);
+  }
+
   std::unique_ptr<core::inner_domain> core_;
+  wire::header packet_{};  // that came last
   core::unique_fid<fid_cq> queue_;
   core::unique_fid<fid_ep> receives_;
 
@@ -97,8 +117,8 @@ void connect(side& from, side& to) {
   const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (!from.manager->get_connection(p) || to.heard.size() == heard) {
     ASSERT_LT(std::chrono::steady_clock::now(), give_up);
-    from.manager->poll_now();
-    to.manager->poll_now();
+    from.poll();
+    to.poll();
   }
 }
 

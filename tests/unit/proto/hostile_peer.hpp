@@ -126,6 +126,7 @@ struct raw_client {
       if (got > 0) {
         const auto said = static_cast<std::size_t>(got) - sizeof(fi_eq_cm_entry);
         std::memcpy(&answer, space + sizeof(fi_eq_cm_entry), std::min(said, sizeof answer));
+        if (event == FI_CONNECTED) confirm(answer);
         return static_cast<int>(event);
       }
       if (got == -FI_EAVAIL) {
@@ -142,6 +143,11 @@ struct raw_client {
     return -1;
   }
 
+  /// Says that the answer has come.
+  void confirm(const hello& answer) {
+    const wire::header head{wire::kind::credit, 0, 0, 0, answer.connection};
+    send(&head, sizeof head);
+  }
   bool send(const void* bytes, std::size_t length) {
     const auto* first = static_cast<const std::byte*>(bytes);
     auto& kept = sent.emplace_back(first, first + length);

@@ -85,16 +85,20 @@ struct endpoint_by_itself : simulated_hosts {
 /// The way that packets take, both ways. `ring_alone`: and neither process reaches the other's
 /// memory.
 enum class packet_way { core, ring, ring_alone };
+/// Whether it says that the answer to its request has come.
+enum class word { given, kept };
 
 /// The other end of a connection of an endpoint_by_itself.
 class peer_by_hand {
  public:
   /// Connects. `number` tells several peers of one endpoint apart.
   explicit peer_by_hand(endpoint_by_itself& victim, packet_way way = packet_way::core,
-                        unsigned number = 1)
+                        unsigned number = 1, word confirmation = word::given)
       : v_(victim), number_(number) {
     open_core_objects();
     connect(way);
+    if (way == packet_way::core && confirmation == word::given) confirm();
+    settle();
   }
 
   /// Sends the beginning of a packet's fields. The header is completed: only `flags` are the
@@ -121,6 +125,11 @@ class peer_by_hand {
     message.msg_iov = &part;
     message.iov_count = 1;
     ASSERT_EQ(fi_sendmsg(ep_.get(), &message, 0), 0);
+  }
+
+  void confirm() {
+    const wire::header head{wire::kind::credit, 0, 0, 0, theirs_.connection};
+    say_as_it_is(&head, sizeof head);
   }
 
   /// Closes the connection: what has left arrives before its end.
@@ -239,7 +248,6 @@ class peer_by_hand {
     for (int i = 0; i < 20 && theirs_.magic == 0; ++i) settle();
     EXPECT_EQ(theirs_.magic, wire::magic) << "the endpoint has not answered";
     if (listener) attach(*listener, way == packet_way::ring_alone);
-    settle();
   }
 
   void attach(ipc::fd_listener& listener, bool alone) {

@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_10_has_it) {
-  ASSERT_EQ(version, 10);
+TEST(wire, every_field_is_where_version_11_has_it) {
+  ASSERT_EQ(version, 11);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// A core can tell the end that accepts a connection that it is up when the peer has given its
+// request up, and take messages that nobody will get: nothing is sent before the peer's first
+// packet.
+#include <rdma/fi_errno.h>
+
+#include <string>
+
+#include "peer_by_hand.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using test::endpoint_by_itself;
+using test::packet_way;
+using test::peer_by_hand;
+using test::word;
+
+endpoint::settings without_shared_memory() {
+  auto s = test::small_settings();
+  s.ipc = false;
+  return s;
+}
+
+class unconfirmed_connection : public testing::Test {
+ protected:
+  void send() {
+    EXPECT_EQ(v.ep->send(test::memory_of(bytes.data(), bytes.size()),
+                         {.to = p.address(), .completion = v.completion(&bytes)}),
+              0);
+  }
+
+  endpoint_by_itself v{without_shared_memory()};
+  peer_by_hand p{v, packet_way::core, 1, word::kept};
+  std::string bytes = "what nobody may lose";
+};
+
+TEST_F(unconfirmed_connection, takes_no_message_before_the_peers_word) {
+  send();
+  p.settle();
+  EXPECT_EQ(p.waiting(wire::kind::eager), 0U);
+  EXPECT_EQ(v.take().error, FI_ENODATA);
+  p.confirm();
+  p.settle();
+  EXPECT_EQ(p.waiting(wire::kind::eager), 1U);
+  EXPECT_EQ(v.take().error, 0);
+  EXPECT_EQ(v.paths.connections_made, 1U);
+}
+
+// The message asks for a connection of its own, and the peer's host says that nobody listens.
+TEST_F(unconfirmed_connection, fails_nothing_by_its_end) {
+  send();
+  p.close();
+  p.settle();
+  const auto ended = v.take();
+  EXPECT_EQ(ended.context, &bytes);
+  EXPECT_EQ(ended.error, FI_ECONNREFUSED);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
