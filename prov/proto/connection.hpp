@@ -87,10 +87,14 @@ class connection {
     bool crossed = false;         // usable, a request of the peer's was refused as older than it
     bool awaits_shm = false;      // accepting: only the peer's word on the channel is missing
   } handshake;
-  /// What others see of the peer's silence.
+  /// The peer's silence: what others see of it, and what the message_sender makes of it.
   struct {
     base::clock::time_point heard_at{};  // as outstanding_report has noticed
-    bool heard = false;                  // since then
+    std::uint32_t packets = 0;           // that have come
+    std::uint32_t noticed = 0;           // of them by then
+    // Messages that were refused for want of a credit, with no packet in between.
+    std::uint32_t refused = 0;
+    std::uint32_t refused_at = 0;  // packets by the last of them
   } silence;
   credit_window data;
   credit_window control;

@@ -146,7 +146,7 @@ base::result<void> connection_manager::request_connection(connection& c) {
 void connection_manager::now_usable(connection& c) {
   --being_made_;
   c.state = connection_state::connected;
-  c.silence.heard = true;
+  ++c.silence.packets;
   c.remote->pause = {};
   observer_.connection_up(c);
 }

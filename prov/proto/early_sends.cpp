@@ -56,12 +56,6 @@ bool early_sends::any_injected() const noexcept {
   });
 }
 
-std::vector<peer*> early_sends::peers() const {
-  std::vector<peer*> all;
-  for (const auto& q : queues_) all.push_back(q->to);
-  return all;
-}
-
 early_sends::queue* early_sends::of(const peer& to) const noexcept {
   if (queues_.empty()) return nullptr;
   const auto found =

@@ -15,14 +15,14 @@
 
 namespace gaudi::proto {
 
-/// Messages to peers that there is no connection with yet, each peer's in their order: an
-/// application need not repeat the call until there is one. They leave when it is made, and end
-/// with its error where it cannot be made.
+/// Messages to peers that there is no connection with yet, or no credit for, each peer's in their
+/// order: an application need not repeat the call until there is one. They leave as soon as they
+/// may, and end with the error of a connection that cannot be made, or is lost.
 ///
 /// Not thread safe: the caller holds the domain lock. peer::early counts those of a peer.
 class early_sends {
  public:
-  /// Of one peer. As with credits, who wants to send more repeats the call.
+  /// Of one peer. Who wants to send more repeats the call.
   static constexpr std::uint32_t most = 64;
 
   struct message {
@@ -49,8 +49,9 @@ class early_sends {
 
   /// Whether some have completed as the application sees it: it has their buffers back.
   [[nodiscard]] bool any_injected() const noexcept;
-  /// The peers that there are some for.
-  [[nodiscard]] std::vector<peer*> peers() const;
+  /// Calls visit(peer) for each that there are some for; it may post them, or end them.
+  template <class Visit>
+  void for_each_peer(Visit&& visit);
   template <class Is>
   [[nodiscard]] bool any_of(Is&& is) const {
     for (const auto& q : queues_)
@@ -83,6 +84,16 @@ bool early_sends::post(peer& to, Post&& post) {
   }
   forget(to);
   return true;
+}
+
+// Without a list of its own: peers without credits are visited by every progress.
+template <class Visit>
+void early_sends::for_each_peer(Visit&& visit) {
+  for (std::size_t i = 0; i < queues_.size();) {
+    peer* const visited = queues_[i]->to;
+    visit(*visited);
+    if (i < queues_.size() && queues_[i]->to == visited) ++i;
+  }
 }
 
 }  // namespace gaudi::proto

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 #include "base/clock.hpp"
 #include "base/params.hpp"
@@ -28,6 +29,9 @@ struct endpoint_settings {
   std::size_t unexpected_limit = 0;
   // Operations at the core at a time; 0: as many as its completion queue has room for.
   std::size_t core_operations = 0;
+  // How often a message is refused for want of a credit, with no sign of the peer in between,
+  // before it waits here. A peer that only takes its time is faster without the queue.
+  std::uint32_t refusals_before_waiting = 1000;
   // How long a close waits for peers to take what was sent to them.
   std::chrono::milliseconds linger{0};
   // How long a peer may take to answer a connection request; 0: as long as it likes.

@@ -81,20 +81,39 @@ int message_sender::send(connection& c, const local_memory& memory, const send_p
                                       : send_rendezvous(c, memory, message);
 }
 
-// What waits for credits is the application's to repeat; what waits for a connection is not.
-int message_sender::send_early(peer& p, const local_memory& memory, const send_params& message) {
-  const bool is_connected = p.current && p.current->state == connection_state::connected;
-  if (is_connected && p.early == 0) return -FI_EAGAIN;
-  if (const int error = memory.loss()) return -error;
-  return early_.keep(p, memory, message);
+// What is posted after them waits for them.
+inline void message_sender::hold_back(connection& c) noexcept {
+  if (!std::exchange(c.rma_order.holds_early, true)) ++c.rma_order.pending;
 }
 
-// Before everything that is posted after them.
+// A peer that computes takes nothing for a while; messages to it are no reason to stop as well.
+inline bool message_sender::is_stalled(connection& c) const noexcept {
+  const bool any_rma = c.rma_order.pending != (c.rma_order.holds_early ? 1U : 0U);
+  if (any_rma) return true;
+  if (std::exchange(c.silence.refused_at, c.silence.packets) != c.silence.packets)
+    c.silence.refused = 0;
+  if (c.silence.refused >= refusals_before_waiting_) return true;
+  ++c.silence.refused;
+  return false;
+}
+
+int message_sender::send_early(peer& p, const local_memory& memory, const send_params& message) {
+  connection* const c = p.current;
+  const bool is_connected = c && c->state == connection_state::connected;
+  if (is_connected && !is_stalled(*c)) return -FI_EAGAIN;
+  if (const int error = memory.loss()) return -error;
+  const int ret = early_.keep(p, memory, message);
+  if (ret == 0 && is_connected) hold_back(*c);
+  return ret;
+}
+
 void message_sender::post_early(peer& p) {
   connection& c = *p.current;
-  if (!std::exchange(c.rma_order.holds_early, true)) ++c.rma_order.pending;
+  hold_back(c);
   const bool over = early_.post(p, [&](const early_sends::message& m) {
-    if (!c.data.can_send()) return -FI_EAGAIN;
+    // RMA that was posted before them may have left in part only.
+    const bool is_first = c.rma_order.pending == 1;
+    if (!c.data.can_send() || !is_first) return -FI_EAGAIN;
     return send(c, m.memory, m.what);
   });
   if (!over) return;
@@ -113,20 +132,22 @@ void message_sender::connection_down(const connection& c, int error) {
 }
 
 void message_sender::progress_early() {
-  for (peer* const p : early_.peers()) {
-    const auto c = parts_.connections.get_connection(*p);
+  early_.for_each_peer([this](peer& p) {
+    const auto c = parts_.connections.get_connection(p);
     if (c) {
-      parts_.connections.on_behalf_of(*c, [&] { post_early(*p); });
+      parts_.connections.on_behalf_of(*c, [&] { post_early(p); });
     } else if (c.code() != -FI_EAGAIN) {
-      early_.fail(*p, -c.code());
+      early_.fail(p, -c.code());
     }
-  }
+  });
 }
 
 bool message_sender::early_wait_unnoticed() const noexcept {
   return early_.any_of([](const peer& p) {
-    return !p.current ||
-           (p.current->state == connection_state::connected && p.current->data.can_send());
+    const connection* const c = p.current;
+    if (!c) return true;
+    const bool is_first = c->rma_order.pending <= 1;
+    return c->state == connection_state::connected && c->data.can_send() && is_first;
   });
 }
 

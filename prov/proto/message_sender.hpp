@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "proto/connection_manager.hpp"
 #include "proto/core_transport.hpp"
 #include "proto/device_copies.hpp"
 #include "proto/early_sends.hpp"
+#include "proto/endpoint_settings.hpp"
 #include "proto/operations.hpp"
 #include "proto/packet_channel.hpp"
 #include "proto/path_counters.hpp"
@@ -18,7 +20,7 @@
 namespace gaudi::proto {
 
 /// How a message leaves: the choice of protocol, messages that fit one packet, and those that wait
-/// for a connection.
+/// for a connection or credit.
 ///
 /// Not thread safe: the caller holds the domain lock.
 class message_sender {
@@ -36,12 +38,14 @@ class message_sender {
     rendezvous_source& rendezvous;
   };
 
-  explicit message_sender(parts collaborators) noexcept : parts_(collaborators) {}
+  message_sender(const endpoint_settings& config, parts collaborators) noexcept
+      : refusals_before_waiting_(config.refusals_before_waiting), parts_(collaborators) {}
 
   /// On a connection that has a credit for it. 0, -FI_EAGAIN: no room; or an error.
   int send(connection& c, const local_memory& memory, const send_params& message);
-  /// There is no connection with the peer yet, or some wait for it: the message leaves when it is
-  /// made. -FI_EAGAIN: all it waits for are credits, which is the application's to repeat.
+  /// There is no connection with the peer yet, or something before it has not left, or there has
+  /// been no credit for a while: the message leaves when it may. -FI_EAGAIN: it does not wait yet,
+  /// or too many do.
   int send_early(peer& p, const local_memory& memory, const send_params& message);
 
   /// New operations may begin on the connection: those that waited for it are the first.
@@ -63,6 +67,8 @@ class message_sender {
  private:
   [[nodiscard]] bool is_eager(const connection& c, const local_memory& memory,
                               const send_params& message) const noexcept;
+  [[nodiscard]] bool is_stalled(connection& c) const noexcept;
+  static void hold_back(connection& c) noexcept;
   void post_early(peer& p);
   [[gnu::always_inline]] int send_eager(connection& c, const local_memory& memory,
                                         const send_params& message);
@@ -76,6 +82,7 @@ class message_sender {
                                 const send_params& message) const noexcept;
   void count_gathered(const local_memory& memory) noexcept;
 
+  const std::uint32_t refusals_before_waiting_;
   const parts parts_;
   early_sends early_;
 };

@@ -115,7 +115,8 @@ std::size_t outstanding_report::write_connections(base::clock::time_point now) n
   std::size_t waiting = 0;
   for (shown_connection& s : connections_) s.still_waits = false;
   parts_.connections.for_each([&](connection& c) {
-    if (std::exchange(c.silence.heard, false)) c.silence.heard_at = now;
+    if (std::exchange(c.silence.noticed, c.silence.packets) != c.silence.packets)
+      c.silence.heard_at = now;
     const wait_reason why = wait_of(c);
     if (why == wait_reason::nothing) return;
     ++waiting;

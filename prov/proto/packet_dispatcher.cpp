@@ -48,7 +48,7 @@ inline void packet_dispatcher::take(connection& c, buffer& b, std::size_t length
   if (!c.postponed.packets.empty()) [[unlikely]]
     return postpone(c, b, length);
   const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
-  c.silence.heard = true;
+  ++c.silence.packets;
   c.data.returned(head.data_credits);
   c.control.returned(head.control_credits);
   const bool control = wire::is_control(head.what);

@@ -27,7 +27,7 @@ struct peer {
   // After a request that it refused in favour of its own: the next one waits until then.
   base::clock::time_point asks_from{};
   base::clock::duration pause{};
-  std::uint32_t early = 0;               // early_sends that wait for a connection
+  std::uint32_t early = 0;               // early_sends that wait for a connection or credit
   fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
   std::uint32_t told_path_reasons = 0;   // base::path_reason, as bits: the log has them
   unexpected_budget::share unexpected;

@@ -20,6 +20,7 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
           .staging_depth = 2,
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
+          .refusals_before_waiting = p.refusals,
           .rendezvous = p.rendezvous,
           .clock = base::clock(h),
           .random = base::random_source(h)};

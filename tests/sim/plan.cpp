@@ -239,6 +239,7 @@ plan make_plan(std::uint64_t seed) {
   const choices has(r);
   p.net = some_conditions(r);
   p.rx_buffers = r.chance(300) ? 8 : 64;
+  p.refusals = r.chance(500) ? 0 : 3;
   p.unexpected_limit = r.chance(300) ? 2048 : 64 * 1024;
   p.core_keys = r.chance(600);
   constexpr base::rendezvous_choice ways[] = {

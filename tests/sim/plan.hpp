@@ -69,6 +69,7 @@ struct plan {
   conditions net{};
   std::size_t eager_size = 1024;
   std::size_t rx_buffers = 32;
+  std::uint32_t refusals = 0;  // of a message for want of credits, before it waits
   std::size_t unexpected_limit = 64 * 1024;
   bool core_keys = true;
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;

@@ -14,7 +14,7 @@ MAX_MEMBERS = 20
 LARGER = {
     # Records of values that belong together.
     "params": (40, 23),
-    "endpoint_settings": (40, 21),
+    "endpoint_settings": (40, 22),
 }
 # Rooms whose components are checked one by one.
 LAYERED_ROOMS = ("proto",)

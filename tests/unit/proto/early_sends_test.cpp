@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Messages that are sent before there is a connection.
+// Messages that are sent before there is a connection, or credit.
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <numeric>
 #include <thread>
 
 #include "endpoint_node.hpp"
+#include "peer_by_hand.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -80,6 +83,66 @@ TEST(early_sends, are_not_overtaken) {
   ASSERT_EQ(b.receive(memory_of(got.data(), 8), 1, nullptr), 0);
   ASSERT_EQ(wait(b, {&a, &b}).error, 0);
   EXPECT_TRUE(progress_until({&a, &b}, [&] { return a.ep->is_quiet(to); }));
+}
+
+// MPI_Isend to a rank that computes: as many as fill the window, and then some, without a call of
+// the peer's.
+TEST(early_sends, wait_for_the_credits_of_a_peer_that_does_not_progress) {
+  live_node a;
+  live_node b;
+  const auto to = a.meet(b);
+  std::array<char, 2 * early_sends::most + 2> sent{};
+  std::iota(sent.begin(), sent.end(), 0);
+  std::array<char, sent.size()> got{};
+  const auto receive = [&](std::size_t i) {
+    return b.receive(memory_of(&got[i], 1), 7, number(i));
+  };
+  ASSERT_EQ(receive(0), 0);
+  ASSERT_EQ(a.send(to, memory_of(&sent[0], 1), 7, nullptr), 0);
+  ASSERT_EQ(wait(b, {&a, &b}).error, 0);
+
+  std::size_t count = 1;
+  const auto send_next = [&] {
+    for (unsigned refused = 0; refused <= test::small_settings().refusals_before_waiting; ++refused)
+      if (a.send(to, memory_of(&sent[count], 1), 7, nullptr) == 0) return true;
+    return false;
+  };
+  while (count < sent.size() && send_next()) ++count;
+  EXPECT_GT(count, 1U + credit_pool::most);
+  EXPECT_LT(count, sent.size()) << "no more of them";
+  EXPECT_FALSE(a.ep->is_quiet(to)) << "a fence waits for them";
+  for (std::size_t i = 1; i < count; ++i) ASSERT_EQ(receive(i), 0);
+  for (std::size_t i = 1; i < count; ++i) ASSERT_EQ(wait(b, {&a, &b}).error, 0) << i;
+  EXPECT_TRUE(std::equal(got.begin(), got.begin() + count, sent.begin())) << "in their order";
+  EXPECT_TRUE(progress_until({&a, &b}, [&] { return a.ep->is_quiet(to); }));
+}
+
+// A message that waits costs more than one that is refused a few times, and a peer that only takes
+// its time has credits soon.
+TEST(early_sends, wait_for_credits_only_where_the_peer_is_silent) {
+  auto config = test::small_settings();
+  config.ipc = false;
+  config.refusals_before_waiting = 5;
+  test::endpoint_by_itself v(config);
+  test::peer_by_hand p(v);
+  char byte = 'x';
+  const auto send = [&] {
+    return v.ep->send(memory_of(&byte, 1), {.to = p.address(), .completion = {}});
+  };
+  for (unsigned i = 0; i < credit_pool::most; ++i) ASSERT_EQ(send(), 0) << i;  // the peer's hello
+  const auto refused = [&] {
+    unsigned times = 0;
+    while (send() == -FI_EAGAIN) ++times;
+    return times;
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(send(), -FI_EAGAIN);
+  p.confirm();
+  p.settle();
+  EXPECT_EQ(refused(), 5U) << "since the peer's last packet";
+  EXPECT_EQ(refused(), 0U) << "it is silent still";
+  p.confirm();
+  p.settle();
+  EXPECT_EQ(refused(), 5U);
 }
 
 TEST(early_sends, are_not_lost_when_the_sender_closes_at_once) {

@@ -153,6 +153,34 @@ TEST(endpoint_link, keeps_long_writes_and_what_follows_in_order) {
   }
 }
 
+// A message that is posted before a long write has ended waits for it, without a repeated call.
+TEST(endpoint_link, lets_a_message_wait_for_a_long_write_before_it) {
+  auto ordered = sharing();
+  ordered.rma_order = true;
+  live_node a(ordered);
+  live_node b(ordered);
+  const auto to = a.meet(b);
+  std::vector<std::byte> target(2'000'000);
+  reg::region r;
+  b.expose(r, target);
+  for (unsigned round = 1; round <= 20; ++round) {
+    auto bytes = counting(target.size(), round);
+    char arrived = 0;
+    ASSERT_EQ(b.receive(memory_of(&arrived, 1), round, number(9)), 0);
+    const auto write = [&] {
+      return a.ep->write(memory_of(bytes.data(), bytes.size()),
+                         {.target = to, .address = r.address, .key = r.key, .completion = {}});
+    };
+    ASSERT_EQ(post({&a, &b}, write), 0);
+    char said = 'x';
+    ASSERT_EQ(a.send(to, memory_of(&said, 1), round, number(1)), 0);
+    ASSERT_TRUE(progress_until({&b, &a}, [&] { return arrived == 'x'; }));
+    EXPECT_TRUE(bytes == target) << "round " << round;
+    wait(a, {&a, &b});
+    wait(b, {&a, &b});
+  }
+}
+
 // FI_ORDER_WAR: a write behind a long read does not change what is read.
 TEST(endpoint_link, keeps_writes_behind_long_reads) {
   auto ordered = sharing();
