@@ -22,8 +22,8 @@ Installs the Debian packages that are missing (needs root or sudo only then), bu
   --fuzz   the fuzzing alone
   --long   hours: --all, with all unit and integration tests under both sanitizers, ten minutes
            of fuzzing for each parser (build/fuzz), a million schedules of the simulator, 500
-           mutants of the provider, the virtual machine's measurements; build/long-report.txt has
-           what it found, and build/mutation-report.txt which mutants survive
+           mutants of the provider, the virtual machine's measurements, MPICH's own test suite, which
+           is built for it; build/long-report.txt has what it found, and build/mutation-report.txt which mutants survive
 
 A run ends with a table of where its time went. Tests that cannot run here are listed as skipped,
 with the reason, before ctest's closing lines; with CI=true in the environment they fail instead.
