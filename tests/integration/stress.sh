@@ -29,6 +29,7 @@ bad --memory disk
 bad --max-size 0
 bad --operations teleport
 bad --operations cancel
+bad --operations peek,claim,discard,multirecv,counters
 bad --seconds 1 --rounds 1
 bad --reset --memory host
 bad --server node1
@@ -48,15 +49,35 @@ verdict() { # EXPECTED-STATUS OPTION...
 # Every operation, host and device memory, and one process that has no device.
 said=$(verdict 0 --rounds 4 --processes 3 --seed 1)
 [[ $said == "PASSED: "*" operations of 3 processes in 4 rounds, "*"; seed 1" ]] || fail "the verdict: $said"
+modes='; [1-9][0-9]* messages received after a peek, [1-9][0-9]* after a claim, [1-9][0-9]* in buffers for many'
+modes+=', [1-9][0-9]* discarded, [1-9][0-9]* ends counted by fi_cntr; every byte was right'
+[[ $said =~ $modes ]] || fail "not all that receives can do was done: $said"
 wide=$(awk 'length > 80 && !/^PASSED/' "$work/out")
 [[ -z $wide ]] || fail "a line is wider than 80 columns: $wide"
 said=$(verdict 0 --rounds 2 --processes 2 --memory device --max-size 64K --operations tsend,write,cancel)
 [[ $said == PASSED* ]] || fail "the verdict: $said"
 
+# What receives can do, each by itself and nothing else of it.
+verdict_of() { # NUMBERS OPERATIONS
+  said=$(verdict 0 --rounds 2 --processes 2 --seed 3 --max-size 64K --operations "$2")
+  local pattern="; ($1); every byte was right"
+  [[ $said =~ $pattern ]] || fail "with $2: $said"
+}
+some='[1-9][0-9]*'
+verdict_of "0 messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" send,tsend,write
+verdict_of "$some messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" send,tsend,peek
+verdict_of "0 messages [a-z ]*, $some [a-z ]*, 0 [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" send,tsend,claim
+verdict_of "0 messages [a-z ]*, 0 [a-z ]*, $some [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" send,tsend,multirecv
+verdict_of "0 messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, $some [a-z]*, 0 [a-z_ ]*" send,tsend,discard
+# Each operation and each receive has an end, and a counter has counted it.
+verdict_of "0 messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, 0 [a-z]*, $some [a-z_ ]*" write,read,counters
+[[ $said =~ ^PASSED:\ ([0-9]+)\ .*,\ ([0-9]+)\ ends && ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] ||
+  fail "operations and what counters counted differ: $said"
+
 # Workers that close, are killed, lose their Gaudi. Seeds with which these come early.
 said=$(verdict 0 --rounds 12 --processes 3 --seed 2 --max-size 64K)
 [[ $said == PASSED*" rounds, "[1-9]* ]] || fail "with reconnects: $said"
-calm=send,tsend,senddata,write,read,fetch,cancel
+calm=send,tsend,senddata,write,read,fetch,cancel,peek,claim,discard,multirecv,counters
 said=$(verdict 0 --rounds 12 --processes 3 --seed 2 --max-size 64K --operations "$calm" --kill)
 [[ $said == PASSED*" 0 reconnects, "[1-9]* ]] || fail "with kills: $said"
 said=$(verdict 0 --rounds 12 --processes 3 --seed 2 --max-size 64K --operations "$calm" --reset)
@@ -73,6 +94,10 @@ said=$(verdict 1 --rounds 4 --processes 2 --seed 5 --corrupt 3)
 pattern='^FAILED: worker [01]: WRONG DATA: byte 0 in (host|device) memory differs, [a-z]+ of [0-9]+ bytes from worker'
 [[ $said =~ $pattern ]] || fail "a wrong byte: $said"
 [[ $said == *"(round 3, operation "*"after "*" in 2 rounds, "*"repeat with --seed 5" ]] || fail "a wrong byte: $said"
+# Also of a message that shares its buffer with others.
+said=$(verdict 1 --rounds 1 --processes 2 --seed 1 --max-size 64K --operations send,multirecv --corrupt 1)
+pattern='WRONG DATA: byte [0-9]+ in (host|device) memory differs, in the buffers for messages from worker [01] \(round 1\)'
+[[ $said =~ $pattern ]] || fail "a wrong byte in a buffer for many: $said"
 said=$(FI_GAUDI_HLTHUNK=/no/such/library.so verdict 1 --rounds 1 --reset)
 [[ $said == "FAILED: --reset: no worker has a Gaudi"* ]] || fail "a reset without a Gaudi: $said"
 said=$(verdict 1 --rounds 1 --provider no_such_provider)

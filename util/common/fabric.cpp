@@ -73,7 +73,8 @@ info_ptr find_endpoint(fi_info& hints, const std::string& source) {
   return info_ptr(list);
 }
 
-rdm_endpoint open_endpoint(info_ptr info, fi_cq_format format) {
+rdm_endpoint open_endpoint(info_ptr info, fi_cq_format format,
+                           std::span<const std::uint64_t> counted) {
   rdm_endpoint opened;
   opened.info = std::move(info);
   fi_info& chosen = *opened.info;
@@ -104,6 +105,14 @@ rdm_endpoint open_endpoint(info_ptr info, fi_cq_format format) {
   opened.ep.reset(ep);
   require(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
   require(fi_ep_bind(ep, &av->fid, 0), "fi_ep_bind");
+  for (const std::uint64_t kind : counted) {
+    fi_cntr_attr cntr_attr{};
+    cntr_attr.events = FI_CNTR_EVENTS_COMP;
+    fid_cntr* cntr = nullptr;
+    require(fi_cntr_open(domain, &cntr_attr, &cntr, nullptr), "fi_cntr_open");
+    opened.counters.emplace_back(cntr);
+    require(fi_ep_bind(ep, &cntr->fid, kind), "fi_ep_bind");
+  }
   require(fi_enable(ep), "fi_enable");
   return opened;
 }

@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gaudi::common {
 
@@ -33,19 +35,22 @@ void require(long ret, std::string_view call);
 /// Without any it fails with the likely cause, also for device memory (FI_HMEM).
 info_ptr find_endpoint(fi_info& hints, const std::string& source);
 
-/// An RDM endpoint with one completion queue and all that it needs, in the order of opening:
-/// destruction closes them in reverse.
+/// An RDM endpoint with one completion queue, its counters, and all that it needs, in the order of
+/// opening: destruction closes them in reverse.
 struct rdm_endpoint {
   info_ptr info;
   fid_ptr<fid_fabric> fabric;
   fid_ptr<fid_domain> domain;
   fid_ptr<fid_cq> cq;
   fid_ptr<fid_av> av;
+  std::vector<fid_ptr<fid_cntr>> counters;
   fid_ptr<fid_ep> ep;
 };
 
-/// Opens and enables it, with completions in this format.
-rdm_endpoint open_endpoint(info_ptr info, fi_cq_format format);
+/// Opens and enables it, with completions in this format, and a counter for each of these kinds of
+/// operation (FI_SEND and so on), in their order.
+rdm_endpoint open_endpoint(info_ptr info, fi_cq_format format,
+                           std::span<const std::uint64_t> counted = {});
 
 /// The provider's operations on device memory; null where it has none.
 const fi_gaudi_ops* find_device_ops(fid_domain* domain);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 
 #include "common/failure.hpp"
 
@@ -28,6 +29,7 @@ common::info_ptr find(const settings& s, bool device, const std::string& source)
   hints->tx_attr->msg_order = FI_ORDER_SAS;
   hints->rx_attr->msg_order = FI_ORDER_SAS;
   hints->fabric_attr->prov_name = strdup(s.provider.c_str());  // fi_freeinfo frees it
+  if (s.multi_receive) hints->caps |= FI_MULTI_RECV;
   if (device) {
     hints->caps |= FI_HMEM;
     hints->domain_attr->mr_mode |= FI_MR_HMEM;
@@ -35,10 +37,19 @@ common::info_ptr find(const settings& s, bool device, const std::string& source)
   return common::find_endpoint(*hints, source);
 }
 
+// In the order of counted_kind.
+constexpr std::array<std::uint64_t, counted_kinds.size()> counted_flags{FI_SEND, FI_RECV, FI_READ,
+                                                                        FI_WRITE};
+
+std::span<const std::uint64_t> counted(const settings& s) {
+  return s.counters ? std::span<const std::uint64_t>(counted_flags)
+                    : std::span<const std::uint64_t>();
+}
+
 }  // namespace
 
 endpoint::endpoint(const settings& s, bool device, const std::string& source)
-    : open_(common::open_endpoint(find(s, device, source), FI_CQ_FORMAT_TAGGED)) {}
+    : open_(common::open_endpoint(find(s, device, source), FI_CQ_FORMAT_TAGGED, counted(s))) {}
 
 std::vector<std::uint8_t> endpoint::name() const {
   std::vector<std::uint8_t> name(256);
@@ -129,11 +140,49 @@ long endpoint::post_atomic(const request& r, fi_addr_t to, void* context) {
                               &result_desc, 1, FI_COMPLETION);
 }
 
-long endpoint::receive(const request& r, unsigned peer, void* context) {
+long endpoint::receive(const request& r, unsigned peer, std::uint64_t flags, void* context) {
+  if (flags != 0) return receive_specially(r, peers_[peer], flags, context);
   const auto& [address, desc] = r.near;
   if (is_tagged(r.op))
     return fi_trecv(open_.ep.get(), address, r.size, desc, peers_[peer], r.id, 0, context);
   return fi_recv(open_.ep.get(), address, r.size, desc, peers_[peer], context);
+}
+
+long endpoint::receive_specially(const request& r, fi_addr_t from, std::uint64_t flags,
+                                 void* context) {
+  const iovec range{r.near.address, r.size};
+  void* desc = r.near.desc;
+  if (is_tagged(r.op)) {
+    fi_msg_tagged message{};
+    message.msg_iov = &range;
+    message.desc = &desc;
+    message.iov_count = 1;
+    message.addr = from;
+    message.tag = r.id;
+    message.context = context;
+    return fi_trecvmsg(open_.ep.get(), &message, flags | FI_COMPLETION);
+  }
+  fi_msg message{};
+  message.msg_iov = &range;
+  message.desc = &desc;
+  message.iov_count = 1;
+  message.addr = from;
+  message.context = context;
+  return fi_recvmsg(open_.ep.get(), &message, flags | FI_COMPLETION);
+}
+
+void endpoint::set_min_multi_receive(std::size_t size) {
+  require(fi_setopt(&open_.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &size, sizeof size),
+          "fi_setopt");
+}
+
+counter_values endpoint::read_counters() const {
+  counter_values values{};
+  for (std::size_t i = 0; i < open_.counters.size(); ++i) {
+    fid_cntr* const counter = open_.counters[i].get();
+    values.at(i) = {.succeeded = fi_cntr_read(counter), .failed = fi_cntr_readerr(counter)};
+  }
+  return values;
 }
 
 std::optional<completion> endpoint::poll() {
@@ -143,6 +192,7 @@ std::optional<completion> endpoint::poll() {
   if (count == -FI_EAVAIL) return read_error();
   require(count, "fi_cq_read");
   return completion{.context = entry.op_context,
+                    .buffer = entry.buf,
                     .flags = entry.flags,
                     .length = entry.len,
                     .data = entry.data,

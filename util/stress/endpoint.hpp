@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/fabric.hpp"
+#include "counter_books.hpp"
 #include "settings.hpp"
 
 namespace gaudi::stress {
@@ -33,6 +34,7 @@ struct remote_memory {
 /// The end of an operation or a receive, or a peer's write with data (no context).
 struct completion {
   void* context = nullptr;
+  void* buffer = nullptr;  ///< of a message in a buffer that takes many: where it is
   std::uint64_t flags = 0;
   std::size_t length = 0;
   std::uint64_t data = 0;
@@ -70,18 +72,26 @@ class endpoint {
 
   /// These give what libfabric gives: 0, -FI_EAGAIN, another negative code.
   long post(const request& r, unsigned peer, void* context);
-  long receive(const request& r, unsigned peer, void* context);
+  /// flags: FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV
+  long receive(const request& r, unsigned peer, std::uint64_t flags, void* context);
   void cancel(void* context) { fi_cancel(&open_.ep->fid, context); }
 
   /// Whether an operation has a completion; what is injected has none.
   static bool completes(operation op) { return !is_injected(op); }
 
+  /// A buffer that takes many messages takes no more once fewer bytes than these are left in it.
+  void set_min_multi_receive(std::size_t size);
+
   std::optional<completion> poll();
+
+  /// What the counters count; all 0 where there are none.
+  counter_values read_counters() const;
 
  private:
   long post_message(const request& r, fi_addr_t to, void* context);
   long post_rma(const request& r, fi_addr_t to, void* context);
   long post_atomic(const request& r, fi_addr_t to, void* context);
+  long receive_specially(const request& r, fi_addr_t from, std::uint64_t flags, void* context);
   completion read_error();
 
   std::vector<fi_addr_t> peers_;

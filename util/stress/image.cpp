@@ -163,8 +163,13 @@ std::string image::describe(std::size_t offset) const {
           std::pair{p.initiator, p.compared}, std::pair{p.target, p.far},
           std::pair{p.target, p.spare}})
       if (owner == worker_ && at.memory == kind_ && covers(at, offset))
-        return fmt::format("WRONG DATA: byte {} in {} memory differs, {}", offset - at.offset, kind,
-                           stress::describe(plan_, number));
+        return p.mode == receive_mode::multi && owner == p.target
+                   ? fmt::format(
+                         "WRONG DATA: byte {} in {} memory differs, in the buffers for "
+                         "messages from worker {} (round {})",
+                         offset - at.offset, kind, p.initiator, plan_.round)
+                   : fmt::format("WRONG DATA: byte {} in {} memory differs, {}", offset - at.offset,
+                                 kind, stress::describe(plan_, number));
   }
   return fmt::format(
       "WRONG DATA: {} memory that no operation was to touch has changed, at offset {} (round {})",

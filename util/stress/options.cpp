@@ -24,21 +24,20 @@ const std::map<std::string, memory_choice> memories{{"host", memory_choice::host
                                                     {"device", memory_choice::device},
                                                     {"mixed", memory_choice::mixed}};
 
-/// The names of --operations: those of operations, and what else a worker does.
-struct deed_list {
-  std::vector<operation> operations;
-  bool cancel = false;
-  bool reconnect = false;
+/// What else a worker does, by the names that --operations has for it.
+const std::map<std::string, bool settings::*> habits{
+    {"cancel", &settings::cancel},     {"reconnect", &settings::reconnect},
+    {"peek", &settings::peek},         {"claim", &settings::claim},
+    {"discard", &settings::discard},   {"multirecv", &settings::multi_receive},
+    {"counters", &settings::counters},
 };
 
-deed_list parse_deeds(const std::vector<std::string>& names) {
-  deed_list out;
+void choose(const std::vector<std::string>& names, settings& out) {
+  for (const auto& [name, habit] : habits) out.*habit = false;
   for (const std::string& name : names) {
     const auto* found = std::find(operation_names.begin(), operation_names.end(), name);
-    if (name == "cancel")
-      out.cancel = true;
-    else if (name == "reconnect")
-      out.reconnect = true;
+    if (const auto habit = habits.find(name); habit != habits.end())
+      out.*habit->second = true;
     else if (found != operation_names.end())
       out.operations.push_back(static_cast<operation>(found - operation_names.begin()));
     else
@@ -46,14 +45,11 @@ deed_list parse_deeds(const std::vector<std::string>& names) {
   }
   if (out.operations.empty())
     throw CLI::ValidationError("--operations", "names nothing that moves bytes");
-  return out;
 }
 
-deed_list all_deeds() {
-  deed_list out{.operations = {}, .cancel = true, .reconnect = true};
+void choose_all(settings& out) {
   for (std::size_t i = 0; i < operation_names.size(); ++i)
     out.operations.push_back(static_cast<operation>(i));
-  return out;
 }
 
 // What the client decides would have no effect here.
@@ -130,7 +126,7 @@ std::optional<int> parse(int argc, char** argv, options& out) {
                  "these only, separated by commas (default all):\n"
                  "send inject senddata tsend tinject tsenddata\n"
                  "write writedata read atomic fetch compare cancel\n"
-                 "reconnect")
+                 "reconnect peek claim discard multirecv counters")
       ->delimiter(',')
       ->option_text("LIST");
   app.add_flag("--kill", out.kill, "kill a process now and then, and start it again");
@@ -146,10 +142,7 @@ std::optional<int> parse(int argc, char** argv, options& out) {
 
   try {
     app.parse(argc, argv);
-    const deed_list deeds = names.empty() ? all_deeds() : parse_deeds(names);
-    out.common.operations = deeds.operations;
-    out.common.cancel = deeds.cancel;
-    out.common.reconnect = deeds.reconnect;
+    names.empty() ? choose_all(out.common) : choose(names, out.common);
     require_peers(out);
     require_undecided(app, out);
     if (out.reset && out.common.memory == memory_choice::host)

@@ -22,6 +22,10 @@ constexpr std::size_t alignment = 64;
 constexpr std::size_t guard = 64;
 constexpr std::uint64_t dice_of_plan = 1;
 
+std::size_t size_of_multi_buffers(std::size_t needed) {
+  return needed / 2 + guard + needed;
+}
+
 /// Hands out the memory of all workers from its beginning on.
 class layout {
  public:
@@ -62,6 +66,7 @@ class planner {
     for (std::size_t i = 0; i < operations_per_worker * members_.size(); ++i)
       wanted.push_back(choose());
     find_longest(wanted);
+    choose_multi(wanted);
     std::vector<planned> plan;
     for (planned& p : wanted)
       if (lay_out(p)) plan.push_back(p);
@@ -81,7 +86,22 @@ class planner {
     p.size = choose_size(p);
     p.near.memory = choose_memory(p, p.initiator, is_injected(p.op) || is_atomic(p.op));
     p.far.memory = choose_memory(p, p.target, false);
+    p.mode = choose_mode(p);
     return p;
+  }
+
+  // Whether a message has come whose sender or receiver loses its device nobody could tell before
+  // it is received.
+  receive_mode choose_mode(const planned& p) {
+    if (!is_tagged(p.op) || is_lost(p.initiator, p.near.memory) || is_lost(p.target, p.far.memory))
+      return receive_mode::plain;
+    std::vector<receive_mode> possible;
+    if (settings_.peek) possible.push_back(receive_mode::peek);
+    if (settings_.claim) possible.push_back(receive_mode::claim);
+    if (settings_.discard) possible.push_back(receive_mode::discard);
+    if (settings_.claim && settings_.discard) possible.push_back(receive_mode::claim_discard);
+    if (possible.empty() || !dice_.one_in(3)) return receive_mode::plain;
+    return possible[dice_.below(possible.size())];
   }
 
   std::size_t choose_size(const planned& p) {
@@ -120,7 +140,41 @@ class planner {
     }
   }
 
+  // All untagged messages of a pair, or none: they come in their order.
+  void choose_multi(std::vector<planned>& wanted) {
+    if (!settings_.multi_receive) return;
+    std::map<pair, std::vector<planned*>> messages;
+    std::size_t longest = 1;
+    for (planned& p : wanted) {
+      if (!is_untagged(p.op)) continue;
+      messages[pair_of(p)].push_back(&p);
+      longest = std::max(longest, p.size);
+    }
+    for (auto& [of_pair, own] : messages) {
+      if (!dice_.one_in(2)) continue;
+      std::size_t sum = 0;
+      for (const planned* p : own) sum += p->size;
+      const memory_kind kind = own.front()->far.memory;
+      const std::size_t size = size_of_multi_buffers(sum + longest + 1);
+      // Others need room as well.
+      if (size > capacity_for(settings_) / 2 || !layout_.has_room(of_pair.second, kind, size))
+        continue;
+      const place all = layout_.take(of_pair.second, kind, size, dice_.below(element));
+      for (planned* p : own) {
+        p->mode = receive_mode::multi;
+        p->far = all;
+      }
+    }
+  }
+
+  bool lay_out_near(planned& p) {
+    if (!layout_.has_room(p.initiator, p.near.memory, p.size + alignment)) return false;
+    p.near = layout_.take(p.initiator, p.near.memory, p.size, dice_.below(element));
+    return true;
+  }
+
   bool lay_out(planned& p) {
+    if (p.mode == receive_mode::multi) return lay_out_near(p);
     const std::size_t far_size = is_untagged(p.op) ? longest_[pair_of(p)] : p.size;
     if (!layout_.has_room(p.initiator, p.near.memory, p.size + 4 * alignment + 2 * guard) ||
         !layout_.has_room(p.target, p.far.memory, far_size) ||
@@ -160,6 +214,23 @@ std::size_t capacity_for(const settings& s) {
 
 place shared_sums(memory_kind kind) {
   return {kind, guard, element * max_elements};
+}
+
+std::array<place, 2> multi_buffers(const place& all) {
+  const std::size_t first = (all.size - guard) / 3;
+  place front = all;
+  front.size = first;
+  place back = all;
+  back.offset += first + guard;
+  back.size -= first + guard;
+  return {front, back};
+}
+
+std::size_t min_multi_receive(const std::vector<planned>& operations) {
+  std::size_t longest = 1;
+  for (const planned& p : operations)
+    if (p.mode == receive_mode::multi) longest = std::max(longest, p.size);
+  return longest;
 }
 
 std::vector<planned> plan_round(const settings& s, const std::vector<member>& members,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -23,9 +24,12 @@ struct planned {
   operation op = operation::send;
   unsigned initiator = 0;
   unsigned target = 0;
+  receive_mode mode = receive_mode::plain;  ///< of a message, at the target
   std::size_t size = 0;
-  place near{};      ///< at the initiator: what is sent, written, read into, or an atomic's operand
-  place far{};       ///< at the target: received into, written, read, or an atomic's target
+  place near{};  ///< at the initiator: what is sent, written, read into, or an atomic's operand
+  /// At the target: received into, written, read, or an atomic's target. Messages of mode `multi`
+  /// of one sender have the place of both their buffers in common.
+  place far{};
   place result{};    ///< at the initiator: what fetch and compare give
   place spare{};     ///< at the target: received into when the device of `far` is lost
   place compared{};  ///< at the initiator: what compare compares with
@@ -55,9 +59,17 @@ std::size_t capacity_for(const settings& s);
 /// Where all atomic sums into a worker's memory of a kind go; their elements are of 8 bytes.
 place shared_sums(memory_kind kind);
 
+/// The two buffers in which all messages of mode `multi` of one sender have room. Messages fill the
+/// first one to its end, unless that is cancelled; the second one takes what is left.
+std::array<place, 2> multi_buffers(const place& all);
+
+/// A buffer takes no more once fewer bytes than these are left in it: so no message is cut.
+std::size_t min_multi_receive(const std::vector<planned>& operations);
+
 /// The operations of a round: the same for everyone who asks with the same arguments. No two of
-/// them touch the same memory, but for atomic sums. In a round with a reset the victim's untagged
-/// messages are in host memory: of those that the device took with it nobody could tell which.
+/// them touch the same memory, but for atomic sums and buffers that take many messages. In a round
+/// with a reset the victim's untagged messages are in host memory: of those that the device took
+/// with it nobody could tell which.
 std::vector<planned> plan_round(const settings& s, const std::vector<member>& members,
                                 std::uint64_t round, const fault& f);
 

@@ -39,9 +39,13 @@ std::string verdict(const progress_counts& all, double seconds, unsigned workers
   const auto work = fmt::format(
       "{} operations of {} processes in {} rounds, {} reconnects, {} kills, {} resets, {:.1f} s",
       all.all.operations, workers, all.rounds, all.reconnects, all.kills, all.resets, seconds);
+  const auto modes = fmt::format(
+      "{} messages received after a peek, {} after a claim, {} in buffers for many, "
+      "{} discarded, {} ends counted by fi_cntr",
+      all.all.peeked, all.all.claimed, all.all.multi, all.all.discarded, all.all.counted);
   if (failure.empty())
-    return fmt::format("PASSED: {}; every byte was right, every counter balanced; seed {}", work,
-                       seed);
+    return fmt::format("PASSED: {}; {}; every byte was right, every counter balanced; seed {}",
+                       work, modes, seed);
   return fmt::format("FAILED: {}; after {}; repeat with --seed {}", failure, work, seed);
 }
 

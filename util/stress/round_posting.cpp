@@ -10,12 +10,15 @@ namespace {
 
 constexpr std::size_t decoy_count = 2;
 constexpr std::uint64_t cancel_one_in = 8;
+constexpr std::uint64_t peek_one_in = 4;
 
 }  // namespace
 
 // A send that has no room waits for nobody's receives: those go on being posted.
 bool round_run::step() {
-  if (settings_.cancel && dice_.one_in(cancel_one_in)) cancel_some();
+  if (work_.common.cancel && dice_.one_in(cancel_one_in)) cancel_some();
+  if (buffers_.post_next(counted_, work_.common.cancel, dice_)) return true;
+  if (dice_.one_in(peek_one_in) && peek_next()) return true;
   return dice_.one_in(2) ? post_next() || receive_next() : receive_next() || post_next();
 }
 
@@ -29,12 +32,12 @@ local_memory round_run::local(const place& at) {
 }
 
 request round_run::request_for(std::size_t number) {
-  const planned& p = plan_.operations[number];
+  const planned& p = work_.plan.operations[number];
   request r{.op = p.op, .size = p.size, .near = local(p.near), .id = id_of(number)};
   if (is_message(p.op)) return r;
   if (p.result.size > 0) r.result = local(p.result);
   if (p.compared.size > 0) r.compared = local(p.compared);
-  const remote_memory base = workers_[p.target].memory.at(index_of(p.far.memory));
+  const remote_memory base = work_.workers[p.target].memory.at(index_of(p.far.memory));
   r.far = {base.address + p.far.offset, base.key};
   return r;
 }
@@ -49,10 +52,12 @@ bool round_run::post_next() {
   ++counted_.posted;
   ++open_;
   t.now = state::posted;
-  if (ret != 0)
+  if (ret != 0) {
     fail(t, static_cast<int>(-ret));
-  else if (!endpoint::completes(p.op))
+  } else if (!endpoint::completes(p.op)) {
+    books_.add_injected();
     end(t, {});
+  }
   return true;
 }
 
@@ -60,17 +65,19 @@ bool round_run::receive_next() {
   if (to_receive_.empty()) return false;
   ticket& t = receives_[to_receive_.front()];
   const planned& p = operation_of(t);
-  if (t.is_abandoned) {
+  // What is claimed nobody else can have: it is received whatever became of its sender.
+  if (t.is_abandoned && !is_claimed(p.mode)) {
     to_receive_.pop_front();
     return true;
   }
   const request r{
       .op = p.op, .size = place_of(t).size, .near = local(place_of(t)), .id = id_of(t.number)};
-  const long ret = own_.ep().receive(r, p.initiator, &t);
+  std::uint64_t flags = is_claimed(p.mode) ? FI_CLAIM : 0;
+  if (p.mode == receive_mode::claim_discard) flags |= FI_DISCARD;
+  const long ret = own_.ep().receive(r, p.initiator, flags, &t);
   if (ret == -FI_EAGAIN) return false;
   to_receive_.pop_front();
-  ++counted_.posted;
-  t.order = ++order_;
+  t.order = ++counted_.posted;
   t.now = state::posted;
   if (ret != 0) fail(t, static_cast<int>(-ret));
   return true;
@@ -81,12 +88,12 @@ void round_run::post_decoys() {
   const place at = shared_sums(memory_kind::host);  // nothing is to come there
   for (std::size_t i = 0; i < decoy_count; ++i) {
     ticket& t = decoys_.emplace_back();
-    t.number = plan_.operations.size() + i;
-    t.is_receive = true;
-    const unsigned from = (self_ + 1) % static_cast<unsigned>(workers_.size());
+    t.number = work_.plan.operations.size() + i;
+    t.kind = ticket::purpose::decoy;
+    const unsigned from = (work_.self + 1) % static_cast<unsigned>(work_.workers.size());
     const request r{
         .op = operation::tsend, .size = at.size, .near = local(at), .id = id_of(t.number)};
-    const long ret = own_.ep().receive(r, from, &t);
+    const long ret = own_.ep().receive(r, from, 0, &t);
     if (ret == -FI_EAGAIN) {
       decoys_.pop_back();
       return;

@@ -38,49 +38,57 @@ std::deque<std::size_t> arrange(const round_plan& plan, std::vector<std::size_t>
 
 round_run::round_run(station& own, const assignment& a)
     : own_(own),
-      settings_(a.common),
-      plan_(a.plan),
-      workers_(a.workers),
-      self_(a.self),
-      loss_(a.loss),
-      last_loss_(a.last_loss),
+      work_(a),
+      rules_(a.plan, a.loss),
       dice_(a.plan.seed, a.plan.round, dice_of_worker + a.self),
       operations_(a.plan.operations.size()),
-      receives_(a.plan.operations.size()) {
+      receives_(a.plan.operations.size()),
+      buffers_(own, a.plan, a.self, rules_),
+      books_(own.ep().read_counters()) {
   std::vector<std::size_t> to_post;
   std::vector<std::size_t> to_receive;
-  for (std::size_t number = 0; number < plan_.operations.size(); ++number) {
-    const planned& p = plan_.operations[number];
+  for (std::size_t number = 0; number < work_.plan.operations.size(); ++number) {
+    const planned& p = work_.plan.operations[number];
     operations_[number].number = receives_[number].number = number;
-    receives_[number].is_receive = true;
-    if (p.initiator == self_) to_post.push_back(number);
-    if (p.target == self_ && is_message(p.op)) to_receive.push_back(number);
+    operations_[number].kind = ticket::purpose::operation;
+    if (p.initiator == work_.self) to_post.push_back(number);
+    if (p.target != work_.self || !is_message(p.op)) continue;
+    if (is_peeked(p.mode))
+      to_find_.push_back(number);
+    else if (p.mode == receive_mode::plain)
+      to_receive.push_back(number);
   }
-  to_post_ = arrange(plan_, std::move(to_post), dice_);
-  to_receive_ = arrange(plan_, std::move(to_receive), dice_);
+  to_post_ = arrange(work_.plan, std::move(to_post), dice_);
+  to_receive_ = arrange(work_.plan, std::move(to_receive), dice_);
 }
 
 void round_run::prepare() {
-  const auto sends = [](const planned& p) { return p.op != operation::read && p.size > 0; };
-  const auto first = std::find_if(plan_.operations.begin(), plan_.operations.end(), sends);
-  const bool corrupts = plan_.round == settings_.corrupt_round && first != plan_.operations.end() &&
-                        first->initiator == self_;
+  const auto sends = [](const planned& p) {
+    return p.op != operation::read && p.size > 0 && !is_discarded(p.mode);
+  };
+  const auto first =
+      std::find_if(work_.plan.operations.begin(), work_.plan.operations.end(), sends);
+  const bool corrupts = work_.plan.round == work_.common.corrupt_round &&
+                        first != work_.plan.operations.end() && first->initiator == work_.self;
   for (const memory_kind kind : kinds) {
     if (!own_.has(kind)) continue;
-    image& bytes = images_.at(index_of(kind)).emplace(plan_, self_, kind);
-    if (corrupts) bytes.corrupt(static_cast<std::size_t>(first - plan_.operations.begin()));
+    image& bytes = images_.at(index_of(kind)).emplace(work_.plan, work_.self, kind);
+    if (corrupts) bytes.corrupt(static_cast<std::size_t>(first - work_.plan.operations.begin()));
     own_.memory(kind).store(bytes.before());
   }
+  buffers_.prepare();
 }
 
 void round_run::start() {
-  is_started_ = true;
-  if (settings_.cancel) post_decoys();
-  if (loss_.kind == fault_kind::close && loss_.victim == self_) {
+  phase_ = phase::started;
+  if (work_.common.cancel) post_decoys();
+  if (work_.loss.kind == fault_kind::close && work_.loss.victim == work_.self) {
     std::size_t left = dice_.below(to_post_.size() + to_receive_.size() + 1);
     return run_until([&] { return left-- == 0 || (to_post_.empty() && to_receive_.empty()); });
   }
-  run_until([this] { return to_post_.empty() && to_receive_.empty() && open_ == 0; });
+  run_until([this] {
+    return to_post_.empty() && to_receive_.empty() && buffers_.is_posted() && open_ == 0;
+  });
 }
 
 void round_run::wait_for_reset() {
@@ -96,25 +104,45 @@ std::vector<std::size_t> round_run::failed() const {
 
 void round_run::finish(const outcome& elsewhere) {
   elsewhere_ = elsewhere;
-  is_finishing_ = true;
+  phase_ = phase::finishing;
   const auto abandon = [this](ticket& t) {
     t.is_abandoned = true;
     if (t.now == state::posted) own_.ep().cancel(&t);
   };
   for (ticket& t : receives_)
-    if (operation_of(t).target == self_ && (t.is_in_spare || is_uncertain(t.number))) abandon(t);
+    if (operation_of(t).target == work_.self && (t.is_in_spare || is_uncertain(t.number)))
+      abandon(t);
   for (ticket& t : decoys_) abandon(t);
-  run_until([this] { return all_received(); });
+  run_until([this] {
+    buffers_.cancel_done([this](std::size_t number) { return is_uncertain(number); });
+    return all_received();
+  });
+  if (work_.common.counters) run_until([this] { return are_counters_balanced(); });
+}
+
+// A counter may be late, but it must not count what has not ended.
+bool round_run::are_counters_balanced() {
+  const counter_values now = own_.ep().read_counters();
+  const auto found = books_.compare(now, rules_.has_loss());
+  if (found == counter_books::verdict::wrong)
+    throw failure(fmt::format("UNBALANCED: {} (round {})",
+                              books_.find_imbalance(now, rules_.has_loss()).value_or(""),
+                              work_.plan.round));
+  if (found == counter_books::verdict::balanced) counted_.counted = books_.total();
+  return found == counter_books::verdict::balanced;
 }
 
 bool round_run::all_received() const {
-  const auto is_open = [](const ticket& t) { return t.now == state::posted; };
-  if (!to_receive_.empty() || std::any_of(receives_.begin(), receives_.end(), is_open) ||
+  const auto is_open = [](const ticket& t) {
+    return t.now == state::posted || t.now == state::sought;
+  };
+  if (!to_receive_.empty() || !to_find_.empty() || !buffers_.are_released() ||
+      std::any_of(receives_.begin(), receives_.end(), is_open) ||
       std::any_of(decoys_.begin(), decoys_.end(), is_open))
     return false;
-  for (std::size_t number = 0; number < plan_.operations.size(); ++number) {
-    const planned& p = plan_.operations[number];
-    if (p.op == operation::writedata && p.target == self_ && !is_uncertain(number) &&
+  for (std::size_t number = 0; number < work_.plan.operations.size(); ++number) {
+    const planned& p = work_.plan.operations[number];
+    if (p.op == operation::writedata && p.target == work_.self && !is_uncertain(number) &&
         data_.count(number) == 0)
       return false;
   }
@@ -123,7 +151,7 @@ bool round_run::all_received() const {
 
 template <class Predicate>
 void round_run::run_until(Predicate done) {
-  common::patience waited(settings_.timeout);
+  common::patience waited(work_.common.timeout);
   while (!done()) {
     // What is cancelled and posted again for ever is no progress.
     const std::uint64_t before = ended();
@@ -137,7 +165,7 @@ void round_run::run_until(Predicate done) {
       waited.spend("a round");
     } catch (const common::no_progress&) {
       throw failure(fmt::format("HANG: for {} s nothing has ended of: {}",
-                                settings_.timeout.count(), pending()));
+                                work_.common.timeout.count(), pending()));
     }
   }
 }
@@ -151,22 +179,28 @@ std::string round_run::pending() const {
   for (const auto* some : {&operations_, &receives_})
     for (const ticket& t : *some)
       if (t.now == state::posted) add(name_of(t));
-  for (const std::size_t number : to_post_) add("not taken yet: " + describe(plan_, number));
+  for (const std::size_t number : to_post_) add("not taken yet: " + describe(work_.plan, number));
   for (const std::size_t number : to_receive_)
-    add("not taken yet: the receive for " + describe(plan_, number));
+    add("not taken yet: the receive for " + describe(work_.plan, number));
+  for (const std::size_t number : to_find_)
+    add("not found by a peek: " + describe(work_.plan, number));
   for (const ticket& t : decoys_)
     if (t.now == state::posted && t.is_abandoned) add("a receive that was cancelled");
+  if (const std::string buffers = buffers_.pending(); !buffers.empty()) add(buffers);
+  if (count == 0 && work_.common.counters)
+    if (const auto wrong = books_.find_imbalance(own_.ep().read_counters(), rules_.has_loss()))
+      return *wrong;
   if (count == 0) return "remote data of writes that completed";
   return count > 3 ? fmt::format("{}; and {} more", text, count - 3) : text;
 }
 
 std::string round_run::name_of(const ticket& t) const {
   if (is_decoy(t)) return "a receive that nothing is for";
-  return (t.is_receive ? "the receive for " : "") + describe(plan_, t.number);
+  return (is_receive(t) ? "the receive for " : "") + describe(work_.plan, t.number);
 }
 
 void round_run::serve() {
-  if (is_started_) step();
+  if (phase_ != phase::preparing) step();
   poll_once();
 }
 

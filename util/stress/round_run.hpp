@@ -9,10 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "counter_books.hpp"
 #include "counts.hpp"
 #include "dice.hpp"
 #include "image.hpp"
+#include "loss_rules.hpp"
+#include "multi_receives.hpp"
 #include "station.hpp"
+#include "ticket.hpp"
 
 namespace gaudi::stress {
 
@@ -63,24 +67,17 @@ class round_run {
   const traffic& moved() const { return moved_; }
 
  private:
-  enum class state { idle, posted, ended };
-  struct ticket {
-    // First: the provider's scratch space where it asks for FI_CONTEXT.
-    [[maybe_unused]] fi_context2 context{};
-    std::size_t number = 0;
-    bool is_receive = false;
-    bool is_in_spare = false;   ///< received into the spare place
-    bool is_abandoned = false;  ///< nothing will come for this receive
-    std::uint64_t order = 0;    ///< of its posting, among receives
-    state now = state::idle;
-    int error = 0;
-    std::size_t length = 0;
-    std::uint64_t data = 0;
+  using state = ticket::state;
+  enum class phase {
+    preparing,
+    started,
+    finishing  ///< the operations of all workers have ended
   };
 
-  const planned& operation_of(const ticket& t) const { return plan_.operations[t.number]; }
-  bool is_decoy(const ticket& t) const { return t.number >= plan_.operations.size(); }
-  std::uint64_t id_of(std::size_t number) const { return message_id(plan_, number); }
+  const planned& operation_of(const ticket& t) const { return work_.plan.operations[t.number]; }
+  static bool is_decoy(const ticket& t) { return t.kind == ticket::purpose::decoy; }
+  static bool is_receive(const ticket& t) { return t.kind != ticket::purpose::operation; }
+  std::uint64_t id_of(std::size_t number) const { return message_id(work_.plan, number); }
   request request_for(std::size_t number);
   local_memory local(const place& at);
 
@@ -88,22 +85,25 @@ class round_run {
   bool step();
   bool post_next();
   bool receive_next();
+  bool peek_next();
+  void end_peek(ticket& t, const completion& c);
+  void take_found(ticket& t);
   void post_decoys();
   void cancel_some();
   template <class Predicate>
   void run_until(Predicate done);
   bool poll_once();
   void take_remote_data(const completion& c);
+  void end_told(ticket& t, const completion& c);
   void end(ticket& t, const completion& c);
   void fail(ticket& t, int error);
-  void fail_injected(int error) const;
-  bool loses_worker() const;
+  void end_received(const ticket& t);
   void require_told(const ticket& t, int error) const;
-  bool may_fail(const planned& p, const ticket& t, int error) const;
-  bool is_on_lost_device(const planned& p) const;
-  void check_received(const ticket& t, std::size_t number) const;
   bool all_received() const;
-  std::uint64_t ended() const { return counted_.completed + counted_.failed + data_.size(); }
+  bool are_counters_balanced();
+  std::uint64_t ended() const {
+    return counted_.completed + counted_.failed + data_.size() + buffers_.arrived();
+  }
   std::string pending() const;
   std::string name_of(const ticket& t) const;
 
@@ -118,24 +118,21 @@ class round_run {
   void compare(memory_kind kind, const image& bytes);
 
   station& own_;
-  const settings& settings_;
-  const round_plan& plan_;
-  const std::vector<introduction>& workers_;
-  const unsigned self_;
-  const fault loss_;
-  const std::uint64_t last_loss_;
+  const assignment work_;
+  const loss_rules rules_;
   dice dice_;
   std::array<std::optional<image>, kinds.size()> images_;
   std::vector<ticket> operations_;  // by number; those of others stay idle
   std::vector<ticket> receives_;
-  std::deque<ticket> decoys_;  // receives that no message is for
+  std::deque<ticket> decoys_;
   std::deque<std::size_t> to_post_;
   std::deque<std::size_t> to_receive_;
+  std::deque<std::size_t> to_find_;  // messages that a peek has to find before they are received
+  multi_receives buffers_;
+  counter_books books_;
   std::set<std::size_t> data_;  // operations of peers whose remote data has come
-  std::uint64_t order_ = 0;
-  std::size_t open_ = 0;  // operations
-  bool is_started_ = false;
-  bool is_finishing_ = false;  // the operations of all workers have ended
+  std::size_t open_ = 0;        // operations
+  phase phase_ = phase::preparing;
   outcome elsewhere_;
   counts counted_;
   traffic moved_;

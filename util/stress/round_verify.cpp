@@ -17,20 +17,21 @@ using common::failure;
 }  // namespace
 
 bool round_run::is_uncertain(std::size_t number) const {
-  return elsewhere_.lost.count(plan_.operations[number].initiator) != 0 ||
+  return elsewhere_.lost.count(work_.plan.operations[number].initiator) != 0 ||
          elsewhere_.failed.count(number) != 0;
 }
 
 void round_run::verify() {
   if (!counted_.is_balanced())
     throw failure(fmt::format(
-        "UNBALANCED: {} posted, but {} completed, {} cancelled, {} failed "
+        "UNBALANCED: {} posted, but {} completed, {} cancelled, {} unmatched, {} failed "
         "(round {})",
-        counted_.posted, counted_.completed, counted_.cancelled, counted_.failed, plan_.round));
+        counted_.posted, counted_.completed, counted_.cancelled, counted_.unmatched,
+        counted_.failed, work_.plan.round));
   for (const memory_kind kind : kinds) {
     auto& bytes = images_.at(index_of(kind));
-    const bool lost =
-        loss_.kind == fault_kind::reset && loss_.victim == self_ && kind == memory_kind::device;
+    const bool lost = work_.loss.kind == fault_kind::reset && work_.loss.victim == work_.self &&
+                      kind == memory_kind::device;
     if (!bytes || lost) continue;
     expect_all(*bytes);
     compare(kind, *bytes);
@@ -38,9 +39,9 @@ void round_run::verify() {
 }
 
 void round_run::expect_all(image& bytes) {
-  for (std::size_t number = 0; number < plan_.operations.size(); ++number) {
-    const planned& p = plan_.operations[number];
-    if (p.initiator == self_) {
+  for (std::size_t number = 0; number < work_.plan.operations.size(); ++number) {
+    const planned& p = work_.plan.operations[number];
+    if (p.initiator == work_.self) {
       if (operations_[number].error == 0) {
         bytes.expect_near(number);
       } else {
@@ -48,12 +49,12 @@ void round_run::expect_all(image& bytes) {
         bytes.ignore(p.result);
       }
     }
-    if (p.target != self_) continue;
+    if (p.target != work_.self) continue;
     const ticket& received = receives_[number];
     if (is_message(p.op)) {
       if (received.error != 0)
         bytes.ignore(p.far);
-      else if (is_tagged(p.op) && received.now == state::ended)
+      else if (is_tagged(p.op) && received.now == state::ended && !is_discarded(p.mode))
         bytes.expect_far(number, place_of(received));
     } else if (is_uncertain(number)) {
       bytes.ignore(p.far);
@@ -62,6 +63,7 @@ void round_run::expect_all(image& bytes) {
     }
   }
   assign_untagged(bytes);
+  buffers_.expect(bytes);
 }
 
 // A peer's untagged messages come into its receives in the order in which those were posted, and
@@ -71,14 +73,14 @@ void round_run::assign_untagged(image& bytes) {
   std::map<unsigned, std::vector<std::size_t>> messages;
   for (const ticket& t : receives_) {
     const planned& p = operation_of(t);
-    if (p.target != self_ || !is_untagged(p.op)) continue;
+    if (p.target != work_.self || !is_untagged(p.op) || p.mode == receive_mode::multi) continue;
     messages[p.initiator].push_back(t.number);
     if (t.now == state::ended) by_peer[p.initiator].push_back(&t);
   }
   for (auto& [peer, receives] : by_peer) {
     std::sort(receives.begin(), receives.end(),
               [](const ticket* a, const ticket* b) { return a->order < b->order; });
-    if (loses_worker() && peer == loss_.victim)
+    if (rules_.loses_worker(peer))
       assign_any(receives, messages[peer], bytes);
     else
       assign_in_order(receives, messages[peer], bytes);
@@ -89,7 +91,7 @@ void round_run::assign_in_order(const tickets& receives, const std::vector<std::
                                 image& bytes) const {
   for (std::size_t i = 0; i < receives.size(); ++i) {
     if (receives[i]->error != 0) continue;
-    check_received(*receives[i], messages[i]);
+    require_received(work_.plan, messages[i], receives[i]->length, receives[i]->data);
     bytes.expect_far(messages[i], operation_of(*receives[i]).far);
   }
 }
@@ -103,10 +105,7 @@ void round_run::assign_any(const tickets& receives, const std::vector<std::size_
     come.push_back({.length = t->length, .data = t->data});
     bytes.ignore(operation_of(*t).far);
   }
-  if (const auto unsent = find_unsent(plan_, messages, come))
-    throw failure(
-        fmt::format("WRONG DATA: {} bytes have come that worker {} did not send then (round {})",
-                    come[*unsent].length, loss_.victim, plan_.round));
+  require_sent(work_.plan, messages, come, work_.loss.victim);
 }
 
 void round_run::compare(memory_kind kind, const image& bytes) {

@@ -32,6 +32,11 @@ void to_json(nlohmann::json& j, const settings& s) {
        {"memory", static_cast<unsigned>(s.memory)},
        {"cancel", s.cancel},
        {"reconnect", s.reconnect},
+       {"peek", s.peek},
+       {"claim", s.claim},
+       {"discard", s.discard},
+       {"multi_receive", s.multi_receive},
+       {"counters", s.counters},
        {"corrupt_round", s.corrupt_round},
        {"timeout", s.timeout.count()},
        {"provider", s.provider}};
@@ -46,6 +51,11 @@ void from_json(const nlohmann::json& j, settings& s) {
   s.memory = static_cast<memory_choice>(j.at("memory").get<unsigned>());
   j.at("cancel").get_to(s.cancel);
   j.at("reconnect").get_to(s.reconnect);
+  j.at("peek").get_to(s.peek);
+  j.at("claim").get_to(s.claim);
+  j.at("discard").get_to(s.discard);
+  j.at("multi_receive").get_to(s.multi_receive);
+  j.at("counters").get_to(s.counters);
   j.at("corrupt_round").get_to(s.corrupt_round);
   s.timeout = std::chrono::seconds(j.at("timeout").get<std::int64_t>());
   j.at("provider").get_to(s.provider);

@@ -25,6 +25,11 @@ struct settings {
   memory_choice memory = memory_choice::mixed;
   bool cancel = true;
   bool reconnect = true;
+  bool peek = true;                 ///< some messages are looked for, then received
+  bool claim = true;                ///< some are claimed, then received
+  bool discard = true;              ///< some are discarded
+  bool multi_receive = true;        ///< some come into buffers that take many
+  bool counters = true;             ///< fi_cntr counts what completions tell
   std::uint64_t corrupt_round = 0;  ///< in which a byte is sent that is not the right one; 0: none
   std::chrono::seconds timeout{60};
   std::string provider = "gaudi";

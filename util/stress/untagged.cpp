@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "untagged.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "common/failure.hpp"
 
 namespace gaudi::stress {
 
@@ -19,6 +23,14 @@ std::optional<std::size_t> find_unsent(const round_plan& plan,
     ++next;
   }
   return std::nullopt;
+}
+
+void require_sent(const round_plan& plan, const std::vector<std::size_t>& messages,
+                  const std::vector<arrival>& come, unsigned sender) {
+  if (const auto unsent = find_unsent(plan, messages, come))
+    throw common::failure(
+        fmt::format("WRONG DATA: {} bytes have come that worker {} did not send then (round {})",
+                    come[*unsent].length, sender, plan.round));
 }
 
 }  // namespace gaudi::stress

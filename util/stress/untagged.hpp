@@ -23,4 +23,8 @@ std::optional<std::size_t> find_unsent(const round_plan& plan,
                                        const std::vector<std::size_t>& messages,
                                        const std::vector<arrival>& come);
 
+/// A failure for one that was not sent then.
+void require_sent(const round_plan& plan, const std::vector<std::size_t>& messages,
+                  const std::vector<arrival>& come, unsigned sender);
+
 }  // namespace gaudi::stress

@@ -59,7 +59,16 @@ TEST(plan, lets_no_two_ranges_touch_but_those_of_sums) {
     const settings s = all_operations();
     for (const planned& p : plan_round(s, four, round, {})) {
       used[{p.initiator, p.near.memory}].push_back(p.near);
-      if (p.op != operation::atomic) used[{p.target, p.far.memory}].push_back(p.far);
+      auto& far = used[{p.target, p.far.memory}];
+      if (p.mode == receive_mode::multi) {
+        // Both buffers, once for all messages that they take.
+        for (const place& at : multi_buffers(p.far))
+          if (std::none_of(far.begin(), far.end(),
+                           [&](const place& other) { return other.offset == at.offset; }))
+            far.push_back(at);
+      } else if (p.op != operation::atomic) {
+        far.push_back(p.far);
+      }
       for (const place& at : {p.result, p.compared})
         if (at.size > 0) used[{p.initiator, at.memory}].push_back(at);
     }
@@ -105,6 +114,82 @@ TEST(plan, has_untagged_messages_of_a_victim_in_host_memory) {
     }
     if (p.target == 1) {
       EXPECT_EQ(p.far.memory, memory_kind::host);
+    }
+  }
+}
+
+TEST(plan, has_every_way_to_receive_before_long) {
+  std::map<receive_mode, int> modes;
+  for (std::uint64_t round = 1; round <= 6; ++round)
+    for (const planned& p : plan_round(all_operations(), four, round, {})) {
+      ++modes[p.mode];
+      if (is_peeked(p.mode)) {
+        EXPECT_TRUE(is_tagged(p.op));
+      }
+      if (p.mode == receive_mode::multi) {
+        EXPECT_TRUE(is_untagged(p.op));
+      }
+    }
+  EXPECT_EQ(modes.size(), 6U);
+}
+
+TEST(plan, has_no_way_to_receive_that_was_not_asked_for) {
+  const auto modes_with = [](bool settings::*habit) {
+    settings s = all_operations();
+    s.peek = s.claim = s.discard = s.multi_receive = false;
+    s.*habit = true;
+    std::map<receive_mode, int> modes;
+    for (std::uint64_t round = 1; round <= 6; ++round)
+      for (const planned& p : plan_round(s, four, round, {})) ++modes[p.mode];
+    EXPECT_GT(modes[receive_mode::plain], 0);
+    modes.erase(receive_mode::plain);
+    std::vector<receive_mode> special;
+    for (const auto& [mode, count] : modes) special.push_back(mode);
+    return special;
+  };
+  EXPECT_EQ(modes_with(&settings::cancel), std::vector<receive_mode>{});
+  EXPECT_EQ(modes_with(&settings::peek), std::vector{receive_mode::peek});
+  EXPECT_EQ(modes_with(&settings::claim), std::vector{receive_mode::claim});
+  EXPECT_EQ(modes_with(&settings::discard), std::vector{receive_mode::discard});
+  EXPECT_EQ(modes_with(&settings::multi_receive), std::vector{receive_mode::multi});
+}
+
+// Where a message was, or was to be, in memory that goes with a device, no peek can tell of it.
+TEST(plan, looks_for_no_message_of_a_lost_device) {
+  settings s = all_operations();
+  s.memory = memory_choice::device;
+  for (const planned& p : plan_round(s, four, 1, {fault_kind::reset, 1})) {
+    const bool lost = (p.initiator == 1 && p.near.memory == memory_kind::device) ||
+                      (p.target == 1 && p.far.memory == memory_kind::device);
+    if (lost) {
+      EXPECT_FALSE(is_peeked(p.mode));
+    }
+  }
+}
+
+TEST(plan, gives_all_messages_of_a_pair_room_in_its_buffers) {
+  for (std::uint64_t round = 1; round <= 20; ++round) {
+    const auto plan = plan_round(all_operations(), four, round, {});
+    const std::size_t least = min_multi_receive(plan);
+    std::map<std::pair<unsigned, unsigned>, std::vector<const planned*>> messages;
+    for (const planned& p : plan)
+      if (is_untagged(p.op)) messages[{p.initiator, p.target}].push_back(&p);
+    for (const auto& [pair, own] : messages) {
+      std::size_t sum = 0;
+      std::size_t longest = 0;
+      for (const planned* p : own) {
+        EXPECT_EQ(p->mode, own.front()->mode) << "all or none";
+        sum += p->size;
+        longest = std::max(longest, p->size);
+      }
+      if (own.front()->mode != receive_mode::multi) continue;
+      EXPECT_LE(longest, least);
+      const auto [first, second] = multi_buffers(own.front()->far);
+      EXPECT_GE(first.size, std::max<std::size_t>(longest, 1)) << "its first message fits";
+      // Whatever the first one takes.
+      EXPECT_GE(second.size, sum + least);
+      EXPECT_LT(first.offset + first.size, second.offset);
+      EXPECT_EQ(second.offset + second.size, own.front()->far.offset + own.front()->far.size);
     }
   }
 }

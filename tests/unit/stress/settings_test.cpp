@@ -23,6 +23,19 @@ TEST(settings, are_the_same_on_the_other_side) {
   EXPECT_EQ(read.operations, (std::vector{operation::tsend, operation::compare}));
 }
 
+TEST(settings, keep_each_habit_by_itself) {
+  for (bool settings::*habit :
+       {&settings::cancel, &settings::reconnect, &settings::peek, &settings::claim,
+        &settings::discard, &settings::multi_receive, &settings::counters}) {
+    auto s = some_settings().get<settings>();
+    EXPECT_TRUE(s.*habit);
+    s.*habit = false;
+    const nlohmann::json sent = s;
+    EXPECT_NE(sent, some_settings());
+    EXPECT_EQ(nlohmann::json(sent.get<settings>()), sent);
+  }
+}
+
 TEST(settings, that_no_command_line_gives_are_refused) {
   const auto refuses = [](const char* key, const nlohmann::json& value) {
     nlohmann::json changed = some_settings();
