@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/counters_layout.hpp"
+#include "base/latency_histogram.hpp"
 
 // What the values of a block mean, for who writes and who reads the counters page. A place never
 // gets another meaning.
@@ -83,14 +84,23 @@ inline constexpr std::array device_values{
                "bytes between the device's memory and host buffers"},
 };
 
+/// Behind them the buckets of latency_histogram, which grow as well.
+inline constexpr std::array latency_values{
+    value_name{0, "count", behaviour::grows, "operations that were timed"},
+    value_name{1, "sum", behaviour::grows, "nanoseconds that they took, together"},
+};
+inline constexpr std::size_t first_bucket = latency_values.size();
+
 constexpr std::span<const value_name> values_of(block_kind kind) noexcept {
   if (kind == block_kind::domain) return domain_values;
   if (kind == block_kind::device) return device_values;
+  if (kind == block_kind::latency) return latency_values;
   return {};
 }
 
 /// How many of a block's values the kind uses, with gaps among them.
 constexpr std::size_t value_count(block_kind kind) noexcept {
+  if (kind == block_kind::latency) return first_bucket + latency_histogram::bucket_count;
   const auto values = values_of(kind);
   return values.empty() ? 0 : values.back().place + 1;
 }

@@ -33,22 +33,25 @@ struct page_header {
 };
 
 enum class block_kind : std::uint32_t {
-  none = 0,    ///< the block is free
-  domain = 1,  ///< a libfabric domain: one NIC
-  device = 2,  ///< a Gaudi
+  none = 0,     ///< the block is free
+  domain = 1,   ///< a libfabric domain: one NIC
+  device = 2,   ///< a Gaudi
+  latency = 3,  ///< how long operations of a domain take (latency_histogram.hpp)
 };
 
 enum class block_state : std::uint32_t {
   open = 1,
-  closed = 2,  ///< the sum of those of this kind and name that were open before
+  closed = 2,  ///< the sum of those of this kind, name and number that were open before
 };
 
 struct block_header {
   block_kind kind;
   block_state state;
-  std::uint32_t value_count;    ///< of the values those that the kind has
-  std::int32_t number;          ///< a device's, as FI_GAUDI_DEVICE counts them; else -1
-  std::array<char, 64> name;    ///< the NIC's, as libfabric has it; a device's, "Gaudi2"
+  std::uint32_t value_count;  ///< of the values those that the kind has
+  /// A device's, as FI_GAUDI_DEVICE counts them; of latencies, which operations they are of; else
+  /// -1.
+  std::int32_t number;
+  std::array<char, 64> name;    ///< a domain's NIC, as libfabric has it; a device's, "Gaudi2"
   std::array<char, 32> detail;  ///< a domain's core provider; a device's PCI address
   std::array<std::uint64_t, 2> spare;
 };
@@ -62,7 +65,7 @@ struct block {
   alignas(64) std::array<std::uint64_t, max_values> values;
 };
 
-inline constexpr std::size_t page_size = 16384;
+inline constexpr std::size_t page_size = 65536;
 inline constexpr std::size_t header_size = sizeof(block);
 inline constexpr std::size_t block_count = (page_size - header_size) / sizeof(block);
 

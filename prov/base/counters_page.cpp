@@ -70,12 +70,13 @@ void page::describe() noexcept {
   std::atomic_ref(h.version).store(version, std::memory_order_release);
 }
 
-// The first of this kind; `same_name`: and closed, with the name and detail of that.
+// The first of this kind; `same_name`: and closed, with the name, detail and number of that.
 block* page::find(block_kind kind, const block* same_name) noexcept {
   const auto found = std::find_if(blocks_, blocks_ + block_count, [&](const block& b) {
-    return b.head.kind == kind && (!same_name || (b.head.state == block_state::closed &&
-                                                  b.head.name == same_name->head.name &&
-                                                  b.head.detail == same_name->head.detail));
+    return b.head.kind == kind &&
+           (!same_name ||
+            (b.head.state == block_state::closed && b.head.number == same_name->head.number &&
+             b.head.name == same_name->head.name && b.head.detail == same_name->head.detail));
   });
   return found == blocks_ + block_count ? nullptr : found;
 }

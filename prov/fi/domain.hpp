@@ -79,6 +79,7 @@ class domain final : public domain_base {
   /// Whether the NIC may be asked to register dma-bufs (FI_GAUDI_DMABUF, the core).
   [[nodiscard]] bool takes_dmabufs() const noexcept;
   proto::path_counters& paths() noexcept { return counters_->paths; }
+  const proto::latency_histograms* latencies() const noexcept { return latencies_.get(); }
   /// Before an endpoint is enabled: makes what the domain needs for one, so that add() cannot fail.
   /// -FI_ENOMEM, and errors of core_events() and progress_thread::start.
   int prepare_endpoint(bool waitable);
@@ -123,6 +124,7 @@ class domain final : public domain_base {
   base::domain_lock lock_;
   std::unique_ptr<core::inner_domain> core_;
   base::counters::published<domain_counters> counters_;
+  domain_latencies latencies_;
   /// By the application, at fi_domain.
   const struct {
     std::uint32_t api_version;

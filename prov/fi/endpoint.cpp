@@ -115,7 +115,7 @@ endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::s
       parent_(parent),
       hold_(parent.open_children()),
       caps_(info.caps),
-      core_(parent.core(), parent.keys(), parent.paths(), config) {
+      core_(parent.core(), parent.keys(), parent.paths(), config, parent.latencies()) {
   tx_.default_flags = info.tx_attr ? info.tx_attr->op_flags : 0;
   rx_.default_flags = info.rx_attr ? info.rx_attr->op_flags : 0;
 }

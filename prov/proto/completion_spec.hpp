@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "base/counter.hpp"
+#include "proto/completion_hook.hpp"
 #include "proto/completion_queue.hpp"
-#include "proto/multi_receive.hpp"
 
 namespace gaudi::proto {
 
@@ -20,13 +20,14 @@ struct completion_spec {
   bool report = false;      // success is reported; an error always is
   bool of_peer = false;     // nobody here posted it, so its failure is the peer's to hear of
   bool shared = false;  // a receive of several endpoints: reported where the message's one reports
-  multi_receive* many = nullptr;  // the buffer that the message shares with others
+  // The buffer that a message shares with others, or what takes the time of the operation.
+  completion_hook* hook = nullptr;
 
   /// Reports the end of the operation. `entry` has everything but context and flags, to which its
   /// own are added.
   /// Always inlined, as completion_queue::push.
   [[gnu::always_inline]] void end(const cq_entry& entry) const noexcept {
-    if (counter || mr_counter || many) return end_counted(entry);
+    if (counter || mr_counter || hook) return end_counted(entry);
     if (queue && is_told(entry)) queue->push(entry, context, flags);
   }
 

@@ -105,15 +105,14 @@ int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::
     const auto ticket = (*engine)->submit(dst, src, length, dir);
     if (ticket) {
       on.counted().staged_bytes.add(length);
-      copies_.push_back({*engine, *ticket, &b});
-      ++b.copies;
+      add_submitted(**engine, *ticket, b);
       return 0;
     }
     if (ticket.code() != -FI_EAGAIN) return ticket.code();
     // The engine is full. Its copies end without our help, so waiting for one cannot block for
     // long. Those of other endpoints end when these look at them, which may be after this call.
     if (wait_for_one(**engine)) continue;
-    copies_.push_back({*engine, {}, &b, dst, src, length, dir});
+    copies_.push_back({*engine, {}, &b, {}, dst, src, length, dir});
     ++b.copies;
     return 0;
   }
@@ -127,11 +126,22 @@ int device_copies::start_within(device::device& on, buffer& stands_for_it, std::
   if (!base::make_room(copies_)) return -FI_ENOMEM;
   const auto ticket = (*engine)->submit(to, from, length, copy::direction::device_to_device);
   if (!ticket) return ticket.code();
-  copies_.push_back({*engine, *ticket, &stands_for_it});
-  ++stands_for_it.copies;
+  add_submitted(**engine, *ticket, stands_for_it);
   return 0;
 } catch (const std::bad_alloc&) {
   return -FI_ENOMEM;
+}
+
+void device_copies::add_submitted(copy::dma_engine& engine, copy::ticket ticket, buffer& b) {
+  using stream = latency_sampler::stream;
+  copies_.push_back({&engine, ticket, &b});
+  ++b.copies;
+  if (latencies_.is_due(stream::copy)) copies_.back().began = latencies_.begin(stream::copy);
+}
+
+void device_copies::ended(const copy_of& c, int ret) noexcept {
+  if (c.began != base::clock::time_point{} && ret == 0)
+    latencies_.end(latency_sampler::kind::device_copy, c.began);
 }
 
 // Gives it to the engine that had no room for it. 0: it is under way, or has ended in error
@@ -162,7 +172,9 @@ void device_copies::begin_now(copy_of& c) {
 bool device_copies::wait_for_one(copy::dma_engine& engine) {
   for (copy_of& c : copies_) {
     if (c.engine != &engine || c.ticket.id == 0) continue;
-    if (const int ret = engine.wait(c.ticket, -1)) c.chunk->failed = ret;
+    const int ret = engine.wait(c.ticket, -1);
+    ended(c, ret);
+    if (ret) c.chunk->failed = ret;
     c.ticket = {};
     return true;
   }
@@ -178,6 +190,7 @@ int device_copies::wait_for(buffer& b) {
     }
     begin_now(*it);
     const int ret = it->engine->wait(it->ticket, -1);
+    if (it->ticket.id != 0) ended(*it, ret);
     --b.copies;
     it = copies_.erase(it);
     if (ret) b.failed = ret;
@@ -197,7 +210,9 @@ void device_copies::finish_those_of(const reg::region& r) {
     if (c.engine->owner().get() != r.owner) continue;
     if (c.waits_for(r)) begin_now(c);
     if (!c.ticket.id) continue;
-    if (const int ret = c.engine->wait(c.ticket, -1)) c.chunk->failed = ret;
+    const int ret = c.engine->wait(c.ticket, -1);
+    ended(c, ret);
+    if (ret) c.chunk->failed = ret;
     c.ticket = {};
   }
 }
@@ -219,6 +234,7 @@ void device_copies::poll() {
       ++i;
       continue;
     }
+    if (c.ticket.id != 0) ended(c, ret);
     // Keeps the order, so that older copies are looked at first.
     copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
     if (ret) c.chunk->failed = ret;

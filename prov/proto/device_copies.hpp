@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "copy/dma_engine.hpp"
+#include "proto/latency_sampler.hpp"
 #include "proto/memory.hpp"
 #include "reg/nic_loopback.hpp"
 
@@ -33,10 +34,11 @@ class device_copies {
     ~observer() = default;
   };
 
-  /// `loop`: the domain's; null: memory of devices that are not ours cannot be copied. It and the
-  /// observer outlive the object.
-  device_copies(const copy::engine_config& config, reg::nic_loopback* loop, observer& tell) noexcept
-      : config_(config), loop_(loop), observer_(tell) {}
+  /// `loop`: the domain's; null: memory of devices that are not ours cannot be copied. It, the
+  /// sampler and the observer outlive the object.
+  device_copies(const copy::engine_config& config, reg::nic_loopback* loop,
+                latency_sampler& latencies, observer& tell) noexcept
+      : config_(config), loop_(loop), latencies_(latencies), observer_(tell) {}
   device_copies(const device_copies&) = delete;
   device_copies& operator=(const device_copies&) = delete;
 
@@ -83,6 +85,7 @@ class device_copies {
     copy::dma_engine* engine;
     copy::ticket ticket;
     buffer* chunk;
+    base::clock::time_point began{};  // of one that is timed
     // Of one that waits for room.
     std::uint64_t dst = 0;
     std::uint64_t src = 0;
@@ -104,9 +107,13 @@ class device_copies {
   static int begin_waiting(copy_of& c, bool urgently);
   void begin_now(copy_of& c);
   bool wait_for_one(copy::dma_engine& engine);
+  void add_submitted(copy::dma_engine& engine, copy::ticket ticket, buffer& b);
+  /// What its engine said of it is `ret`.
+  void ended(const copy_of& c, int ret) noexcept;
 
   const copy::engine_config config_;
   reg::nic_loopback* const loop_;
+  latency_sampler& latencies_;
   observer& observer_;
   std::vector<copy_of> copies_;
   std::vector<std::shared_ptr<copy::dma_engine>> engines_;

@@ -35,7 +35,7 @@ connection_manager::config terms_of(const endpoint_settings& config) {
 }  // namespace
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
-                   settings config)
+                   settings config, const latency_histograms* latencies)
     : paths_(paths),
       config_(config),
       connections_(std::make_unique<connection_manager>(core, terms_of(config_),
@@ -43,14 +43,15 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       receive_buffers_(core, message_limit(config.eager_size), config.rx_buffers),
       transport_(core, message_limit(config.eager_size), config.core_operations),
       shm_(*connections_, transport_, message_limit(config.eager_size)),
-      copies_(config.copies, config.loop, *this),
+      latencies_(config.clock, latencies),
+      copies_(config.copies, config.loop, latencies_, *this),
       channel_(*connections_, transport_, shm_, copies_, paths, *this),
       closer_(*connections_, channel_, config_.clock),
       addresses_(*connections_, closer_),
       transfers_(config_,
                  {core, *connections_, transport_, receive_buffers_, copies_, channel_, paths}),
       delivery_(config_, {*connections_, receive_buffers_, channel_, transfers_.table,
-                          transfers_.mover, transfers_.sink, addresses_}),
+                          transfers_.mover, transfers_.sink, addresses_, latencies_}),
       sender_(config_, {*connections_, transport_, shm_, copies_, channel_, paths, transfers_.table,
                         transfers_.completion, transfers_.source}),
       one_sided_(core, config_,
@@ -146,6 +147,10 @@ int endpoint::progress_if_full(int ret) {
 }
 
 int endpoint::send(const local_memory& memory, const send_params& message) {
+  using stream = latency_sampler::stream;
+  if (latencies_.is_due(stream::send)) [[unlikely]]
+    return latencies_.post(stream::send, latency_sampler::kind::message, message,
+                           [&](const send_params& timed) { return send(memory, timed); });
   const auto c = data_connection(message.to);
   if (!c && c.code() != -FI_EAGAIN) return c.code();
   if (!c) return sender_.send_early(*addresses_.find(message.to), memory, message);
@@ -155,11 +160,19 @@ int endpoint::send(const local_memory& memory, const send_params& message) {
 }
 
 int endpoint::write(const local_memory& memory, const rma_access& access) {
+  using stream = latency_sampler::stream;
+  if (latencies_.is_due(stream::write)) [[unlikely]]
+    return latencies_.post(stream::write, latency_sampler::kind::rma_write, access,
+                           [&](const rma_access& timed) { return write(memory, timed); });
   const auto c = data_connection(access.target);
   return c ? progress_if_full(one_sided_.initiator.write(**c, memory, access)) : c.code();
 }
 
 int endpoint::read(const local_memory& memory, const rma_access& access) {
+  using stream = latency_sampler::stream;
+  if (latencies_.is_due(stream::read)) [[unlikely]]
+    return latencies_.post(stream::read, latency_sampler::kind::rma_read, access,
+                           [&](const rma_access& timed) { return read(memory, timed); });
   const auto c = data_connection(access.target);
   return c ? progress_if_full(one_sided_.initiator.read(**c, memory, access)) : c.code();
 }

@@ -45,7 +45,8 @@ class endpoint final : private connection_observer,
  public:
   using settings = endpoint_settings;
 
-  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings config);
+  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings config,
+           const latency_histograms* latencies = nullptr);
   virtual ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;
@@ -140,6 +141,7 @@ class endpoint final : private connection_observer,
   receive_buffers receive_buffers_;
   core_transport transport_;
   shm_transport shm_;
+  latency_sampler latencies_;
   device_copies copies_;
   packet_channel channel_;
   connection_closer closer_;

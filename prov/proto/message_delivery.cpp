@@ -82,7 +82,8 @@ inline bool message_delivery::deliver_now(connection* c, const message_info& m,
   cq_entry entry = entry_of(m);
   if (config_.source_errors && entry.source == FI_ADDR_NOTAVAIL)
     entry.unknown_source = &m.from->name;
-  if (completion.many) entry.buffer = reinterpret_cast<void*>(memory[0].address);
+  // A receive has no other hook yet.
+  if (completion.hook) entry.buffer = reinterpret_cast<void*>(memory[0].address);
   const std::size_t length = std::min(m.length, memory.length());
   if (length < m.length) {
     entry.error = FI_ETRUNC;
@@ -265,6 +266,19 @@ bool message_delivery::deliver(connection* c, const message_info& m, const std::
   return deliver_now(c, m, payload, holder, completion, memory);
 }
 
+transfer* message_delivery::create_transfer(connection* c, bool is_rendezvous,
+                                            const completion_spec& completion,
+                                            const local_memory& memory) {
+  using stream = latency_sampler::stream;
+  if (!is_rendezvous || completion.of_peer || !parts_.latencies.is_due(stream::receive)) [[likely]]
+    return parts_.table.create(c, memory, completion);
+  completion_spec timed = completion;
+  parts_.latencies.begin(stream::receive, latency_sampler::kind::rendezvous_receive, timed);
+  transfer* const t = parts_.table.create(c, memory, timed);
+  if (!t && !completion.hook) latency_sampler::drop(timed);
+  return t;
+}
+
 // What is not in host memory when this returns.
 bool message_delivery::deliver_by_transfer(connection* c, message_info m, const std::byte* payload,
                                            buffer* holder, const completion_spec& completion,
@@ -276,7 +290,7 @@ bool message_delivery::deliver_by_transfer(connection* c, message_info m, const 
     completion.end(entry);
     return true;
   }
-  transfer* t = parts_.table.create(c, memory, completion);
+  transfer* t = create_transfer(c, m.rendezvous, completion, memory);
   if (!t) {
     entry.error = FI_ENOMEM;
     completion.end(entry);

@@ -13,6 +13,7 @@
 #include "proto/connection_manager.hpp"
 #include "proto/data_mover.hpp"
 #include "proto/endpoint_settings.hpp"
+#include "proto/latency_sampler.hpp"
 #include "proto/packet_channel.hpp"
 #include "proto/peer_addresses.hpp"
 #include "proto/receive.hpp"
@@ -43,6 +44,7 @@ class message_delivery final : public message_owner {
     data_mover& mover;
     rendezvous_sink& sink;
     const peer_addresses& addresses;
+    latency_sampler& latencies;
   };
 
   message_delivery(const endpoint_settings& config, parts collaborators);
@@ -113,6 +115,8 @@ class message_delivery final : public message_owner {
   bool queue_unexpected(connection& c, buffer& b, message_info m, const std::byte* payload);
   bool deliver_into_many(connection& c, message_info m, const std::byte* payload, buffer& holder,
                          posted_receive& r);
+  transfer* create_transfer(connection* c, bool is_rendezvous, const completion_spec& completion,
+                            const local_memory& memory);
   bool deliver_by_transfer(connection* c, message_info m, const std::byte* payload, buffer* holder,
                            const completion_spec& completion, const local_memory& memory,
                            cq_entry entry);

@@ -195,6 +195,7 @@ int message_sender::send_buffered(connection& c, const local_memory& memory,
 
 int message_sender::send_rendezvous(connection& c, const local_memory& memory,
                                     const send_params& message) {
+  latency_sampler::become_rendezvous(message.completion);
   const operation_start start = start_operation(parts_.channel, parts_.table, c, memory,
                                                 message.completion, transfer_role::source);
   if (!start) return why_nothing_left(parts_.channel, parts_.table);

@@ -6,7 +6,7 @@
 
 namespace gaudi::proto {
 
-bool multi_receive::message_ended(cq_entry& entry) noexcept {
+bool multi_receive::operation_ended(cq_entry& entry) noexcept {
   if (--unfinished_ != 0 || !full_) return false;
   entry.flags |= FI_MULTI_RECV;
   give_back();

@@ -4,19 +4,20 @@
 #include <cstddef>
 
 #include "base/object_pool.hpp"
-#include "proto/completion_queue.hpp"
+#include "proto/completion_hook.hpp"
 
 namespace gaudi::proto {
 
 /// One buffer posted with FI_MULTI_RECV: it takes message after message until little room is left,
 /// and is the application's again when the last of them is complete (fi_msg(3)). Messages may end
 /// in another order than they came. Not thread safe: the caller holds the domain lock.
-class multi_receive {
+class multi_receive final : public completion_hook {
  public:
   using pool = base::object_pool<multi_receive>;
 
   /// `least`: bytes that must be left for the buffer to take another message.
   multi_receive(pool& home, std::size_t least) noexcept : home_(home), least_(least) {}
+  virtual ~multi_receive() = default;
 
   /// A message was given its place; `left` bytes remain. True when the buffer takes no more.
   bool take(std::size_t left) noexcept {
@@ -33,7 +34,7 @@ class multi_receive {
 
   /// A message in the buffer has ended. Adds FI_MULTI_RECV to its entry, and true, when that makes
   /// the buffer the application's again; the object is gone then.
-  bool message_ended(cq_entry& entry) noexcept;
+  bool operation_ended(cq_entry& entry) noexcept override;
 
   void give_back() noexcept { home_.destroy(this); }
 

@@ -7,6 +7,7 @@
 #include "proto/completion_spec.hpp"
 #include "proto/match_queue.hpp"
 #include "proto/memory.hpp"
+#include "proto/multi_receive.hpp"
 #include "proto/wire.hpp"
 
 namespace gaudi::proto {

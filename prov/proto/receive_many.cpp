@@ -22,7 +22,7 @@ int receive_context::receive_many(const local_memory& memory, const recv_params&
   }
   r->source = *source;
   r->completion = params.completion;
-  r->completion.many = r->many;
+  r->completion.hook = r->many;
   r->memory = memory;
   for (bool room = true; room;) {
     arrived_hook* found = untagged_.find_arrival(r->source, 0, 0);
@@ -53,7 +53,7 @@ void receive_context::cancel_many(posted_receive& r, const completion_spec& comp
   if (!r.many->close()) return;
   r.many->give_back();
   completion_spec told = completion;
-  told.many = nullptr;
+  told.hook = nullptr;
   told.end({.flags = FI_MULTI_RECV, .error = FI_ECANCELED});
 }
 

@@ -81,6 +81,19 @@ def check_hanging(pid):
     expect(all(len(line) <= 80 for line in text.splitlines()), "80 columns")
 
 
+def check_latencies(pid):
+    """Each kind of operation that gaudi_perf did: some are timed, all that are timed are in a bucket."""
+    done = {found["operation"]: found for found in processes("--pid", str(pid))[0]["latencies"] if found["count"] > 0}
+    expect("message" in done, f"latencies: {done}")
+    for name, found in done.items():
+        expect(sum(bucket["count"] for bucket in found["buckets"]) == found["count"], f"buckets of {name}: {found}")
+        expect(found["sum_ns"] > 0, f"times of {name}: {found}")
+    eager = counters(pid)["eager_ops"]
+    expect(done["message"]["count"] < eager, f"some of {eager}, not all: {done['message']['count']}")
+    text = run("--once", "--interval", "0.05").stdout
+    expect(re.search(r"^LATENCY .*P50.*\nmessage +\d", text, re.MULTILINE), f"as text: {text}")
+
+
 def check_metrics(pid):
     path = pathlib.Path(WORK.name, "gaudi.prom")
     done = run("--openmetrics", str(path), "--once")
@@ -89,6 +102,7 @@ def check_metrics(pid):
     value = re.search(rf'^gaudi_fi_domain_eager_ops_total{{pid="{pid}",command="gaudi_perf",.*}} (\d+)$', text,
                       re.MULTILINE)
     expect(value and int(value[1]) == counters(pid)["eager_ops"], "the metric of a counter")
+    expect(f'gaudi_fi_domain_latency_seconds_bucket{{pid="{pid}",' in text, "the metric of a histogram")
     try:
         from prometheus_client.openmetrics import parser
     except ImportError:
@@ -143,6 +157,7 @@ def main():
         for process in (server, client):
             process.send_signal(signal.SIGSTOP)
         check_hanging(client.pid)
+        check_latencies(client.pid)
         check_metrics(client.pid)
         check_screen(client.pid)
     finally:

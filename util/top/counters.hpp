@@ -17,10 +17,11 @@ using base::counters::block_kind;
 /// The values of a block by their place; those that the process does not have are 0.
 using value_list = std::array<std::uint64_t, base::counters::max_values>;
 
-/// What a process counts of one domain or device, over all that were open under that name.
+/// What a process counts of one domain or device, or how long one kind of a domain's operations
+/// took, over all that were open under that name.
 struct subject {
   block_kind kind = block_kind::none;
-  int number = -1;     ///< a device's index
+  int number = -1;     ///< a device's index; of latencies: which operations
   std::string name;    ///< NIC or device
   std::string detail;  ///< core provider or PCI address
   value_list values{};
@@ -30,6 +31,15 @@ struct subject {
            detail == other.detail;
   }
 };
+
+/// Calls `visit` with the place and behaviour of each value of the kind.
+template <class Visit>
+void for_each_value(block_kind kind, Visit&& visit) {
+  for (const auto& value : base::counters::values_of(kind)) visit(value.place, value.kind);
+  if (kind != block_kind::latency) return;
+  for (std::size_t i = 0; i < base::counters::latency_histogram::bucket_count; ++i)
+    visit(base::counters::first_bucket + i, base::counters::behaviour::grows);
+}
 
 /// A process's counters page at one moment.
 struct page {

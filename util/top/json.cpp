@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "latencies.hpp"
+
 namespace gaudi::top {
 namespace {
 
@@ -34,13 +36,35 @@ json subject_of(const change& one, const std::optional<double>& seconds) {
   return s;
 }
 
+json latency_of(const change& one) {
+  const histogram times = histogram_of(one.now->values);
+  json buckets = json::array();
+  for (std::size_t i = 0; i < times.buckets.size(); ++i) {
+    if (times.buckets[i] == 0) continue;
+    const bool is_last = i + 1 == times.buckets.size();
+    buckets.push_back({{"le_ns", is_last ? json(nullptr) : json(histogram::bound_of(i))},
+                       {"count", times.buckets[i]}});
+  }
+  return {{"nic", one.now->name},
+          {"core", one.now->detail},
+          {"operation", operation_name(one.now->number)},
+          {"count", times.count},
+          {"sum_ns", times.sum},
+          {"buckets", std::move(buckets)}};
+}
+
 json process_of(const process& p, const changes& all) {
   json domains = json::array();
   json devices = json::array();
-  for (const change& one : all.subjects)
-    if (one.owner == &p)
+  json latencies = json::array();
+  for (const change& one : all.subjects) {
+    if (one.owner != &p) continue;
+    if (one.now->kind == block_kind::latency)
+      latencies.push_back(latency_of(one));
+    else
       (one.now->kind == block_kind::device ? devices : domains)
           .push_back(subject_of(one, all.seconds));
+  }
   return {{"pid", p.pid},
           {"uid", p.uid},
           {"command", p.counters.command},
@@ -49,7 +73,8 @@ json process_of(const process& p, const changes& all) {
           {"unseen", p.counters.unseen},
           {"changing", p.counters.is_changing},
           {"domains", std::move(domains)},
-          {"devices", std::move(devices)}};
+          {"devices", std::move(devices)},
+          {"latencies", std::move(latencies)}};
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ const subject* find(const process* in, const subject& wanted) {
 /// What was not there before began at 0.
 value_list counted_since(const subject* before, const subject& now) {
   value_list counted{};
-  for (const auto& value : base::counters::values_of(now.kind)) {
-    if (value.kind == base::counters::behaviour::level) continue;
-    const std::uint64_t earlier = before ? before->values[value.place] : 0;
+  for_each_value(now.kind, [&](std::size_t place, base::counters::behaviour behaves) {
+    if (behaves == base::counters::behaviour::level) return;
+    const std::uint64_t earlier = before ? before->values[place] : 0;
     // Never below 0, as a page can be that was read while a block went.
-    const std::uint64_t later = now.values[value.place];
-    counted[value.place] = later > earlier ? later - earlier : 0;
-  }
+    const std::uint64_t later = now.values[place];
+    counted[place] = later > earlier ? later - earlier : 0;
+  });
   return counted;
 }
 

@@ -8,12 +8,16 @@
 #include <cmath>
 #include <set>
 
+#include "latencies.hpp"
+
 namespace gaudi::top {
 namespace {
 
 constexpr std::size_t half = 39;
 // So that a server of eight Gaudis and eight NICs leaves room for its processes in 24 lines.
 constexpr std::size_t max_total_rows = 8;
+// With their heading.
+constexpr std::size_t min_process_rows = 5;
 
 /// Cut to `width`, with a mark where something is missing.
 std::string fit(const std::string& text, std::size_t width) {
@@ -119,6 +123,27 @@ void add_totals(std::vector<line>& to, const std::vector<total>& devices,
                   i == 0});
 }
 
+std::string latency_text(const operation_latency& one) {
+  const auto bound = [&](double part) {
+    return duration_text(quantile_of(one.times, part).value_or(0));
+  };
+  return fmt::format("{:<18}{:>7}{:>7}{:>7}", operation_name(one.number), bound(0.5), bound(0.99),
+                     bound(1));
+}
+
+/// Two kinds of operations in a line; none of it where processes would have no room.
+void add_latencies(std::vector<line>& to, const changes& all, frame_size size) {
+  const auto found = latencies_of(all);
+  const std::size_t height = (found.size() + 1) / 2 + 2;
+  if (found.empty() || to.size() + height + min_process_rows > size.rows) return;
+  const std::string heading = fmt::format("{:<18}{:>7}{:>7}{:>7}", "LATENCY", "P50", "P99", "MAX");
+  to.push_back({fmt::format("{} {}", heading, found.size() > 1 ? heading : ""), true});
+  for (std::size_t i = 0; i < found.size(); i += 2)
+    to.push_back({fmt::format("{} {}", latency_text(found[i]),
+                              i + 1 < found.size() ? latency_text(found[i + 1]) : "")});
+  to.push_back({""});
+}
+
 std::string process_heading(std::size_t spare) {
   return fmt::format("{:>7} {:<{}} {:<9}{:>4}{:>7}{:>7}{:>4}{:>4}{:>4}{:>4}{:>4}{:>6}{:>6}", "PID",
                      "COMMAND", 11 + spare, "NIC", "EPS", "B/s", "OP/s", "ZC%", "DI%", "ST%", "EA%",
@@ -190,6 +215,7 @@ std::vector<line> frame_of(const sample& now, const changes& all, const std::str
   } else {
     add_totals(lines, totals_of(all, block_kind::device), nics, per_second(all));
     lines.push_back({""});
+    add_latencies(lines, all, size);
     add_processes(lines, all, size);
   }
   if (lines.size() > size.rows) lines.resize(size.rows);

@@ -33,7 +33,8 @@ class unmeasured_transfers : public testing::Test {
 
   endpoint_settings settings;
   nobody observer;
-  device_copies copies{{}, nullptr, observer};
+  latency_sampler latencies{{}, nullptr};
+  device_copies copies{{}, nullptr, latencies, observer};
   pipeline_planner planner{settings, copies};
 };
 
