@@ -68,6 +68,10 @@ inline constexpr std::array domain_values{
                "connections that failed or that the peer ended"},
     value_name{35, "connections_closed", behaviour::grows,
                "connections closed as an end has no address of the other any more"},
+    value_name{36, "connections_interrupted", behaviour::grows,
+               "connections that the network or the NIC ended"},
+    value_name{37, "connections_resumed", behaviour::grows,
+               "of these: made again, with nothing lost"},
 };
 
 inline constexpr std::array device_values{

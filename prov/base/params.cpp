@@ -159,7 +159,8 @@ result<params> params::parse(const lookup& text_of) {
   p.staging_depth = in.number(param::staging_depth);
   p.rx_buffers = in.number(param::rx_buffers);
   p.unexpected_limit = in.number(param::unexpected_limit);
-  p.connect_timeout = std::chrono::seconds(in.number(param::connect_timeout));
+  p.timeouts.connect = std::chrono::seconds(in.number(param::connect_timeout));
+  p.timeouts.reconnect = std::chrono::seconds(in.number(param::reconnect_timeout));
   p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));
   p.copy_timeout = std::chrono::seconds(in.number(param::copy_timeout));
   p.copy_table = in.copy_table();

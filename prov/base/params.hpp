@@ -68,6 +68,7 @@ enum class param : std::size_t {
   rx_buffers,
   unexpected_limit,
   connect_timeout,
+  reconnect_timeout,
   device_timeout,
   copy_timeout,
   copy_table,
@@ -109,6 +110,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "bytes of unexpected messages that an endpoint keeps before it stops their senders"},
     {"connect_timeout", "600", 0, 86400,
      "seconds after which a peer that has not answered a connection request is given up; 0: never"},
+    {"reconnect_timeout", "10", 0, 86400,
+     "seconds that operations wait for a connection which was lost to be made again, with nothing "
+     "lost; 0: they fail with it"},
     {"device_timeout", "15", 0, 3600, "seconds to wait for a device in reset"},
     {"copy_timeout", "60", 0, 86400,
      "seconds after which a device that has not completed a copy counts as lost; 0: when its "
@@ -151,6 +155,12 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
 std::string variable_name(const param_spec& spec);
 
+/// How long who connects waits. In whole seconds.
+struct connection_timeouts {
+  std::chrono::seconds connect{0};    ///< for an answer of the peer's; 0: as long as it takes
+  std::chrono::seconds reconnect{0};  ///< for a connection that was lost to be made again; 0: not
+};
+
 /// The parsed parameters. Immutable once parsed, so any thread may read them.
 struct params {
   core_choice core = core_choice::automatic;
@@ -162,7 +172,7 @@ struct params {
   std::size_t staging_depth = 0;     ///< chunks
   std::size_t rx_buffers = 0;        ///< buffers per endpoint
   std::size_t unexpected_limit = 0;  ///< bytes per endpoint
-  std::chrono::seconds connect_timeout{0};
+  connection_timeouts timeouts{};
   std::chrono::seconds device_timeout{0};
   std::chrono::seconds copy_timeout{0};  ///< 0: none
   copy_overrides copy_table;

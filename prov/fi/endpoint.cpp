@@ -90,7 +90,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
           .linger = linger_time,
-          .connect_timeout = p.connect_timeout,
+          .timeouts = p.timeouts,
           .copies = copy::engine_config::of(p),
           .rendezvous = p.rndv,
           .loop = &d.loop(),

@@ -51,8 +51,14 @@ struct buffer : posted_op {
   bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
   bool answers = false;      // a message: the credit of the request goes back when it leaves
   bool flushes = false;      // a message: the `fin` of transfer `awaits`, which flushes
+  /// Of a message: what its session has to know.
+  struct {
+    bool kept = false;     // among the sent_packets
+    bool at_core = false;  // it will come back
+  } session;
   bool local = false;  // a receive buffer: not the core's, with a packet of a peer on this host
   std::uint32_t connection_id = 0;  // a receive buffer: where it was posted, by id; 0: for all
+  std::uint32_t endpoint = 0;       // and on which of the connection's core endpoints
   /// Of a chunk: where it goes back to, by release_staging().
   struct {
     shared_slots* slots = nullptr;   // whose slot it is, that of a peer's process, too

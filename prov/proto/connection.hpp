@@ -17,6 +17,7 @@
 #include "proto/credits.hpp"
 #include "proto/peer.hpp"
 #include "proto/posted_op.hpp"
+#include "proto/session.hpp"
 #include "proto/shared_slots.hpp"
 #include "proto/transfer.hpp"
 #include "proto/wire.hpp"
@@ -29,6 +30,11 @@ enum class connection_state : std::uint8_t {
   connecting,  // we asked
   accepting,   // we said yes, and wait for the core to say it is up
   failed,      // closed; goes as soon as nobody is looking at it
+  // Of a session, whose core connection was lost:
+  interrupted,   // it has none
+  reconnecting,  // as `connecting`
+  reaccepting,   // as `accepting`
+  resuming,      // it is up, and brings what the other one lost
   connected,
   closing,  // as `connected`, but nothing new begins on it (connection_closer)
 };
@@ -49,6 +55,12 @@ class connection {
   [[nodiscard]] bool is_being_made() const noexcept {
     return state == connection_state::connecting || state == connection_state::accepting;
   }
+  /// Whether its session waits for a core connection.
+  [[nodiscard]] bool is_interrupted() const noexcept {
+    return state >= connection_state::interrupted && state <= connection_state::resuming;
+  }
+  /// Whether what is for the peer leaves now or later.
+  [[nodiscard]] bool goes_on() const noexcept { return state >= connection_state::interrupted; }
   /// What the peer says of itself in its hello; `own_eager_limit` in bytes.
   void take_terms(const wire::hello& remote_hello, std::uint32_t own_eager_limit) noexcept;
   /// Whether nothing of this end's is under way: its end would lose nothing that began here.
@@ -106,8 +118,9 @@ class connection {
   } share;
   /// What comes, and the credits that do not go back yet.
   struct {
-    std::uint32_t posted = 0;  // to ep; over RDMA they are posted for all connections
-    bool are_short = false;    // listed among those that want more
+    std::uint32_t posted = 0;    // to ep; over RDMA they are posted for all connections
+    std::uint32_t endpoint = 0;  // which ep it is, of those that the session has had
+    bool are_short = false;      // listed among those that want more
     // Credits of messages that are kept beyond the peer's part of the budget, or that the
     // application has not read the completions of: the peer waits for them.
     std::uint32_t withheld = 0;
@@ -124,13 +137,10 @@ class connection {
     bool doorbell_due = false;     // listed among those whose peer has to be woken
     bool import_disabled = false;  // of the peer's dma-bufs: our NIC does not read them
   } local;
-  /// For the end of an endpoint (goodbye.cpp).
+  /// Its end that both agree to is the connection_closer's, that of the endpoint goodbye.cpp's.
   struct {
-    bool core_wrote = false;  // by RMA, which no credit tells of
-    bool said = false;
-  } goodbye;
-  /// The connection_closer's alone.
-  struct {
+    bool core_wrote = false;    // by RMA, which no credit tells of
+    bool said_goodbye = false;  // by the last packet, which the core acknowledges
     bool completion = false;
     bool agreed = false;  // to the peer's request
     bool peer_agreed = false;
@@ -157,6 +167,7 @@ class connection {
   } outbox;
   // Posted to the core and not yet completed.
   posted_op_list posted;
+  proto::session session;
   // Operations that fail if it does.
   transfer_list transfers;
   /// RMA that later operations must not overtake.

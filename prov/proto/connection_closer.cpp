@@ -39,7 +39,7 @@ void connection_closer::arrived(connection& c, wire::kind what) {
     default:
       c.closing.completion = false;
       // Once this end has agreed the peer counts on it, whatever it says of its own need.
-      if (!c.closing.agreed) c.state = connection_state::connected;
+      if (!c.closing.agreed && c.usable()) c.state = connection_state::connected;
   }
 }
 
@@ -69,9 +69,12 @@ bool connection_closer::is_through(entry& e) {
   if (c->closing.owes_answer) answer(*c);
   if (c->state == connection_state::closing) {
     if (!c->closing.peer_agreed || !c->is_idle()) return false;
+    // Where there is no room for it the peer asks, and is told so.
+    static_cast<void>(sender_.send_header(*c, wire::kind::leave));
     connections_.fail(*c, FI_ECONNRESET);
     return true;
   }
+  if (c->is_interrupted() && c->closing.is_wanted()) return false;
   const bool is_needed = c->remote->address != FI_ADDR_NOTAVAIL;
   if (!is_needed && c->usable()) ask(*c, e);
   return is_needed && !c->closing.owes_answer;

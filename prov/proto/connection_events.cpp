@@ -76,21 +76,39 @@ void connection_manager::poll_now() {
   if (limits_.apply(being_made_ != 0))
     limits_.look(connections_, being_made_ != 0, config_.clock.now(),
                  [this](connection& c) { fail(c, FI_ETIMEDOUT); });
+  if (reconnects_.any())
+    reconnects_.poll([this](connection& c, int error) { lost_soon(c, error); },
+                     [this](connection& c) { fail_soon(c, c.session.interruption.error); });
   while (!ends_.empty()) {
     // The core tells of the end by another way than of messages, and it can be the faster one: a
     // peer that sends, sees it completed and closes must not take its last words back. More may
     // come while these end; their last words are not heard yet.
     observer_.connections_ending();
-    ends_.take([this](std::uint32_t id, int error) {
-      if (connection* const c = find(id)) fail(*c, error);
+    ends_.take([this](std::uint32_t id, int error, bool final) {
+      if (connection* const c = find(id)) end(*c, error, final);
     });
     for (peer_request& request : std::exchange(deferred_requests_, {}))
       take_request(std::move(request));
   }
 }
 
+void connection_manager::end(connection& c, int error, bool final) {
+  if (final || !reconnector::may_go_on(c)) return fail(c, error);
+  const bool was_up = c.usable();
+  const bool was_interrupted = c.is_interrupted();
+  reconnects_.interrupt(c, error);
+  if (was_interrupted) return;
+  c.session.is_confirmed = was_up;
+  if (!was_up) return;
+  ++being_made_;
+  GAUDI_INFO(EP_CTRL, "the connection to %s is lost (%s), and is made again\n",
+             c.remote->name.to_string().c_str(), fi_strerror(error));
+  observer_.session_changed(c);
+}
+
 bool connection_manager::confirm_connected(connection& c) {
   read_events();
+  if (c.state == connection_state::reaccepting) c.state = connection_state::resuming;
   if (c.state == connection_state::accepting && shm_.is_settled_or_awaited(c)) now_usable(c);
   return c.usable();
 }
@@ -104,19 +122,19 @@ void connection_manager::request_came(core::unique_info info, wire::reject_reaso
   if (verdict == wire::reject_reason::none) return take_request({std::move(info), remote_hello});
   GAUDI_WARN(EP_CTRL, "refused a connection request: %s (ours is version %u, the peer's %u)\n",
              to_string(verdict), wire::version, remote_hello.version);
-  reject(*info, verdict);
+  opener_.reject(*info, verdict);
 }
 
 // Not at once: completions may be on their way through us, and theirs is the first turn.
 void connection_manager::endpoint_ended(const fid* endpoint) {
-  if (connection* const c = connections_.of(endpoint)) fail_soon(*c, FI_ECONNRESET);
+  if (connection* const c = connections_.of(endpoint)) lost_soon(*c, FI_ECONNRESET);
 }
 
 void connection_manager::take_request(peer_request&& request) {
   try {
     handle_request(std::move(request));
   } catch (const std::bad_alloc&) {
-    if (request.info) reject(*request.info, wire::reject_reason::resources);
+    if (request.info) opener_.reject(*request.info, wire::reject_reason::resources);
   }
 }
 
@@ -125,7 +143,8 @@ void connection_manager::handle_request(peer_request&& request) {
   fi_info& info = *request.info;
   const hello& remote_hello = request.remote_hello;
   const net_address from = address_of(remote_hello);
-  if (from.empty()) return reject(info, wire::reject_reason::malformed);
+  if (from.empty()) return opener_.reject(info, wire::reject_reason::malformed);
+  if (remote_hello.flags & wire::resumes) return handle_resumption(std::move(request));
   peer& p = peers_.named(from);
   connection* c = p.current;
   if (!c) return accept(p, info, remote_hello);
@@ -135,7 +154,7 @@ void connection_manager::handle_request(peer_request&& request) {
 
   if (c->state == connection_state::connecting) {
     // Both decide by the same rule, so exactly one request goes on.
-    if (precedes(from, name())) return reject(info, wire::reject_reason::simultaneous);
+    if (precedes(from, name())) return opener_.reject(info, wire::reject_reason::simultaneous);
     drop(*c);
     return accept(p, info, remote_hello);
   }
@@ -147,11 +166,36 @@ void connection_manager::meet_request(connection& c, peer_request&& request) {
   const bool closed = ends_.contains(c.id) || c.closing.agreed;
   if (!closed &&
       (is_older(c, request.remote_hello) || !is_from_its_host(*request.info, request.remote_hello)))
-    return reject(*request.info, wire::reject_reason::simultaneous);
+    return opener_.reject(*request.info, wire::reject_reason::simultaneous);
   // It has closed that one, or another process has its address now: only the end here is late. Its
   // last words come first, and this may be called in the middle of some.
   deferred_requests_.push_back(std::move(request));
   fail_soon(c, FI_ECONNRESET);
+}
+
+// The peer has lost the core connection of a session, and asks for another one.
+void connection_manager::handle_resumption(peer_request&& request) {
+  fi_info& info = *request.info;
+  const hello& remote_hello = request.remote_hello;
+  connection* const c = find(wire::resumed(remote_hello));
+  const bool is_known = c && c->terms.instance == remote_hello.instance &&
+                        c->terms.connection_id == remote_hello.connection &&
+                        c->remote->name == address_of(remote_hello) &&
+                        is_from_its_host(info, remote_hello);
+  if (!is_known || !reconnector::may_go_on(*c))
+    return opener_.reject(info, wire::reject_reason::no_session);
+  const bool ours_goes_on =
+      c->state == connection_state::reconnecting && precedes(address_of(remote_hello), name());
+  const bool core_has_some = c->state == connection_state::interrupted && !c->posted.empty();
+  if (ours_goes_on || core_has_some) return opener_.reject(info, wire::reject_reason::simultaneous);
+  if (c->state != connection_state::interrupted) {
+    // The end here is only late, or an attempt has failed that is not known to have: what has come
+    // before that comes first.
+    deferred_requests_.push_back(std::move(request));
+    return lost_soon(*c, FI_ECONNRESET);
+  }
+  reconnects_.begin_attempt(*c, false);
+  if (const int ret = opener_.answer(*c, info, remote_hello)) lost_soon(*c, -ret);
 }
 
 void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_hello) {
@@ -159,6 +203,10 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
   if (!c) return;
   try {
     if (c->state == connection_state::connecting) return take_answer(*c, remote_hello);
+    if (c->state == connection_state::reconnecting) {
+      c->state = connection_state::resuming;
+      return observer_.session_changed(*c);
+    }
     // A core can say this of a peer that has given its request up: it has sent the answer, and what
     // is sent behind it is lost. The peer's first packet, or word on the channel, tells.
     if (c->shm && shm_.is_settled_or_awaited(*c)) now_usable(*c);
@@ -169,7 +217,7 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
 
 void connection_manager::take_answer(connection& c, const hello* remote_hello) {
   if (!remote_hello) return fail(c, FI_ECONNABORTED);
-  c.take_terms(*remote_hello, config_.eager_limit);
+  opener_.take_terms(c, *remote_hello);
   c.data.start(remote_hello->data_window, static_cast<std::uint16_t>(c.data.granted()));
   c.control.start(remote_hello->control_window, wire::control_window);
   if (remote_hello->flags & wire::shares_memory) shm_.take_or_refuse(c, *remote_hello);
@@ -188,6 +236,11 @@ void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reaso
         c->remote->name.to_string().c_str(), remote_hello.version, wire::version);
   }
   const auto why = static_cast<wire::reject_reason>(remote_hello.reason);
+  if (c->is_interrupted()) {
+    if (reconnects_.is_final(*c, verdict, why, error))
+      return fail_soon(*c, c->session.interruption.error);
+    return lost_soon(*c, error == 0 ? FI_ECONNRESET : error);
+  }
   if (verdict == wire::reject_reason::none && why == wire::reject_reason::simultaneous) {
     // The peer's own request makes the connection; if it does not, a later operation asks again.
     pause_requests(*c->remote, config_.clock.now());
@@ -196,7 +249,7 @@ void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reaso
   }
   const bool wrong_version =
       verdict == wire::reject_reason::wrong_version || why == wire::reject_reason::wrong_version;
-  if (c->usable()) return fail(*c, FI_ECONNRESET);
+  if (c->usable()) return lost_soon(*c, FI_ECONNRESET);
   fail(*c, wrong_version || error == 0 ? FI_ECONNREFUSED : error);
 }
 

@@ -26,23 +26,25 @@ std::uint32_t scope_of(const core::inner_domain& core) noexcept {
 
 }  // namespace
 
-connection_manager::connection_manager(core::inner_domain& core, config t,
+connection_manager::connection_manager(core::inner_domain& core, const connection_config& config,
                                        connection_observer& observer)
-    : config_(t),
+    : config_(config),
       observer_(observer),
-      credits_(core.over_rdma(), t.rx_buffers / 2),
-      instance_(random_instance(t.random)),
+      credits_(core.over_rdma(), config.rx_buffers / 2),
+      instance_(random_instance(config.random)),
       connector_(core),
-      shm_({.instance = instance_, .slots = t.slots, .slot_size = t.slot_size}),
+      shm_({.instance = instance_, .slots = config.slots, .slot_size = config.slot_size}),
       peers_(scope_of(core), observer),
-      connections_(t.random),
-      limits_(t.connect_timeout),
+      connections_(config.random),
+      limits_(config.timeouts.connect),
+      opener_(config_, instance_, {connections_, connector_, credits_, shm_, observer}),
+      reconnects_(connections_, opener_, config.timeouts.reconnect, config.clock),
       over_rdma_(core.over_rdma()) {}
 
 connection_manager::~connection_manager() {
   for (const peer_request& request : deferred_requests_)
-    reject(*request.info, wire::reject_reason::resources);
-  connector_.refuse_unread(own_hello(nullptr, wire::reject_reason::resources));
+    opener_.reject(*request.info, wire::reject_reason::resources);
+  opener_.refuse_unread();
   for (const auto& c : connections_.all()) connections_.close_endpoint(*c);
 }
 
@@ -69,6 +71,7 @@ base::result<connection*> connection_manager::get_connection(peer& p) {
 base::result<connection*> connection_manager::add(peer& p, connection_state s) {
   ends_.reserve(connections_.total() + 1);
   shm_.reserve(connections_.total() + 1);
+  reconnects_.reserve(connections_.total() + 1);
   auto added = connections_.add(p, s);
   if (!added) return added;
   connection& c = **added;
@@ -76,35 +79,6 @@ base::result<connection*> connection_manager::add(peer& p, connection_state s) {
   c.handshake.requested_here = s == connection_state::connecting;
   ++being_made_;
   return added;
-}
-
-base::result<void> connection_manager::open_endpoint(connection& c, fi_info& info) {
-  auto created = connector_.create_endpoint(info, &c);
-  if (!created) return created.failure();
-  connections_.set_endpoint(c, std::move(*created));
-  if (auto enabled = connector_.enable(c.ep.get()); !enabled) return enabled;
-  observer_.connection_opened(c);
-  return {};
-}
-
-hello connection_manager::own_hello(const connection* c,
-                                    wire::reject_reason reason) const noexcept {
-  hello h{};
-  h.magic = wire::magic;
-  h.version = wire::version;
-  h.connection = c ? c->id : 0;
-  h.eager_limit = config_.eager_limit;
-  h.instance = instance_;
-  h.control_window = wire::control_window;
-  h.host = shm_.host();
-  h.reason = static_cast<std::uint8_t>(reason);
-  if (config_.takes_dmabufs) h.flags |= wire::takes_dmabufs;
-  set_address(h, name());
-  return h;
-}
-
-void connection_manager::reject(const fi_info& info, wire::reject_reason why) const noexcept {
-  connector_.reject(info, own_hello(nullptr, why));
 }
 
 base::result<void> connection_manager::connect(peer& p) {
@@ -116,7 +90,7 @@ base::result<void> connection_manager::connect(peer& p) {
   p.current = &c;
   base::result<void> request = base::error{-FI_ENOMEM};
   try {
-    request = request_connection(c);
+    request = opener_.request(c);
   } catch (const std::bad_alloc&) {
     // As a failure that is told.
   }
@@ -129,20 +103,6 @@ base::result<void> connection_manager::connect(peer& p) {
   return request;
 }
 
-base::result<void> connection_manager::request_connection(connection& c) {
-  const net_address& to = c.remote->name;
-  const core::unique_info info = connector_.info_for(to);
-  if (!info) return base::error{-FI_ENOMEM};
-  if (const auto opened = open_endpoint(c, *info); !opened) return opened;
-  hello h = own_hello(&c, wire::reject_reason::none);
-  h.data_window = credits_.open(c);
-  c.control.start(0, wire::control_window);
-  c.data.start(0, h.data_window);
-  const int ret = fi_connect(c.ep.get(), to.raw(), &h, sizeof h);
-  if (ret) return base::error{ret};
-  return {};
-}
-
 void connection_manager::now_usable(connection& c) {
   --being_made_;
   c.state = connection_state::connected;
@@ -151,9 +111,17 @@ void connection_manager::now_usable(connection& c) {
   observer_.connection_up(c);
 }
 
+void connection_manager::resumed(connection& c) {
+  if (!c.session.is_confirmed) return now_usable(c);
+  --being_made_;
+  c.state = c.closing.is_wanted() ? connection_state::closing : connection_state::connected;
+  c.remote->pause = {};
+  observer_.session_changed(c);
+}
+
 // Takes the connection out of everything but the memory that callers up the stack still look at.
 void connection_manager::drop(connection& c) {
-  if (c.is_being_made()) --being_made_;
+  if (c.is_being_made() || c.is_interrupted()) --being_made_;
   connections_.close_endpoint(c);
   credits_.close(c);
   // What it was for ends next, and its memory is the application's again.
@@ -161,10 +129,6 @@ void connection_manager::drop(connection& c) {
   c.state = connection_state::failed;
   if (c.remote->current == &c) c.remote->current = nullptr;
   connections_.remove(c);
-}
-
-void connection_manager::fail_soon(connection& c, int error) noexcept {
-  if (c.state != connection_state::failed) ends_.add(c.id, error);
 }
 
 void connection_manager::malformed(connection& c, const char* what) {
@@ -176,7 +140,8 @@ void connection_manager::malformed(connection& c, const char* what) {
 void connection_manager::fail(connection& c, int error) {
   if (c.state == connection_state::failed) return;
   const bool request = c.state == connection_state::connecting;
-  const bool unconfirmed = c.state == connection_state::accepting;
+  const bool unconfirmed =
+      c.state == connection_state::accepting || (c.is_interrupted() && !c.session.is_confirmed);
   drop(c);
   // Nothing was done on it, and what waits for a connection with the peer makes one.
   if (unconfirmed) return;
@@ -189,14 +154,14 @@ void connection_manager::fail(connection& c, int error) {
 
 void connection_manager::accept(peer& p, fi_info& info, const hello& remote_hello) {
   auto added = add(p, connection_state::accepting);
-  if (!added) return reject(info, wire::reject_reason::resources);
+  if (!added) return opener_.reject(info, wire::reject_reason::resources);
   connection& c = **added;
   if (!p.current) p.current = &c;
   p.last_error = 0;
-  c.take_terms(remote_hello, config_.eager_limit);
+  opener_.take_terms(c, remote_hello);
   int ret = -FI_ENOMEM;
   try {
-    ret = answer_request(c, info, remote_hello);
+    ret = opener_.answer(c, info, remote_hello);
   } catch (const std::bad_alloc&) {
     // As a failure that is told.
   }
@@ -204,19 +169,8 @@ void connection_manager::accept(peer& p, fi_info& info, const hello& remote_hell
   GAUDI_WARN(EP_CTRL, "cannot accept the connection of %s: %s\n", p.name.to_string().c_str(),
              fi_strerror(-ret));
   // The core's endpoint has taken the request over, and refuses it by its end.
-  if (!c.ep) reject(info, wire::reject_reason::resources);
+  if (!c.ep) opener_.reject(info, wire::reject_reason::resources);
   drop(c);
-}
-
-int connection_manager::answer_request(connection& c, fi_info& info, const hello& remote_hello) {
-  if (const auto opened = open_endpoint(c, info); !opened) return opened.code();
-  hello h = own_hello(&c, wire::reject_reason::none);
-  h.data_window = credits_.open(c);
-  shm_.offer(c, remote_hello);
-  if (c.shm) h.flags |= wire::shares_memory;
-  c.data.start(remote_hello.data_window, h.data_window);
-  c.control.start(remote_hello.control_window, wire::control_window);
-  return fi_accept(c.ep.get(), &h, sizeof h);
 }
 
 }  // namespace gaudi::proto

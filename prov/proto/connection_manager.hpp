@@ -15,6 +15,9 @@
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "proto/connection.hpp"
+#include "proto/connection_config.hpp"
+#include "proto/connection_observer.hpp"
+#include "proto/connection_opener.hpp"
 #include "proto/connection_table.hpp"
 #include "proto/core_connector.hpp"
 #include "proto/credit_pool.hpp"
@@ -23,28 +26,10 @@
 #include "proto/peer_registry.hpp"
 #include "proto/pending_ends.hpp"
 #include "proto/poll_pacer.hpp"
+#include "proto/reconnector.hpp"
 #include "proto/shm_negotiator.hpp"
 
 namespace gaudi::proto {
-
-/// Who wants to know of connections that came up and went down, and of time. Called from
-/// connection_manager::poll and ::fail.
-class connection_observer : public peer_numbers {
- public:
-  /// The core endpoint is there, and takes receives before it is up.
-  virtual void connection_opened(connection& c) = 0;
-  virtual void connection_up(connection& c) = 0;
-  /// A peer has closed its end: now is the time to take what came from it before that, and what it
-  /// took from us.
-  virtual void connections_ending() = 0;
-  /// `error` is a positive FI_E* code. The core endpoint is closed: no memory is in use any more.
-  virtual void connection_down(connection& c, int error) = 0;
-  /// The clock was asked for the time, which is not done at every poll.
-  virtual void time_passed(base::clock::time_point now) noexcept { static_cast<void>(now); }
-
- protected:
-  ~connection_observer() = default;
-};
 
 /// Makes connections on demand and takes those that peers ask for. When two endpoints ask each
 /// other at once, the request of the one with the greater name goes on (and both keep one
@@ -53,21 +38,8 @@ class connection_observer : public peer_numbers {
 /// Not thread safe: the caller holds the domain lock.
 class connection_manager final : private connection_events {
  public:
-  /// What peers are told.
-  struct config {
-    std::uint32_t eager_limit;
-    std::size_t rx_buffers;     // shared by all peers
-    bool ipc;                   // share memory with peers on this host
-    bool takes_dmabufs;         // of these
-    std::size_t slots = 0;      // that data for devices passes through there, each way
-    std::size_t slot_size = 0;  // bytes
-    // How long a handshake may take; 0: as long as it likes.
-    std::chrono::seconds connect_timeout{0};
-    base::clock clock{};
-    base::random_source random{};
-  };
-
-  connection_manager(core::inner_domain& core, config t, connection_observer& observer);
+  connection_manager(core::inner_domain& core, const connection_config& config,
+                     connection_observer& observer);
   virtual ~connection_manager();
 
   /// As core_connector::listen. Memory is shared with peers on this host from then on, too.
@@ -81,8 +53,8 @@ class connection_manager final : private connection_events {
 
   /// A usable connection to the peer; starts to make one if there is none. -FI_EAGAIN: not yet.
   /// -FI_EOPBADSTATE: not before listen(). -FI_ETIMEDOUT: the peer has not answered within
-  /// terms::connect_timeout. Another error: the last attempt failed with it. After an error the
-  /// next call makes another attempt.
+  /// connection_config::timeouts. Another error: the last attempt failed with it. After an error
+  /// the next call makes another attempt.
   base::result<connection*> get_connection(peer& p);
 
   [[nodiscard]] connection* find(std::uint32_t id) const noexcept { return connections_.find(id); }
@@ -104,7 +76,15 @@ class connection_manager final : private connection_events {
   /// Closes a connection that is of no use any more; its observer is told.
   void fail(connection& c, int error);
   /// The same at the next poll, for who is in the middle of something. The first error counts.
-  void fail_soon(connection& c, int error) noexcept;
+  void fail_soon(connection& c, int error) noexcept {
+    if (c.state != connection_state::failed) ends_.add(c.id, error, true);
+  }
+  /// Its core connection is lost: at the next poll it is interrupted, if its session may go on.
+  void lost_soon(connection& c, int error) noexcept {
+    if (c.state != connection_state::failed) ends_.add(c.id, error, false);
+  }
+  /// Its session has all that was lost.
+  void resumed(connection& c);
   /// Fails it for what its peer sent, and says so.
   void malformed(connection& c, const char* what);
   /// What is done for one peer ends with its connection where there is no memory for it, and goes
@@ -115,6 +95,9 @@ class connection_manager final : private connection_events {
   } catch (const std::bad_alloc&) {
     if (c) fail_soon(*c, FI_ENOMEM);
   }
+
+  /// Whether a session waits for another core connection, which takes time that must be looked at.
+  [[nodiscard]] bool any_interrupted() const noexcept { return reconnects_.any(); }
 
   /// What the peers may send without an answer.
   [[nodiscard]] credit_pool& credits() noexcept { return credits_; }
@@ -133,15 +116,10 @@ class connection_manager final : private connection_events {
 
   // connection_manager.cpp: how connections are made and end.
   base::result<connection*> add(peer& p, connection_state s);
-  base::result<void> open_endpoint(connection& c, fi_info& info);
   base::result<void> connect(peer& p);
-  base::result<void> request_connection(connection& c);
   void accept(peer& p, fi_info& info, const hello& remote_hello);
-  int answer_request(connection& c, fi_info& info, const hello& remote_hello);
-  void reject(const fi_info& info, wire::reject_reason why) const noexcept;
   void now_usable(connection& c);
   void drop(connection& c);
-  [[nodiscard]] hello own_hello(const connection* c, wire::reject_reason reason) const noexcept;
 
   // connection_events.cpp: what the core tells.
   void request_came(core::unique_info info, wire::reject_reason verdict,
@@ -155,9 +133,11 @@ class connection_manager final : private connection_events {
   void take_request(peer_request&& request);
   void handle_request(peer_request&& request);
   void meet_request(connection& c, peer_request&& request);
+  void handle_resumption(peer_request&& request);
   void take_answer(connection& c, const hello* remote_hello);
+  void end(connection& c, int error, bool final);
 
-  const config config_;
+  const connection_config config_;
   connection_observer& observer_;
   credit_pool credits_;
   const std::uint64_t instance_;  // tells this endpoint from an earlier one at the same address
@@ -168,7 +148,9 @@ class connection_manager final : private connection_events {
   pending_ends ends_;
   std::vector<peer_request> deferred_requests_;  // answered after these
   handshake_limits limits_;
-  unsigned being_made_ = 0;
+  connection_opener opener_;
+  reconnector reconnects_;
+  unsigned being_made_ = 0;  // and interrupted
   poll_pacer pacer_;
   const bool over_rdma_;
 };

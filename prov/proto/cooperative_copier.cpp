@@ -54,7 +54,7 @@ bool cooperative_copier::copy(transfer& t) {
   if (t.ending.begun) return completion_.try_retire(t), true;
   ipc::cooperative_copy& shared = t.pull.cooperative->copy;
   if (shared.error()) return !goes_on_alone(t);
-  rma_op* const op = table_.pieces().create(t, std::size_t{0});
+  rma_op* const op = table_.pieces().create(t, std::size_t{0}, std::size_t{0});
   if (const auto piece = op ? shared.take() : std::nullopt) {
     if (copy_piece(t, *op, *piece)) return true;
     return !goes_on_alone(t);

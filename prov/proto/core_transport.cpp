@@ -47,11 +47,20 @@ class windows_restored {
   const credit_window control_;
 };
 
+// The core knows already that the connection is lost: with a session that is no failure, and what
+// is posted waits.
+int refusal(const connection& c, ssize_t ret) noexcept {
+  if (ret == 0 || !c.session.is_kept) return static_cast<int>(ret);
+  return core::cause_of(static_cast<int>(-ret), 0, false) == FI_ECONNRESET ? -FI_EAGAIN
+                                                                           : static_cast<int>(ret);
+}
+
 }  // namespace
 
 core_transport::core_transport(core::inner_domain& core, std::size_t message_size,
                                std::size_t operations) noexcept
     : core_(core),
+      is_stream_(!core.over_rdma()),
       max_operations_(operations),
       messages_(core, posted_op::kind::message, message_size, buffers_per_slab, send_buffer_limit) {
 }
@@ -98,20 +107,51 @@ int core_transport::try_wait(fid* events) const noexcept {
 }
 
 int core_transport::inject(connection& c, std::byte* packet, std::size_t length) noexcept {
+  session& s = c.session;
+  if (s.is_kept && !s.packets.reserve(length)) [[unlikely]]
+    return -FI_EAGAIN;
   windows_restored windows(c);
   auto& head = *reinterpret_cast<wire::header*>(packet);
   c.fill_header(head, head.what, head.flags);
-  const auto ret = static_cast<int>(fi_inject(c.ep.get(), packet, length, 0));
-  if (ret) windows.restore();
+  s.number(head);
+  const int ret = refusal(c, fi_inject(c.ep.get(), packet, length, 0));
+  if (ret) {
+    windows.restore();
+    s.take_back();
+  } else if (s.is_kept) {
+    s.owes_word = false;
+    s.packets.add(packet, length);
+  }
   return ret;
 }
 
 int core_transport::send(connection& c, buffer& b) {
-  if (!has_room()) [[unlikely]]
+  session& s = c.session;
+  if (!has_room(c) || (s.is_kept && !s.packets.reserve(0))) [[unlikely]]
     return -FI_EAGAIN;
   windows_restored windows(c);
   auto& head = *reinterpret_cast<wire::header*>(b.bytes);
   c.fill_header(head, head.what, head.flags);
+  s.number(head);
+  const int ret = post_message(c, b);
+  if (ret) {
+    windows.restore();
+    s.take_back();
+    return ret;
+  }
+  if (s.is_kept) {
+    s.owes_word = false;
+    b.number = s.sent;
+    b.session.kept = true;
+    s.packets.add(b);
+  } else {
+    b.gathered.truncate(0);
+  }
+  return 0;
+}
+
+// It is complete, but for what it gathers.
+int core_transport::post_message(connection& c, buffer& b) {
   std::array<iovec, 1 + local_memory::max_segments> parts;
   std::array<void*, parts.size()> descriptors;
   fi_msg message{};
@@ -129,16 +169,38 @@ int core_transport::send(connection& c, buffer& b) {
   const base::cancellation_deferred while_the_core_sends;
   const ssize_t ret =
       fi_sendmsg(c.ep.get(), &message, FI_COMPLETION | (b.transmit ? FI_TRANSMIT_COMPLETE : 0));
-  if (ret) {
-    windows.restore();
-    return static_cast<int>(ret);
-  }
-  b.gathered.truncate(0);
+  if (ret) return refusal(c, ret);
+  b.session.at_core = true;
   list(c, b);
   return 0;
 }
 
+int core_transport::send_resume(connection& c) {
+  const wire::header head{wire::kind::resume, 0, 0, 0, c.terms.connection_id, 0,
+                          c.session.received};
+  if (sizeof head <= inject_limit_) {
+    const base::cancellation_deferred while_the_core_sends;
+    return refusal(c, fi_inject(c.ep.get(), &head, sizeof head, 0));
+  }
+  buffer* const b = posted_ < max_posted_ ? messages_.acquire() : nullptr;
+  if (!b) return -FI_EAGAIN;
+  std::memcpy(b->bytes, &head, sizeof head);
+  b->begin_message(sizeof head);
+  const int ret = post_message(c, *b);
+  if (ret) messages_.release(*b);
+  return ret;
+}
+
+int core_transport::send_again(connection& c, const sent_packets::packet& lost) {
+  std::byte* const bytes = lost.whole ? lost.whole->bytes : lost.bytes.data();
+  reinterpret_cast<wire::header*>(bytes)->received = c.session.received;
+  if (lost.whole) return posted_ < max_posted_ ? post_message(c, *lost.whole) : -FI_EAGAIN;
+  const base::cancellation_deferred while_the_core_sends;
+  return refusal(c, fi_inject(c.ep.get(), bytes, lost.bytes.size(), 0));
+}
+
 int core_transport::send_uncounted(connection& c, const wire::header& packet, std::size_t length) {
+  if (!c.usable()) return -FI_EAGAIN;
   if (length > inject_limit_) {
     buffer* b = messages_.acquire();
     if (!b) return -FI_EAGAIN;
@@ -155,25 +217,30 @@ int core_transport::send_uncounted(connection& c, const wire::header& packet, st
 }
 
 int core_transport::post(connection& c, posted_op& w, const rma& operation) {
-  if (!has_room()) [[unlikely]]
+  if (!has_room(c)) [[unlikely]]
     return -FI_EAGAIN;
   iovec local{operation.bytes, operation.length};
   void* descriptor = operation.descriptor;
   fi_rma_iov remote{operation.remote.address, operation.length, operation.remote.key};
-  fi_msg_rma message{};
-  message.msg_iov = &local;
-  message.desc = &descriptor;
-  message.iov_count = 1;
-  message.rma_iov = &remote;
-  message.rma_iov_count = 1;
-  message.context = w.context();
+  const fi_msg_rma message{.msg_iov = &local,
+                           .desc = &descriptor,
+                           .iov_count = 1,
+                           .addr = 0,
+                           .rma_iov = &remote,
+                           .rma_iov_count = 1,
+                           .context = w.context(),
+                           .data = 0};
+  // A stream says of a write that it is the kernel's, and what that has is lost with its socket.
+  const bool at_delivery = operation.delivery || (is_stream_ && c.session.is_kept);
   const base::cancellation_deferred while_the_core_posts;
-  const ssize_t ret =
-      operation.read ? fi_readmsg(c.ep.get(), &message, FI_COMPLETION)
-                     : fi_writemsg(c.ep.get(), &message,
-                                   FI_COMPLETION | (operation.delivery ? FI_DELIVERY_COMPLETE : 0));
-  if (ret == 0) list(c, w);
-  return static_cast<int>(ret);
+  const ssize_t ret = operation.read
+                          ? fi_readmsg(c.ep.get(), &message, FI_COMPLETION)
+                          : fi_writemsg(c.ep.get(), &message,
+                                        FI_COMPLETION | (at_delivery ? FI_DELIVERY_COMPLETE : 0));
+  if (ret) return refusal(c, ret);
+  w.number = c.session.sent;
+  list(c, w);
+  return 0;
 }
 
 void core_transport::connection_down(connection& c, int error) {

@@ -72,9 +72,16 @@ class core_transport {
   int send_uncounted(connection& c, const wire::header& packet, std::size_t length);
   /// The same for one that is only a header; to a peer in shared memory, too.
   int send_header(connection& c, wire::kind what) {
-    return send_uncounted(c, {what, static_cast<std::uint8_t>(c.shm ? wire::via_core : 0), 0, 0, 0},
-                          sizeof(wire::header));
+    const auto flags = static_cast<std::uint8_t>(c.shm ? wire::via_core : 0);
+    return send_uncounted(c, {what, flags, 0, 0, 0}, sizeof(wire::header));
   }
+
+  // Of a session that is resumed (session_recovery), to its new core endpoint.
+
+  /// Its first packet.
+  int send_resume(connection& c);
+  /// One that the last one may have lost, as it is.
+  int send_again(connection& c, const sent_packets::packet& lost);
 
   /// An RMA operation on one piece of memory.
   struct rma {
@@ -137,13 +144,20 @@ class core_transport {
  private:
   friend struct endpoint_audit;  // tests/sim
 
+  /// Whether it may be given one on the connection.
+  [[nodiscard]] bool has_room(const connection& c) const noexcept {
+    return has_room() && (c.usable() || c.session.is_replaying);
+  }
+
   struct failed_op {
     posted_op* operation = nullptr;  // null: injected; the connection's own event tells of its end
     int error = 0;
   };
   failed_op read_error() noexcept;
+  int post_message(connection& c, buffer& b);
 
   core::inner_domain& core_;
+  const bool is_stream_;
   const std::size_t max_operations_;  // 0: as many as the queue has room for
   std::size_t inject_limit_ = 0;
   std::size_t inline_limit_ = 0;

@@ -99,17 +99,35 @@ inline void data_mover::count_piece(transfer& t, const local_memory::place& plac
   if (t.strategy == transfer_strategy::pull) t.flush.nic_wrote = true;
 }
 
+// `target`: where the peer's bytes begin.
+inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length,
+                                    void* descriptor, const wire::segment& target) {
+  const bool reads = t.strategy == transfer_strategy::pull;
+  const int ret = parts_.transport.post(*t.connection, w,
+                                        {.read = reads,
+                                         .delivery = t.rma.delivery,
+                                         .bytes = bytes,
+                                         .descriptor = descriptor,
+                                         .length = length,
+                                         .remote = target});
+  if (ret == -FI_EAGAIN) return ret;
+  t.reach.via_core = true;
+  t.connection->closing.core_wrote = t.connection->closing.core_wrote || !reads;
+  return ret;
+}
+
 data_mover::issue_result data_mover::issue_direct(transfer& t, const local_memory::place& place,
                                                   std::size_t limit) {
-  const bool local =
-      !t.pull.via_nic && t.connection->shm &&
-      immediate_copies::reaches(t, place.address(), t.remote_at(t.moved.issued).address);
+  const wire::segment target = t.remote_at(t.moved.issued);
+  const bool may_be_local = t.pull.via_nic || t.connection->shm;
+  const bool local = may_be_local && !t.pull.via_nic &&
+                     immediate_copies::reaches(t, place.address(), target.address);
   if (local || t.pull.via_nic) {
     // Each is copied at once: no more of them than is good for those who wait.
     if (t.moved.in_flight != 0) return issue_result::waiting;
     limit = std::min(limit, local_copy_limit);
   }
-  rma_op* piece = parts_.table.pieces().create(t, limit);
+  rma_op* piece = parts_.table.pieces().create(t, t.moved.issued, limit);
   if (!piece) return issue_result::no_room;
   void* descriptor = place.segment->core_descriptor();
   auto* bytes = reinterpret_cast<std::byte*>(place.address());
@@ -124,7 +142,8 @@ data_mover::issue_result data_mover::issue_direct(transfer& t, const local_memor
     piece->local = std::move(*mr);
     descriptor = piece->local.descriptor();
   }
-  const int ret = post_rma(t, *piece, bytes, limit, descriptor, t.moved.issued, 0);
+  const int ret = may_be_local ? post_rma(t, *piece, bytes, limit, descriptor, t.moved.issued, 0)
+                               : post_to_core(t, *piece, bytes, limit, descriptor, target);
   if (ret) {
     parts_.table.pieces().destroy(piece);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
@@ -220,18 +239,21 @@ int data_mover::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t len
   if (t.connection->shm &&
       immediate_copies::reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
     return parts_.immediate.copy_by_cma(t, w, bytes, length, target.address);
-  const bool reads = t.strategy == transfer_strategy::pull;
-  const int ret = parts_.transport.post(*t.connection, w,
-                                        {.read = reads,
-                                         .delivery = t.rma.delivery,
-                                         .bytes = bytes,
-                                         .descriptor = descriptor,
-                                         .length = length,
-                                         .remote = target});
-  if (ret == -FI_EAGAIN) return ret;
-  t.reach.via_core = true;
-  t.connection->goodbye.core_wrote = t.connection->goodbye.core_wrote || !reads;
-  return ret;
+  return post_to_core(t, w, bytes, length, descriptor, target);
+}
+
+int data_mover::post_again(posted_op& w) {
+  if (w.what == posted_op::kind::chunk) {
+    auto& b = static_cast<buffer&>(w);
+    return post_rma(*b.owner, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
+  }
+  auto& piece = static_cast<rma_op&>(w);
+  transfer& t = *piece.owner;
+  const auto place = t.memory.at(piece.offset);
+  void* const descriptor =
+      piece.local ? piece.local.descriptor() : place.segment->core_descriptor();
+  return post_rma(t, piece, reinterpret_cast<void*>(place.address()), piece.length, descriptor,
+                  piece.offset, 0);
 }
 
 void data_mover::retry_stalled() {

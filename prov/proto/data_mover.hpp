@@ -67,6 +67,10 @@ class data_mover final : public device_copies::observer {
   int post_rma(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
 
+  /// The same for one that the core gave back undone: a piece or a chunk of a transfer that goes
+  /// on.
+  int post_again(posted_op& w);
+
   // What comes back.
   void piece_completed(rma_op& piece, int error);
   void chunk_completed(buffer& b, int error);
@@ -99,6 +103,8 @@ class data_mover final : public device_copies::observer {
     no_chunk,  // of the peer's quota
   };
   issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
+  int post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
+                   const wire::segment& target);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
   [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,

@@ -20,14 +20,14 @@ std::size_t message_limit(std::size_t eager_size) {
   return (bytes + 63) & ~std::size_t{63};
 }
 
-connection_manager::config terms_of(const endpoint_settings& config) {
+connection_config terms_of(const endpoint_settings& config) {
   return {.eager_limit = static_cast<std::uint32_t>(message_limit(config.eager_size)),
           .rx_buffers = config.rx_buffers,
           .ipc = config.ipc,
           .takes_dmabufs = config.ipc && config.imports,
           .slots = shared_at_once * config.staging_depth,
           .slot_size = config.staging_chunk,
-          .connect_timeout = config.connect_timeout,
+          .timeouts = config.timeouts,
           .clock = config.clock,
           .random = config.random};
 }
@@ -60,7 +60,7 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                  {*connections_, keys, channel_, transfers_.table, transfers_.completion,
                   transfers_.flush, transfers_.source, delivery_}),
       dispatcher_({*connections_, receive_buffers_, channel_, closer_, delivery_, sender_,
-                   one_sided_.target, one_sided_.atomics, transfers_.packets}),
+                   one_sided_.target, one_sided_.atomics, transfers_.packets, transfers_.sessions}),
       goodbye_(config_, *connections_, transport_, channel_, sender_),
       report_({*connections_, transfers_.table, copies_, delivery_}) {}
 
@@ -104,7 +104,11 @@ void endpoint::shut_down() {
   while (must_linger()) progress();
   addresses_.stop();
   report_.close();
-  connections_->for_each([&](connection& c) { connections_->fail(c, FI_ECANCELED); });
+  connections_->for_each([&](connection& c) {
+    // Else the peer would try to make it again. Where there is no room it does, and is refused.
+    if (c.usable()) static_cast<void>(transport_.send_header(c, wire::kind::leave));
+    connections_->fail(c, FI_ECANCELED);
+  });
   sender_.fail_early(FI_ECANCELED);
   transfers_.mover.await_helpers();
   // The device must be done with our memory before it goes.

@@ -64,8 +64,7 @@ class endpoint final : private connection_observer,
   /// Opens the core objects and listens. Before everything below; once, but for attempts that
   /// failed.
   using opening = endpoint_opening;
-  base::result<void> enable(opening config);
-  base::result<void> enable() { return enable({}); }
+  base::result<void> enable(opening config = {});
   [[nodiscard]] bool enabled() const noexcept { return transport_.queue() != nullptr; }
   [[nodiscard]] const net_address& name() const noexcept { return connections_->name(); }
 
@@ -128,7 +127,11 @@ class endpoint final : private connection_observer,
   void connection_up(connection& c) override;
   void connections_ending() override;
   void connection_down(connection& c, int error) override;
-  void time_passed(base::clock::time_point now) noexcept override { report_.refresh(now); }
+  void session_changed(connection& c) override;
+  void time_passed(base::clock::time_point now) noexcept override {
+    report_.refresh(now);
+    transfers_.sessions.time_passed();
+  }
   // device_copies::observer
   void copied(buffer& b) noexcept override { transfers_.mover.copied(b); }
   // packet_channel::observer
@@ -153,8 +156,10 @@ class endpoint final : private connection_observer,
   packet_dispatcher dispatcher_;
   goodbye goodbye_;
   outstanding_report report_;
-  std::uint64_t losses_seen_ = device::device_loss_epoch::count();
-  bool told_of_memory_ = false;
+  struct {
+    std::uint64_t loss_epoch = device::device_loss_epoch::count();
+    bool memory_is_short = false;
+  } noticed_;
 };
 
 }  // namespace gaudi::proto

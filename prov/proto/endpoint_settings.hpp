@@ -34,8 +34,9 @@ struct endpoint_settings {
   std::uint32_t refusals_before_waiting = 1000;
   // How long a close waits for peers to take what was sent to them.
   std::chrono::milliseconds linger{0};
-  // How long a peer may take to answer a connection request; 0: as long as it likes.
-  std::chrono::seconds connect_timeout{0};
+  // How long a peer may take to answer a connection request, and how long a session waits for
+  // another core connection.
+  base::connection_timeouts timeouts{};
   copy::engine_config copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   // Of the domain; null: devices get short messages by their engines.

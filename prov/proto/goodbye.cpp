@@ -4,7 +4,8 @@
 // is reset when the peer sends to a socket that is closed already, be it only credits, and what the
 // peer had not read by then is dropped.
 //
-// So the last packet to each peer is one that its core acknowledges (FI_TRANSMIT_COMPLETE): all
+// With a session over tcp it is the peer that says what it has received. Else
+// the last packet to each peer is one that its core acknowledges (FI_TRANSMIT_COMPLETE): all
 // that went before it on the connection is in the peer's memory then. Over tcp the answer comes
 // when the peer progresses, over RDMA from its NIC. Packets in shared memory outlive their sender.
 #include "proto/goodbye.hpp"
@@ -24,11 +25,22 @@ constexpr std::chrono::milliseconds min_linger{500};
 
 }  // namespace
 
+// Whether the peer may not have received all. It says nothing of credits alone.
+bool goodbye::is_awaited(connection& c) {
+  bool any = false;
+  c.session.packets.each_from(c.session.packets.first(), [&](const sent_packets::packet& p) {
+    const std::byte* const bytes = p.whole ? p.whole->bytes : p.bytes.data();
+    any = reinterpret_cast<const wire::header*>(bytes)->what != wire::kind::credit;
+    return !any;
+  });
+  return any;
+}
+
 bool goodbye::must_linger() {
   if (!until_) until_ = config_.clock.now() + std::max(config_.linger, min_linger);
   const connection* waits_for = nullptr;
   connections_.for_each([&](connection& c) {
-    if (c.usable() && !has_left(c)) waits_for = &c;
+    if ((c.usable() && !has_left(c)) || (c.is_interrupted() && is_awaited(c))) waits_for = &c;
   });
   if (!waits_for && !sender_.any_injected()) return false;
   if (config_.clock.now() < *until_) return true;
@@ -42,18 +54,21 @@ bool goodbye::must_linger() {
 // Whether all that the connection was given is with the peer, or as near as can be told.
 bool goodbye::has_left(connection& c) {
   if (!c.outbox.ordered.empty() || c.outbox.has_control()) return false;
+  if (c.session.is_kept && !is_awaited(c)) return true;
+  if (c.session.is_kept && !core_.core().over_rdma()) return false;
   if (owes_goodbye(c)) {
     const int ret = say_goodbye(c);
     return ret != 0 && ret != -FI_EAGAIN;
   }
+  if (c.session.is_kept) return false;
   return std::none_of(c.posted.begin(), c.posted.end(),
                       [](const posted_op& w) { return w.what == posted_op::kind::message; });
 }
 
 // Over tcp the window is the same all the time, so credits tell that nothing is on its way.
 bool goodbye::owes_goodbye(const connection& c) const noexcept {
-  if (c.goodbye.said || c.shm || config_.linger.count() == 0) return false;
-  return core_.core().over_rdma() || c.goodbye.core_wrote || !c.data.all_returned() ||
+  if (c.closing.said_goodbye || c.shm || config_.linger.count() == 0) return false;
+  return core_.core().over_rdma() || c.closing.core_wrote || !c.data.all_returned() ||
          !c.control.all_returned();
 }
 
@@ -70,7 +85,7 @@ int goodbye::say_goodbye(connection& c) {
   if (ret) {
     channel_.recycle(*b);
   } else {
-    c.goodbye.said = true;
+    c.closing.said_goodbye = true;
   }
   return ret;
 }

@@ -32,6 +32,7 @@ class goodbye {
 
  private:
   [[nodiscard]] bool has_left(connection& c);
+  [[nodiscard]] static bool is_awaited(connection& c);
   [[nodiscard]] bool owes_goodbye(const connection& c) const noexcept;
   int say_goodbye(connection& c);
 

@@ -66,6 +66,8 @@ const char* to_string(wire::reject_reason why) noexcept {
       return "out of resources";
     case wire::reject_reason::malformed:
       return "not a gaudi endpoint's request";
+    case wire::reject_reason::no_session:
+      return "the session has ended";
   }
   return "unknown reason";
 }

@@ -77,7 +77,7 @@ void packet_dispatcher::receive_completed(buffer& b, std::size_t length, int err
   connection* const c = parts_.connections.find(by_stream  ? b.connection_id
                                                 : is_whole ? head.connection
                                                            : 0);
-  parts_.buffers.completed(c);
+  parts_.buffers.completed(b, c);
   // Packets of a connection that failed meanwhile may still be on their way up.
   if (c && error == FI_ETRUNC) parts_.connections.malformed(*c, "packet (length)");
   if (!c || error) return parts_.buffers.give_back(b);
@@ -85,7 +85,9 @@ void packet_dispatcher::receive_completed(buffer& b, std::size_t length, int err
     parts_.connections.malformed(*c, "packet (of another connection)");
     return parts_.buffers.give_back(b);
   }
-  if (c->usable() || parts_.connections.confirm_connected(*c)) return take(*c, b, length);
+  const bool is_up = c->usable() || parts_.connections.confirm_connected(*c);
+  if ((is_up || c->is_interrupted()) && (!c->session.is_kept || parts_.sessions.arrived(*c, head)))
+    return take(*c, b, length);
   if (!parts_.buffers.give_back(b, *c)) post_receives(*c);
 }
 
@@ -167,6 +169,9 @@ bool packet_dispatcher::dispatch_rest(connection& c, buffer& b, std::size_t leng
       return true;
     case kind::credit_recall:
       parts_.channel.release_credits(c);
+      return true;
+    case kind::leave:
+      c.session.is_over = true;
       return true;
     case kind::credit_release:
       handle_credit_release(c, b, length);

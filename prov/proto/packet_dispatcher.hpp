@@ -14,6 +14,7 @@
 #include "proto/packet_channel.hpp"
 #include "proto/receive_buffers.hpp"
 #include "proto/rma_target.hpp"
+#include "proto/session_recovery.hpp"
 #include "proto/transfer_packets.hpp"
 
 namespace gaudi::proto {
@@ -35,6 +36,7 @@ class packet_dispatcher {
     rma_target& target;
     proto::atomics& atomics;
     transfer_packets& transfers;
+    session_recovery& sessions;
   };
 
   explicit packet_dispatcher(parts collaborators) noexcept : parts_(collaborators) {}

@@ -29,9 +29,13 @@ struct path_counters {
   // had no buffer or no room in the core.
   std::uint64_t peer_stalls = 0;
   std::uint64_t local_stalls = 0;
-  std::uint64_t connections_made = 0;
-  std::uint64_t connections_lost = 0;    // failed, or ended by the peer
-  std::uint64_t connections_closed = 0;  // by agreement (connection_closer)
+  struct {
+    std::uint64_t made = 0;
+    std::uint64_t lost = 0;         // failed, or ended by the peer
+    std::uint64_t closed = 0;       // by agreement (connection_closer)
+    std::uint64_t interrupted = 0;  // whose core connection was lost
+    std::uint64_t resumed = 0;      // of these: by another one, with nothing lost
+  } connections;
 };
 
 }  // namespace gaudi::proto

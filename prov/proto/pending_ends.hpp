@@ -16,21 +16,28 @@ class pending_ends {
   void reserve(std::size_t connections) {
     if (ends_.capacity() < connections) ends_.reserve(2 * connections);
   }
-  /// `error` is a positive FI_E* code. Where it is here already, the first error counts.
-  void add(std::uint32_t id, int error) noexcept {
-    if (!contains(id)) ends_.push_back({id, error});
+  /// `error` is a positive FI_E* code. Where it is here already, the first error counts. `final`:
+  /// its session ends as well; once said, this stays so.
+  void add(std::uint32_t id, int error, bool final) noexcept {
+    const auto known =
+        std::find_if(ends_.begin(), ends_.end(), [&](const pending& e) { return e.id == id; });
+    if (known == ends_.end()) {
+      ends_.push_back({id, error, final});
+    } else {
+      known->final = known->final || final;
+    }
   }
   [[nodiscard]] bool contains(std::uint32_t id) const noexcept {
     return std::any_of(ends_.begin(), ends_.end(), [&](const pending& e) { return e.id == id; });
   }
   [[nodiscard]] bool empty() const noexcept { return ends_.empty(); }
 
-  /// Calls end(id, error) for each that is here now, in order, and forgets them; more may be added
-  /// meanwhile, and stay.
+  /// Calls end(id, error, final) for each that is here now, in order, and forgets them; more may be
+  /// added meanwhile, and stay.
   template <class End>
   void take(End&& end) {
     const std::size_t count = ends_.size();
-    for (std::size_t i = 0; i < count; ++i) end(ends_[i].id, ends_[i].error);
+    for (std::size_t i = 0; i < count; ++i) end(ends_[i].id, ends_[i].error, ends_[i].final);
     ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(count));
   }
 
@@ -38,6 +45,7 @@ class pending_ends {
   struct pending {
     std::uint32_t id;
     int error;
+    bool final;
   };
   std::vector<pending> ends_;
 };

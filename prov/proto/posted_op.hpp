@@ -4,6 +4,7 @@
 #include <rdma/fabric.h>
 
 #include <boost/intrusive/list.hpp>
+#include <cstdint>
 
 namespace gaudi::proto {
 
@@ -12,7 +13,8 @@ class connection;
 /// The first member of everything given to the core: with FI_CONTEXT2 the core may write here
 /// between post and completion, and hands back its address as the operation's context.
 struct core_context {
-  fi_context2 storage{};
+  fi_context2
+      storage;  // NOLINT(cppcoreguidelines-pro-type-member-init): what is in it is the core's
 };
 
 /// Something given to the core provider that comes back as one completion. It stays allocated until
@@ -30,6 +32,7 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
   posted_op& operator=(const posted_op&) = delete;
 
   const kind what;
+  std::uint32_t number = 0;  // of a message; of RMA: of the last packet before it (session)
   // The connection it was posted on, which lists it; null when that connection failed meanwhile.
   proto::connection* connection = nullptr;
 

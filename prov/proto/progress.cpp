@@ -21,10 +21,20 @@ constexpr unsigned looks_at_the_end = 64;
 
 }  // namespace
 
+// At every look: nearly always nothing waits.
+[[gnu::always_inline]] inline void endpoint::progress_waiting() {
+  if (dispatcher_.any_postponed()) [[unlikely]]
+    dispatcher_.retry_postponed();
+  if (sender_.has_early()) [[unlikely]]
+    sender_.progress_early();
+  if (closer_.any()) [[unlikely]]
+    closer_.poll();
+}
+
 void endpoint::progress() noexcept try {
   if (!enabled()) return;
   const base::cancellation_deferred until_it_is_done;
-  if (device::device_loss_epoch::count() != losses_seen_) [[unlikely]]
+  if (device::device_loss_epoch::count() != noticed_.loss_epoch) [[unlikely]]
     end_lost();
   progress_waiting();
   if (shm_.empty() || shm_.is_turn_of_core(poll_shm())) handle_completions(completions_at_once);
@@ -49,17 +59,8 @@ void endpoint::progress() noexcept try {
   memory_is_short();
 }
 
-void endpoint::progress_waiting() {
-  if (dispatcher_.any_postponed()) [[unlikely]]
-    dispatcher_.retry_postponed();
-  if (sender_.has_early()) [[unlikely]]
-    sender_.progress_early();
-  if (closer_.any()) [[unlikely]]
-    closer_.poll();
-}
-
 void endpoint::memory_is_short() noexcept {
-  if (!std::exchange(told_of_memory_, true))
+  if (!std::exchange(noticed_.memory_is_short, true))
     GAUDI_WARN(EP_DATA, "memory is short: operations fail or wait\n");
 }
 
@@ -74,7 +75,8 @@ bool endpoint::needs_polling() const noexcept {
          closer_.owes_answer() || receive_buffers_.short_of_posted() ||
          !transfers_.immediate.empty() || transfers_.cooperative.any_to_help() ||
          shm_.owes_doorbells() || dispatcher_.can_post_receives() ||
-         transfers_.mover.waits_unnoticed() || channel_.waits_unnoticed();
+         transfers_.mover.waits_unnoticed() || channel_.waits_unnoticed() ||
+         connections_->any_interrupted();
 }
 
 int endpoint::try_wait() noexcept try {
@@ -101,31 +103,19 @@ std::size_t endpoint::handle_completions(std::size_t most) {
 void endpoint::handle_completed(posted_op& w, std::size_t length, int error) {
   if (w.what == posted_op::kind::receive)
     return dispatcher_.receive_completed(static_cast<buffer&>(w), length, error);
-  transport_.unlist(w);
-  switch (w.what) {
-    case posted_op::kind::message: {
-      auto& b = static_cast<buffer&>(w);
-      const bool has_flushed = b.flushes;
-      const auto operation = b.awaits;
-      channel_.sent(b, error);
-      if (has_flushed) [[unlikely]]
-        transfers_.completion.fin_left(operation, error);
-      break;
-    }
-    case posted_op::kind::chunk:
-      transfers_.mover.chunk_completed(static_cast<buffer&>(w), error);
-      break;
-    case posted_op::kind::piece:
-      transfers_.mover.piece_completed(static_cast<rma_op&>(w), error);
-      break;
-    case posted_op::kind::receive:
-      break;
+  if (error == 0 && w.what != posted_op::kind::message) {
+    transport_.unlist(w);
+    return transfers_.sessions.rma_ended(w, 0);
   }
+  if (transfers_.sessions.takes_back(w, error)) return;
+  if (w.what == posted_op::kind::message)
+    return transfers_.sessions.message_left(static_cast<buffer&>(w), error);
+  transfers_.sessions.rma_ended(w, error);
 }
 
 // Devices have been lost, for this endpoint or for others.
 void endpoint::end_lost() {
-  losses_seen_ = device::device_loss_epoch::count();
+  noticed_.loss_epoch = device::device_loss_epoch::count();
   copies_.prefer_lost();
   receives().fail_lost();
   transfers_.completion.end_lost();
@@ -144,13 +134,14 @@ void endpoint::connection_opened(connection& c) {
   channel_.reserve(count);
   delivery_.reserve(count);
   dispatcher_.reserve(count);
+  transfers_.sessions.reserve(count);
   // The peer may send as soon as it knows of this.
   receive_buffers_.serve(count);
   dispatcher_.post_receives(c);
 }
 
 void endpoint::connection_up(connection& c) {
-  ++paths_.connections_made;
+  ++paths_.connections.made;
   base::probes::connection_up(c.id, c.remote->address, c.shm != nullptr);
   if (c.shm) shm_.add(c);
   // The peer sends nothing before a packet tells it that its answer has come.
@@ -173,14 +164,30 @@ void endpoint::connections_ending() {
   }
 }
 
+void endpoint::session_changed(connection& c) {
+  if (c.state == connection_state::interrupted) {
+    base::probes::connection_down(c.id, c.remote->address, c.session.interruption.error);
+    ++paths_.connections.interrupted;
+  } else if (c.state == connection_state::resuming) {
+    transfers_.sessions.reconnected(c);
+  } else {
+    base::probes::connection_up(c.id, c.remote->address, c.shm != nullptr);
+    ++paths_.connections.resumed;
+    dispatcher_.post_receives(c);
+    if (c.returns_due()) channel_.return_credits(c);
+    if (c.state == connection_state::connected) sender_.connection_up(c);
+  }
+}
+
 void endpoint::connection_down(connection& c, int error) {
   base::probes::connection_down(c.id, c.remote->address, c.closing.is_wanted() ? 0 : error);
-  ++(c.closing.is_wanted() ? paths_.connections_closed : paths_.connections_lost);
+  ++(c.closing.is_wanted() ? paths_.connections.closed : paths_.connections.lost);
   shm_.remove(c);
   transfers_.exporter.connection_down(c);
   transfers_.importer.connection_down(c);
   dispatcher_.connection_down(c);
   core_transport::connection_down(c, error);
+  transfers_.sessions.connection_down(c, error);
   channel_.connection_down(c, error);
   transfers_.connection_down(c, error);
   delivery_.connection_down(c);

@@ -149,6 +149,7 @@ bool receive_buffers::post(buffer& b, connection& c) {
   if (fi_recv(c.ep.get(), b.bytes, pool_.buffer_size(), b.descriptor(), FI_ADDR_UNSPEC,
               b.context()))
     return false;
+  b.endpoint = c.receives.endpoint;
   ++c.receives.posted;
   return true;
 }

@@ -43,11 +43,11 @@ class receive_buffers {
   [[nodiscard]] fid_ep* context() const noexcept { return context_.get(); }
 
   /// The core has filled one, or failed to: it is the caller's until give_back. `from`: where it
-  /// was posted, if that is still there.
-  void completed(connection* from) noexcept {
+  /// was posted, if that connection is still there.
+  void completed(const buffer& b, connection* from) noexcept {
     if (!streams_) {
       --posted_;
-    } else if (from) {
+    } else if (from && from->receives.endpoint == b.endpoint) {
       --from->receives.posted;
     }
   }

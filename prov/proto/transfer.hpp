@@ -30,8 +30,10 @@ struct transfer;
 
 /// A core RMA operation directly on the application's memory.
 struct rma_op : posted_op {
-  rma_op(transfer& t, std::size_t n) noexcept : posted_op(kind::piece), owner(&t), length(n) {}
+  rma_op(transfer& t, std::size_t at, std::size_t n) noexcept
+      : posted_op(kind::piece), owner(&t), offset(at), length(n) {}
   transfer* owner;
+  std::size_t offset;  // in the transfer
   std::size_t length;
   core::inner_mr
       local;  // registered for this piece alone, where the application gave no descriptor

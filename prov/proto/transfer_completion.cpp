@@ -12,7 +12,7 @@ namespace {
 // Writes of the source's can be on their way into slots of a transfer that failed here.
 bool may_be_written_to(const transfer& t) noexcept {
   return t.outcome.status != 0 && t.slots.granted.held() != 0 && !t.ending.peer_ended &&
-         t.connection && t.connection->usable();
+         t.connection && t.connection->goes_on();
 }
 
 // Until the source answers that it is done, or goes, nobody else is given the slots.
@@ -63,7 +63,7 @@ void transfer_completion::try_retire(transfer& t) {
   // Before the application is told.
   if (t.flush.nic_wrote && flush_.flush_by_fin(t)) return;
   if (t.flush.nic_wrote && t.outcome.status == 0) t.outcome.status = flush_.flush_local(t);
-  if (t.connection && t.connection->usable()) tell_peer(t);
+  if (t.connection && t.connection->goes_on()) tell_peer(t);
   cq_entry entry = t.outcome.entry;
   if (t.outcome.status != 0) entry.error = t.outcome.status;
   base::probes::transfer_complete(t.id, t.length, t.outcome.status);

@@ -13,6 +13,7 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       mover(with.core, config,
             {with.connections, with.transport, with.receives, with.copies, with.channel, with.paths,
              table, completion, flush, planner, slots, immediate, cooperative}),
+      sessions({with.connections, with.transport, with.channel, mover, completion}),
       exporter(config, with.connections, with.channel, table),
       importer(config, with.connections, with.channel, table, mover),
       source(with.core, config, exporter),

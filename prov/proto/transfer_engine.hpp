@@ -9,6 +9,7 @@
 #include "proto/pipeline_planner.hpp"
 #include "proto/rendezvous_sink.hpp"
 #include "proto/rendezvous_source.hpp"
+#include "proto/session_recovery.hpp"
 #include "proto/slot_granter.hpp"
 #include "proto/transfer_completion.hpp"
 #include "proto/transfer_flush.hpp"
@@ -47,6 +48,7 @@ struct transfer_engine {
   immediate_copies immediate;
   cooperative_copier cooperative;
   data_mover mover;
+  session_recovery sessions;
   dmabuf_exporter exporter;
   dmabuf_importer importer;
   rendezvous_source source;

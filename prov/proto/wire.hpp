@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 11;
+inline constexpr std::uint16_t version = 12;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -45,6 +45,9 @@ enum class kind : std::uint8_t {
   close_refuse = 35,    // something of the receiver's is under way: it stays
   credit_recall = 36,   // others need the data credits that the receiver of this does not use
   credit_release = 37,  // credit_fields: the sender gives up so many of those that it has
+  resume = 38,  // the first packet each way on a connection that carries a session on: says what
+                // the sender has received. Has no number itself
+  leave = 39,   // the sender closes: its end of the connection is none that is made again
 };
 
 inline constexpr bool takes_credit(kind k) noexcept {
@@ -73,8 +76,11 @@ struct header {
   std::uint8_t data_credits;     // returned with this message
   std::uint8_t control_credits;  // returned with this message
   std::uint32_t connection;      // index at the receiver, from its hello
+  // On the core connection of a session (hello_flags::keeps_session), else 0.
+  std::uint32_t number = 0;    // of this packet, from 1 on in each direction, modulo 2^32
+  std::uint32_t received = 0;  // of the last packet that the sender of this one has received
 };
-static_assert(sizeof(header) == 8);
+static_assert(sizeof(header) == 16);
 
 struct eager_fields {
   header head;
@@ -82,7 +88,7 @@ struct eager_fields {
   std::uint64_t data;       // only sent with cq_data or want_fin
   std::uint64_t operation;  // only sent with want_fin, and always in rts
 };
-static_assert(sizeof(eager_fields) == 32);
+static_assert(sizeof(eager_fields) == 40);
 
 /// Bytes of eager_fields that travel for these flags: short messages are what latency is made of.
 inline constexpr std::size_t eager_size(std::uint8_t flags) noexcept {
@@ -128,7 +134,7 @@ struct atomic_fields {
   std::uint8_t group;   // atomic_math::call
   std::uint8_t reserved;
 };
-static_assert(sizeof(atomic_fields) == 40);
+static_assert(sizeof(atomic_fields) == 48);
 
 struct fin_fields {
   header head;
@@ -154,7 +160,7 @@ struct dmabuf_ask_fields {
   std::uint32_t segment;  // of the rts
   std::uint32_t reserved;
 };
-static_assert(sizeof(dmabuf_ask_fields) == 32);
+static_assert(sizeof(dmabuf_ask_fields) == 40);
 
 struct dmabuf_fields {
   header head;
@@ -166,7 +172,7 @@ struct dmabuf_fields {
   std::int32_t status;    // 0 or a positive FI_E* code: nothing was sent
   std::uint32_t reserved;
 };
-static_assert(sizeof(dmabuf_fields) == 56);
+static_assert(sizeof(dmabuf_fields) == 64);
 
 // A copy of all of a source in one piece of host memory, by both ends: ipc::cooperative_copy.
 struct copy_assist_fields {
@@ -190,7 +196,7 @@ struct credit_fields {
   std::uint32_t count;
   std::uint32_t reserved;
 };
-static_assert(sizeof(credit_fields) == 16);
+static_assert(sizeof(credit_fields) == 24);
 
 struct chunk_fields {
   header head;
@@ -231,7 +237,20 @@ static_assert(sizeof(hello) == 52);
 enum hello_flags : std::uint8_t {
   shares_memory = 1 << 0,  // an answer: a segment is on its way, the connection's packets go there
   takes_dmabufs = 1 << 1,  // of device memory of peers that it shares memory with
+  keeps_session = 1 << 2,  // what is sent is kept until it was received: where both do, the session
+                           // outlives the core connection
+  resumes = 1 << 3,  // the core connection is a new one of the session between `connection` here
+                     // and resumed(hello) at the receiver
 };
+
+/// With hello_flags::resumes: the receiver's own number of the session. A session has its windows.
+inline constexpr std::uint32_t resumed(const hello& h) noexcept {
+  return h.data_window | std::uint32_t{h.control_window} << 16;
+}
+inline constexpr void set_resumed(hello& h, std::uint32_t connection) noexcept {
+  h.data_window = static_cast<std::uint16_t>(connection);
+  h.control_window = static_cast<std::uint16_t>(connection >> 16);
+}
 
 /// Control messages that an endpoint takes from each peer at once.
 inline constexpr std::uint16_t control_window = 8;
@@ -247,6 +266,7 @@ enum class reject_reason : std::uint8_t {
   simultaneous = 2,   // both connect at once and the other request goes on
   resources = 3,
   malformed = 4,
+  no_session = 5,  // that which is to be resumed has ended here
 };
 
 }  // namespace gaudi::proto::wire

@@ -10,6 +10,8 @@ namespace gaudi::proto {
 
 /// Looks at what an endpoint keeps to itself: what must have come back once nothing is under way.
 struct endpoint_audit {
+  /// Whether a session waits for another connection.
+  static bool is_interrupted(endpoint& e) { return e.connections_->any_interrupted(); }
   /// What is still held although nothing is outstanding; empty: nothing.
   static std::string leftover(endpoint& e);
   /// What grew beyond its limit; empty: nothing.

@@ -27,7 +27,7 @@ MUTANTS = [
     ("last-words-before-the-end", "07cd59d", "connection_events.cpp", "observer_.connections_ending();", ""),
     ("last-words-behind-an-error", "handle_completions", "progress.cpp", "left -= std::min(left, taken);", "break;"),
     ("end-in-the-middle", "07cd59d", "connection_events.cpp",
-     "if (connection* const c = connections_.of(endpoint)) fail_soon(*c, FI_ECONNRESET);",
+     "if (connection* const c = connections_.of(endpoint)) lost_soon(*c, FI_ECONNRESET);",
      "if (connection* const c = connections_.of(endpoint)) fail(*c, FI_ECONNRESET);"),
     ("request-before-the-end", "5061f00, e7c2b55", "connection_events.cpp",
      "deferred_requests_.push_back(std::move(request));\n  fail_soon(c, FI_ECONNRESET);",
@@ -41,7 +41,7 @@ MUTANTS = [
     ("early-sends-after-a-refusal", "connection_closer", "packet_dispatcher.cpp",
      "if (before == connection_state::closing && c.state == connection_state::connected)\n    parts_.sender.connection_up(c);", ""),
     ("refusal-ends-an-agreement", "connection_closer", "connection_closer.cpp",
-     "if (!c.closing.agreed) c.state = connection_state::connected;", "c.state = connection_state::connected;"),
+     "!c.closing.agreed && c.usable()", "c.usable()"),
     ("early-sends-fail-with-a-closed-one", "connection_closer", "message_sender.cpp", "c.closing.is_wanted() || c.remote->current",
      "c.remote->current != nullptr"),
     ("promises-more-than-is-posted", "credit_pool", "credit_pool.cpp", "others_ -= more;", ""),
@@ -55,9 +55,12 @@ MUTANTS = [
      "c->usable() || parts_.connections.confirm_connected(*c)", "c->usable()"),
     ("registration-of-failed-pieces", "proto: end registrations of failed RMA", "core_transport.cpp", "piece.local = {};", ""),
     ("credits-of-a-refused-packet", "core_transport::inject", "core_transport.cpp",
-     "if (ret) windows.restore();", ""),
+     "if (ret) {\n    windows.restore();\n    s.take_back();\n  } else if (s.is_kept) {\n    s.owes_word = false;\n"
+     "    s.packets.add(packet, length);\n  }",
+     "if (ret) {\n    s.take_back();\n  } else if (s.is_kept) {\n    s.owes_word = false;\n"
+     "    s.packets.add(packet, length);\n  }"),
     ("credits-of-a-refused-message", "core_transport::send", "core_transport.cpp",
-     "windows.restore();\n    return static_cast<int>(ret);", "return static_cast<int>(ret);"),
+     "windows.restore();\n    s.take_back();\n    return ret;", "s.take_back();\n    return ret;"),
     ("credits-never-tried-again", "return_credits", "packet_channel_control.cpp",
      "if (send_header(c, wire::kind::credit)) let_control_wait(c);",
      "static_cast<void>(send_header(c, wire::kind::credit));"),
@@ -79,6 +82,13 @@ MUTANTS = [
      "m.connection && (m.info.rendezvous || (m.info.flags & wire::want_fin))", "m.connection && false"),
     ("multi-receive-given-back-early", "message_ended", "multi_receive.cpp",
      "--unfinished_ != 0 || !full_", "(--unfinished_, !full_)"),
+    ("sends-nothing-again", "session_recovery", "session_recovery.cpp", "parts_.transport.send_again(c, p)", "0"),
+    ("takes-packets-twice", "session_recovery", "session_recovery.cpp", "head.number != s.received + 1", "head.number == 0"),
+    ("undone-rma-is-forgotten", "session_recovery", "session_recovery.cpp", "parts_.mover.post_again(w)", "0"),
+    ("peers-are-told-nothing", "session_recovery", "session_recovery.cpp",
+     "parts_.transport.send_header(*c, wire::kind::credit)", "0"),
+    ("lost-connections-fail-rma", "session_recovery", "session_recovery.cpp", "!is_lost || !t", "true"),
+    ("begins-while-it-is-resumed", "core_transport", "core_transport.hpp", "(c.usable() || c.session.is_replaying)", "true"),
 ]
 
 

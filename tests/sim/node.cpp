@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::uint16_t first_port = 5000;
 constexpr std::uint64_t requested_key = 77;
+// Longer than a peer may take to close, which can be a call of many virtual seconds (host::now).
+constexpr std::chrono::hours session_limit{1};
 
 proto::endpoint::settings settings_of(const plan& p, host& h) {
   return {.directed_receive = true,
@@ -21,6 +23,7 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
           .refusals_before_waiting = p.refusals,
+          .timeouts = {.reconnect = p.net.sessions ? session_limit : std::chrono::seconds(0)},
           .rendezvous = p.rendezvous,
           .clock = base::clock(h),
           .random = base::random_source(h)};

@@ -52,6 +52,10 @@ const char* name_of(wire::kind what) noexcept {
       return "credit_recall";
     case wire::kind::credit_release:
       return "credit_release";
+    case wire::kind::resume:
+      return "resume";
+    case wire::kind::leave:
+      return "leave";
     default:
       return "packet";
   }
@@ -66,6 +70,8 @@ std::string packet_text(std::span<const std::byte> packet) {
   std::string text = std::string(name_of(head.what)) + " " + std::to_string(packet.size()) + " B";
   if (head.data_credits + head.control_credits != 0)
     text += " +" + std::to_string(head.data_credits) + "/" + std::to_string(head.control_credits);
+  if (head.what == wire::kind::resume) text += " has " + std::to_string(head.received);
+  if (head.number != 0) text += " #" + std::to_string(head.number);
   wire::fin_fields done;
   if (head.what == wire::kind::fin && packet.size() >= sizeof done) {
     std::memcpy(&done, packet.data(), sizeof done);

@@ -218,6 +218,22 @@ void add_forgets(rng& r, plan& p) {
   in_order_of_steps(p.faults);
 }
 
+// Where a loss is survived it may come often, also while the last one is being repaired.
+void add_losses(rng& r, plan& p) {
+  p.net.sessions = r.chance(600);
+  if (!p.net.sessions || r.chance(300)) return;
+  for (std::uint64_t n = r.between(1, 8); n > 0; --n) {
+    fault f;
+    f.what = fault::kind::cut;
+    f.step = r.below(actions_of(p) * 5 + 60);
+    f.node = static_cast<unsigned>(r.below(p.nodes));
+    f.peer = static_cast<unsigned>(r.below(p.nodes));
+    f.choice = r.next();
+    p.faults.push_back(f);
+  }
+  in_order_of_steps(p.faults);
+}
+
 }  // namespace
 
 std::size_t plan::size() const noexcept {
@@ -261,6 +277,7 @@ plan make_plan(std::uint64_t seed) {
   add_faults(r, p);
   p.numbers = r.next();
   add_forgets(r, p);
+  add_losses(r, p);
   return p;
 }
 

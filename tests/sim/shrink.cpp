@@ -94,7 +94,8 @@ std::string settings(const plan& p) {
   return std::string("a core like ") + (p.net.rdma ? "verbs" : "tcp") + ", " +
          std::to_string(p.rx_buffers) + " receive buffers, eager up to " +
          std::to_string(p.eager_size) + " B, posts refused " + std::to_string(p.net.refused_posts) +
-         " in 1000, completions " + std::to_string(p.net.completions) + "\n";
+         " in 1000, completions " + std::to_string(p.net.completions) +
+         (p.net.sessions ? ", sessions" : "") + "\n";
 }
 
 }  // namespace

@@ -236,6 +236,7 @@ bool world::is_settled() {
   if (!all_tried() || !net_.is_quiet() || book_.unfinished()) return false;
   for (unsigned n = 0; n < plan_.nodes; ++n) {
     if (book_.missing(n, places_[n].here->life())) return false;
+    if (proto::endpoint_audit::is_interrupted(places_[n].here->endpoint())) return false;
   }
   return true;
 }

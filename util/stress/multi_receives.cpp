@@ -129,6 +129,7 @@ void multi_receives::expect(image& bytes) const {
     const auto come = messages_from(peer);
     if (rules_.loses_worker(peer)) {
       std::vector<arrival> messages;
+      messages.reserve(come.size());
       for (const placed_message& m : come) messages.push_back(m.message);
       require_sent(plan_, from.messages, messages, peer);
       bytes.ignore(from.all);

@@ -47,7 +47,7 @@ class Header:
     def _fields(self, body):
         """(name, type, offset, count of an array or 0)"""
         fields, offset = [], 0
-        for kind, name, count in re.findall(r"^\s*([\w:]+) (\w+)(?:\[(\w+)\])?;", body, re.MULTILINE):
+        for kind, name, count in re.findall(r"^\s*([\w:]+) (\w+)(?:\[(\w+)\])?(?: = \w+)?;", body, re.MULTILINE):
             elements = 0 if not count else self.constants.get(count) or int(count)
             fields.append((name, kind, offset, elements))
             offset += self.size_of(kind) * max(elements, 1)

@@ -30,6 +30,8 @@ struct conditions {
   delay acknowledged{};  // from delivery to the end of the operation
   delay connecting{};    // of each step of the handshake
   delay notice{};        // of the end of a connection
+  /// The endpoints keep sessions: the loss of a connection is no reason for a failure.
+  bool sessions = false;
   /// What arrives at a closed end makes the kernel drop what the closed end had sent (RST).
   bool reset_by_late_data = false;
 };

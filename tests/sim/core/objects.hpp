@@ -162,7 +162,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   /// drain, where the process at the other end takes part in it.
   void arrive(int end);
   /// A fault, or an access that was refused: what is on its way is lost, and both ends hear of it.
-  void cut();
+  void cut(bool by_network = true);
   void hear_of_end(int end);
   void close_end(int end);
 

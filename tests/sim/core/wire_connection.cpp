@@ -185,7 +185,7 @@ void wire_connection::fail_reporting(int end, int error) {
 // verbs ends the connection of who asks for what it may not have, tcp resets it.
 void wire_connection::refuse_access(int end, const std::shared_ptr<operation>& op) {
   finish(end, op, FI_EIO, remote_access_error);
-  cut();
+  cut(false);
 }
 
 // Nobody is there any more.
@@ -195,15 +195,18 @@ void wire_connection::lose_closed(int closed) {
   hear_of_end(1 - closed);
 }
 
-void wire_connection::cut() {
+// An end that has not been told that it is connected has no session yet.
+void wire_connection::cut(bool by_network) {
   if (is_cut) return;
   is_cut = true;
   if (ends[0].at && ends[1].at) {
     const unsigned a = ends[0].at->number();
     const unsigned b = ends[1].at->number();
-    net.disturb(a, b);
-    net.lose(a, b);
-    net.lose(b, a);
+    if (!net.how().sessions || !by_network || !ends[0].was_told || a == b) {
+      net.disturb(a, b);
+      net.lose(a, b);
+      net.lose(b, a);
+    }
     net.note(ends[0].at->number(), ends[1].at->number(), [] { return "-- connection lost --"; });
   }
   for (int end = 0; end < 2; ++end) {

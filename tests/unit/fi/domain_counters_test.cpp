@@ -61,9 +61,9 @@ TEST(domain_counters, are_where_their_names_say) {
   EXPECT_PLACE(domain, d, paths.dmabuf_ipc_bytes, "dmabuf_ipc_bytes");
   EXPECT_PLACE(domain, d, paths.peer_stalls, "peer_stalls");
   EXPECT_PLACE(domain, d, paths.local_stalls, "local_stalls");
-  EXPECT_PLACE(domain, d, paths.connections_made, "connections_made");
-  EXPECT_PLACE(domain, d, paths.connections_lost, "connections_lost");
-  EXPECT_PLACE(domain, d, paths.connections_closed, "connections_closed");
+  EXPECT_PLACE(domain, d, paths.connections.made, "connections_made");
+  EXPECT_PLACE(domain, d, paths.connections.lost, "connections_lost");
+  EXPECT_PLACE(domain, d, paths.connections.closed, "connections_closed");
 }
 
 TEST(device_counters, are_where_their_names_say) {

@@ -15,7 +15,7 @@ using test::wait;
 
 bool is_closed_at_both(live_node& a, live_node& b) {
   return progress_until(
-      {&a, &b}, [&] { return a.paths.connections_closed != 0 && b.paths.connections_closed != 0; });
+      {&a, &b}, [&] { return a.paths.connections.closed != 0 && b.paths.connections.closed != 0; });
 }
 
 void progress_for_long(live_node& a, live_node& b) {
@@ -33,7 +33,7 @@ TEST(connection_closer, closes_what_neither_end_uses) {
   pass(a, to, b, 100'000, 2);
   ASSERT_TRUE(a.addresses.remove(to));
   EXPECT_TRUE(is_closed_at_both(a, b));
-  EXPECT_EQ(a.paths.connections_lost + b.paths.connections_lost, 0U);
+  EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
 }
 
 TEST(connection_closer, leaves_a_connection_that_has_another_address) {
@@ -44,9 +44,9 @@ TEST(connection_closer, leaves_a_connection_that_has_another_address) {
   pass(a, to, b, 100, 1);
   ASSERT_TRUE(a.addresses.remove(to));
   progress_for_long(a, b);
-  EXPECT_EQ(a.paths.connections_closed, 0U);
+  EXPECT_EQ(a.paths.connections.closed, 0U);
   pass(a, again, b, 100, 2);
-  EXPECT_EQ(a.paths.connections_made, 1U);
+  EXPECT_EQ(a.paths.connections.made, 1U);
 }
 
 // The peer's message waits for a receive, and its memory for whoever takes it.
@@ -60,7 +60,7 @@ TEST(connection_closer, waits_for_an_operation_of_the_peer) {
   ASSERT_EQ(b.send(to_a, memory_of(sent.data(), sent.size()), 7, number(1)), 0);
   ASSERT_TRUE(a.addresses.remove(to_b));
   progress_for_long(a, b);
-  EXPECT_EQ(a.paths.connections_closed + b.paths.connections_closed, 0U);
+  EXPECT_EQ(a.paths.connections.closed + b.paths.connections.closed, 0U);
   std::vector<std::byte> got(sent.size());
   ASSERT_EQ(a.receive(memory_of(got.data(), got.size()), 7, nullptr), 0);
   EXPECT_EQ(wait(a, {&a, &b}).error, 0);
@@ -116,8 +116,8 @@ TEST(connection_closer, has_what_is_sent_meanwhile_go_by_the_next_connection) {
     EXPECT_EQ(got_forth, forth);
     EXPECT_EQ(got_back, back);
   }
-  EXPECT_GT(a.paths.connections_closed, 0U);
-  EXPECT_EQ(a.paths.connections_lost + b.paths.connections_lost, 0U);
+  EXPECT_GT(a.paths.connections.closed, 0U);
+  EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
 }
 
 }  // namespace

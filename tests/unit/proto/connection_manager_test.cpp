@@ -64,11 +64,11 @@ class side final : private connection_observer {
     queue_.reset(queue);
     receives_.reset(receives);
     manager.emplace(*core_,
-                    connection_manager::config{.eager_limit = 4096,
-                                               .rx_buffers = 64,
-                                               .ipc = ipc,
-                                               .takes_dmabufs = false,
-                                               .random = random},
+                    connection_config{.eager_limit = 4096,
+                                      .rx_buffers = 64,
+                                      .ipc = ipc,
+                                      .takes_dmabufs = false,
+                                      .random = random},
                     static_cast<connection_observer&>(*this));
     EXPECT_TRUE(manager->listen(queue, receives));
   }

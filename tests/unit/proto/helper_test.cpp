@@ -128,7 +128,7 @@ TEST_F(stopped_helper, is_waited_for_where_the_receiver_fails) {
 TEST_F(stopped_helper, is_waited_for_where_the_connection_has_ended) {
   const auto end = [&] {
     end_connections_of_process();
-    EXPECT_TRUE(progress_until({&receiver}, [&] { return receiver.paths.connections_lost != 0; }));
+    EXPECT_TRUE(progress_until({&receiver}, [&] { return receiver.paths.connections.lost != 0; }));
   };
   EXPECT_NE(stop_during(end).error, 0);
 }

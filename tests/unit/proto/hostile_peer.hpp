@@ -53,7 +53,7 @@ struct victim {
                                   .staging_depth = 4,
                                   .rx_buffers = 64,
                                   .unexpected_limit = 1 << 20,
-                                  .connect_timeout = connect_timeout});
+                                  .timeouts = {.connect = connect_timeout}});
     ep->use_addresses(addresses);
     ep->messages().use_queue(&queue, false);
     EXPECT_TRUE(ep->enable());

@@ -78,8 +78,9 @@ TEST_F(receive_buffers_of_a_stream, leave_two_for_each_peer_when_half_of_them_ar
   ASSERT_TRUE(buffers.open());
   connection& busy = connect();
   EXPECT_TRUE(buffers.post_more(busy));
+  const buffer& filled = *buffers.take_local();
   for (std::size_t held = 0; held < all / 2; ++held) {
-    buffers.completed(&busy);
+    buffers.completed(filled, &busy);
     EXPECT_TRUE(buffers.post_more(busy)) << held;
   }
   EXPECT_GE(busy.receives.posted, 2U);
@@ -95,8 +96,9 @@ TEST_F(receive_buffers_of_a_stream, are_limited_in_all) {
   ASSERT_TRUE(buffers.open());
   connection& c = connect();
   std::size_t held = 0;
+  const buffer& filled = *buffers.take_local();
   while (buffers.post_more(c) && held < 100) {
-    buffers.completed(&c);
+    buffers.completed(filled, &c);
     ++held;
   }
   EXPECT_EQ(held, 10U) << "8 for all and 2 for the peer";
@@ -113,7 +115,7 @@ TEST_F(receive_buffers_of_a_stream, go_back_to_where_they_came_from) {
   ASSERT_TRUE(used);
   used->local = false;
   used->connection_id = c.id;  // as if the core had filled it
-  buffers.completed(&c);
+  buffers.completed(*used, &c);
   EXPECT_TRUE(buffers.give_back(*used, c));
   EXPECT_EQ(c.receives.posted, 16U);
   EXPECT_NE(buffers.take_local(), used) << "it is the core's";

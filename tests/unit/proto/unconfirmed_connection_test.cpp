@@ -44,7 +44,7 @@ TEST_F(unconfirmed_connection, takes_no_message_before_the_peers_word) {
   p.settle();
   EXPECT_EQ(p.waiting(wire::kind::eager), 1U);
   EXPECT_EQ(v.take().error, 0);
-  EXPECT_EQ(v.paths.connections_made, 1U);
+  EXPECT_EQ(v.paths.connections.made, 1U);
 }
 
 // The message asks for a connection of its own, and the peer's host says that nobody listens.

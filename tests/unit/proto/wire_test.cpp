@@ -7,42 +7,45 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_11_has_it) {
-  ASSERT_EQ(version, 11);
+TEST(wire, every_field_is_where_version_12_has_it) {
+  ASSERT_EQ(version, 12);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
   EXPECT_EQ(offsetof(header, connection), 4U);
-  EXPECT_EQ(offsetof(eager_fields, tag), 8U);
-  EXPECT_EQ(offsetof(eager_fields, data), 16U);
-  EXPECT_EQ(offsetof(eager_fields, operation), 24U);
+  EXPECT_EQ(offsetof(header, number), 8U);
+  EXPECT_EQ(offsetof(header, received), 12U);
+  EXPECT_EQ(sizeof(header), 16U);
+  EXPECT_EQ(offsetof(eager_fields, tag), 16U);
+  EXPECT_EQ(offsetof(eager_fields, data), 24U);
+  EXPECT_EQ(offsetof(eager_fields, operation), 32U);
   EXPECT_EQ(offsetof(rts_fields, segment_count), 16U);
   EXPECT_EQ(offsetof(rts_fields, segments), 24U);
   EXPECT_EQ(sizeof(rts_fields), 24 + max_segments * 24);
-  EXPECT_EQ(offsetof(rma_fields, address), 16U);
-  EXPECT_EQ(offsetof(rma_fields, data), 40U);
-  EXPECT_EQ(sizeof(rma_fields), 48U);
-  EXPECT_EQ(offsetof(atomic_fields, address), 16U);
-  EXPECT_EQ(offsetof(atomic_fields, count), 32U);
-  EXPECT_EQ(offsetof(atomic_fields, group), 38U);
-  EXPECT_EQ(sizeof(atomic_fields), 40U);
-  EXPECT_EQ(offsetof(fin_fields, status), 16U);
-  EXPECT_EQ(sizeof(fin_fields), 24U);
-  EXPECT_EQ(offsetof(cts_fields, segments), 40U);
-  EXPECT_EQ(sizeof(cts_fields), 40 + max_slots * 24);
-  EXPECT_EQ(offsetof(chunk_fields, length), 24U);
-  EXPECT_EQ(sizeof(chunk_fields), 32U);
-  EXPECT_EQ(offsetof(credit_fields, count), 8U);
-  EXPECT_EQ(sizeof(credit_fields), 16U);
-  EXPECT_EQ(sizeof(event_fields), 32U);
-  EXPECT_EQ(offsetof(dmabuf_ask_fields, segment), 24U);
-  EXPECT_EQ(offsetof(dmabuf_fields, allocation), 16U);
-  EXPECT_EQ(offsetof(dmabuf_fields, address), 40U);
-  EXPECT_EQ(offsetof(dmabuf_fields, status), 48U);
-  EXPECT_EQ(sizeof(allocation_fields), 16U);
-  EXPECT_EQ(offsetof(copy_assist_fields, piece), 32U);
-  EXPECT_EQ(offsetof(copy_assist_fields, number), 40U);
-  EXPECT_EQ(sizeof(copy_assist_fields), 48U);
+  EXPECT_EQ(offsetof(rma_fields, address), 24U);
+  EXPECT_EQ(offsetof(rma_fields, data), 48U);
+  EXPECT_EQ(sizeof(rma_fields), 56U);
+  EXPECT_EQ(offsetof(atomic_fields, address), 24U);
+  EXPECT_EQ(offsetof(atomic_fields, count), 40U);
+  EXPECT_EQ(offsetof(atomic_fields, group), 46U);
+  EXPECT_EQ(sizeof(atomic_fields), 48U);
+  EXPECT_EQ(offsetof(fin_fields, status), 24U);
+  EXPECT_EQ(sizeof(fin_fields), 32U);
+  EXPECT_EQ(offsetof(cts_fields, segments), 48U);
+  EXPECT_EQ(sizeof(cts_fields), 48 + max_slots * 24);
+  EXPECT_EQ(offsetof(chunk_fields, length), 32U);
+  EXPECT_EQ(sizeof(chunk_fields), 40U);
+  EXPECT_EQ(offsetof(credit_fields, count), 16U);
+  EXPECT_EQ(sizeof(credit_fields), 24U);
+  EXPECT_EQ(sizeof(event_fields), 40U);
+  EXPECT_EQ(offsetof(dmabuf_ask_fields, segment), 32U);
+  EXPECT_EQ(offsetof(dmabuf_fields, allocation), 24U);
+  EXPECT_EQ(offsetof(dmabuf_fields, address), 48U);
+  EXPECT_EQ(offsetof(dmabuf_fields, status), 56U);
+  EXPECT_EQ(sizeof(allocation_fields), 24U);
+  EXPECT_EQ(offsetof(copy_assist_fields, piece), 40U);
+  EXPECT_EQ(offsetof(copy_assist_fields, number), 48U);
+  EXPECT_EQ(sizeof(copy_assist_fields), 56U);
   EXPECT_EQ(offsetof(hello, version), 4U);
   EXPECT_EQ(offsetof(hello, reason), 6U);
   EXPECT_EQ(offsetof(hello, instance), 16U);
@@ -53,13 +56,22 @@ TEST(wire, every_field_is_where_version_11_has_it) {
   EXPECT_LE(sizeof(hello), 55U);
 }
 
+// In the fields that a new session has for its windows.
+TEST(wire, a_hello_names_the_session_that_it_resumes) {
+  hello h{};
+  set_resumed(h, 0x89abcdef);
+  EXPECT_EQ(resumed(h), 0x89abcdefU);
+  EXPECT_EQ(h.data_window, 0xcdefU);
+  EXPECT_EQ(h.control_window, 0x89abU);
+}
+
 TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
-  EXPECT_EQ(eager_size(0), 16U);
-  EXPECT_EQ(eager_size(tagged), 16U);
-  EXPECT_EQ(eager_size(cq_data), 24U);
-  EXPECT_EQ(eager_size(tagged | cq_data), 24U);
-  EXPECT_EQ(eager_size(want_fin), 32U);
-  EXPECT_EQ(eager_size(want_fin | cq_data), 32U);
+  EXPECT_EQ(eager_size(0), 24U);
+  EXPECT_EQ(eager_size(tagged), 24U);
+  EXPECT_EQ(eager_size(cq_data), 32U);
+  EXPECT_EQ(eager_size(tagged | cq_data), 32U);
+  EXPECT_EQ(eager_size(want_fin), 40U);
+  EXPECT_EQ(eager_size(want_fin | cq_data), 40U);
 }
 
 TEST(wire, what_answers_is_control_and_what_asks_is_data) {

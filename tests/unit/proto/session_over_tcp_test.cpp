@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// The real tcp core, whose sockets end again and again in the middle of all that an endpoint does.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "endpoint_node.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using namespace std::chrono_literals;
+using test::node;
+
+endpoint::settings with_sessions() {
+  auto s = test::small_settings();
+  s.ipc = false;  // or nothing goes by the core
+  s.timeouts.reconnect = 3600s;
+  return s;
+}
+
+// Whether the descriptor is a tcp connection of one of these listeners, at either end.
+bool is_connection_of(int fd, std::initializer_list<in_port_t> ports) {
+  sockaddr_in ends[2]{};
+  socklen_t length = sizeof ends[0];
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&ends[0]), &length) != 0) return false;
+  length = sizeof ends[1];
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&ends[1]), &length) != 0) return false;
+  for (const sockaddr_in& end : ends)
+    for (const in_port_t port : ports)
+      if (end.sin_family == AF_INET && end.sin_port == port) return true;
+  return false;
+}
+
+in_port_t port_of(const node& n) {
+  return reinterpret_cast<const sockaddr_in*>(n.ep->name().raw())->sin_port;
+}
+
+class session_over_tcp : public testing::Test {
+ protected:
+  static constexpr std::size_t rounds = 60;
+  static constexpr std::size_t per_round = 24;
+  static constexpr std::size_t cell = 16384;
+
+  void SetUp() override {
+    ASSERT_TRUE(a.ep->enable());
+    ASSERT_TRUE(b.ep->enable());
+    to_b = a.meet(b);
+    to_a = b.meet(a);
+    b.expose(region, target);
+    // A connection that is not made yet is none to be made again.
+    std::byte first{};
+    start([&] { return b.receive(test::memory_of(&first, 1), ~0ULL, &first); });
+    start([&] { return a.send(to_b, test::memory_of(&first, 1), ~0ULL, &first); });
+    while (done < started) progress();
+  }
+
+  // As the kernel does it to both ends when the network has gone for too long.
+  unsigned cut() {
+    unsigned ended = 0;
+    for (int fd = 3; fd < 1024; ++fd)
+      if (is_connection_of(fd, {port_of(a), port_of(b)}) && ::shutdown(fd, SHUT_RDWR) == 0) ++ended;
+    return ended;
+  }
+
+  void progress() {
+    a.ep->progress();
+    b.ep->progress();
+    for (node* n : {&a, &b})
+      for (auto entry = n->take(); entry.error != FI_ENODATA; entry = n->take()) {
+        EXPECT_EQ(entry.error, 0);
+        ++done;
+      }
+  }
+
+  // Repeats a call until it is taken.
+  template <class Call>
+  void start(Call&& call) {
+    int ret = -FI_EAGAIN;
+    while ((ret = call()) == -FI_EAGAIN) progress();
+    ASSERT_EQ(ret, 0);
+    ++started;
+  }
+
+  node a{with_sessions()};
+  node b{with_sessions()};
+  fi_addr_t to_a = 0;
+  fi_addr_t to_b = 0;
+  std::vector<std::byte> target = std::vector<std::byte>(per_round * cell);
+  reg::region region;
+  std::mt19937 random{1};
+  std::size_t started = 0;
+  std::size_t done = 0;
+};
+
+// A length that goes within a message, or by rendezvous.
+std::size_t some_length(std::mt19937& random) {
+  constexpr std::size_t lengths[] = {8, 64, 900, 4000, 5000, 16384};
+  return lengths[random() % std::size(lengths)];
+}
+
+TEST_F(session_over_tcp, loses_and_doubles_no_message) {
+  unsigned cuts = 0;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<std::vector<std::byte>> sent;
+    std::vector<std::vector<std::byte>> got;
+    for (std::size_t n = 0; n < per_round; ++n) {
+      sent.emplace_back(some_length(random), static_cast<std::byte>(round + n));
+      got.emplace_back(cell);
+    }
+    for (std::size_t n = 0; n < per_round; ++n) {
+      node& from = n % 2 ? b : a;
+      node& to = n % 2 ? a : b;
+      const std::uint64_t tag = round * per_round + n;
+      start([&] { return to.receive(test::memory_of(got[n].data(), cell), tag, &got[n]); });
+      start([&] {
+        return from.send(n % 2 ? to_a : to_b, test::memory_of(sent[n].data(), sent[n].size()), tag,
+                         &sent[n]);
+      });
+      if (n == round % per_round || random() % 16 == 0) cuts += cut();
+    }
+    while (done < started && !HasFailure()) progress();
+    for (std::size_t n = 0; n < per_round; ++n) {
+      got[n].resize(sent[n].size());
+      ASSERT_EQ(got[n], sent[n]) << "message " << n << " of round " << round;
+    }
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  EXPECT_GT(cuts, rounds);
+  EXPECT_GT(a.paths.connections.resumed, rounds / 2);
+  EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
+}
+
+TEST_F(session_over_tcp, carries_out_rma_and_atomics) {
+  std::uint64_t sum = 0;
+  std::uint64_t added = 0;
+  reg::region counter;
+  b.expose(counter, std::as_writable_bytes(std::span(&sum, 1)));
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<std::vector<std::byte>> written;
+    std::vector<std::vector<std::byte>> read;
+    std::array<std::uint64_t, per_round> operands{};
+    for (std::size_t n = 0; n < per_round; ++n) {
+      written.emplace_back(some_length(random), static_cast<std::byte>(1 + round + n));
+      read.emplace_back(written.back().size());
+      operands[n] = 1 + n;
+    }
+    for (std::size_t n = 0; n < per_round; ++n) {
+      const std::uint64_t at = region.address + n * cell;
+      start([&] {
+        return a.ep->write(test::memory_of(written[n].data(), written[n].size()),
+                           {.target = to_b,
+                            .address = at,
+                            .key = region.key,
+                            .completion = a.completion(&written[n])});
+      });
+      start([&] {
+        return a.ep->atomic({.target = to_b,
+                             .address = counter.address,
+                             .key = counter.key,
+                             .type = FI_UINT64,
+                             .op = FI_SUM,
+                             .count = 1,
+                             .operands = test::memory_of(&operands[n], sizeof operands[n]),
+                             .compares = {},
+                             .results = {},
+                             .completion = a.completion(&operands[n])});
+      });
+      added += operands[n];
+      if (n == round % per_round || random() % 16 == 0) cut();
+    }
+    while (done < started && !HasFailure()) progress();
+    EXPECT_EQ(sum, added) << "round " << round;
+    for (std::size_t n = 0; n < per_round; ++n)
+      start([&] {
+        return a.ep->read(test::memory_of(read[n].data(), read[n].size()),
+                          {.target = to_b,
+                           .address = region.address + n * cell,
+                           .key = region.key,
+                           .completion = a.completion(&read[n])});
+      });
+    cut();
+    while (done < started && !HasFailure()) progress();
+    for (std::size_t n = 0; n < per_round; ++n)
+      ASSERT_EQ(read[n], written[n]) << "write " << n << " of round " << round;
+    ASSERT_FALSE(HasFailure()) << "round " << round;
+  }
+  EXPECT_GT(a.paths.connections.resumed, rounds / 2);
+}
+
+// Nobody listens any more: what is outstanding fails at once, not after the timeout.
+TEST_F(session_over_tcp, ends_with_a_peer_that_is_gone) {
+  std::vector<std::byte> room(8192);
+  ASSERT_EQ(a.ep->send(test::memory_of(room.data(), room.size()),
+                       {.to = to_b, .tag = 2, .completion = a.completion(&room)}),
+            0);
+  b.ep->shut_down();
+  auto ended = a.take();
+  for (; ended.error == FI_ENODATA; ended = a.take()) a.ep->progress();
+  EXPECT_EQ(ended.error, FI_ECONNRESET);
+  EXPECT_EQ(ended.context, &room);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
