@@ -46,6 +46,12 @@ bool is_from_its_host(const fi_info& info, const hello& remote_hello) noexcept {
   return false;
 }
 
+// Whether the answer is of the session's other end: whoever else has the address now is not.
+bool resumes(const connection& c, const hello* answer) noexcept {
+  return answer && (answer->flags & wire::resumes) && answer->instance == c.terms.instance &&
+         answer->connection == c.terms.connection_id;
+}
+
 // Each request of two that ask at once costs both a connection.
 void pause_requests(peer& p, base::clock::time_point now) noexcept {
   p.pause = std::clamp(2 * p.pause, min_pause, max_pause);
@@ -204,6 +210,7 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
   try {
     if (c->state == connection_state::connecting) return take_answer(*c, remote_hello);
     if (c->state == connection_state::reconnecting) {
+      if (!resumes(*c, remote_hello)) return fail_soon(*c, c->session.interruption.error);
       c->state = connection_state::resuming;
       return observer_.session_changed(*c);
     }

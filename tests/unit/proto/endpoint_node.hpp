@@ -53,6 +53,15 @@ inline endpoint::settings small_settings() {
           .ipc = std::getenv("GAUDI_TEST_IPC") != nullptr};
 }
 
+/// All goes by the core, whose connections are made again. The hour is also long for a
+/// driven_clock.
+inline endpoint::settings with_sessions() {
+  auto s = small_settings();
+  s.ipc = false;
+  s.timeouts.reconnect = std::chrono::hours(1);
+  return s;
+}
+
 inline local_memory memory_of(void* bytes, std::size_t length, void* descriptor = nullptr) {
   const auto m = local_memory::from(bytes, length, descriptor);
   EXPECT_TRUE(m);

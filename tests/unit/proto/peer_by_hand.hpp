@@ -91,10 +91,12 @@ enum class word { given, kept };
 /// The other end of a connection of an endpoint_by_itself.
 class peer_by_hand {
  public:
-  /// Connects. `number` tells several peers of one endpoint apart.
+  /// Connects. `number` tells several peers of one endpoint apart; `flags`: of its hello.
   explicit peer_by_hand(endpoint_by_itself& victim, packet_way way = packet_way::core,
-                        unsigned number = 1, word confirmation = word::given)
+                        unsigned number = 1, word confirmation = word::given,
+                        std::uint8_t flags = 0)
       : v_(victim), number_(number) {
+    ours_.flags = flags;
     open_core_objects();
     connect(way);
     if (way == packet_way::core && confirmation == word::given) confirm();

@@ -15,15 +15,7 @@
 namespace gaudi::proto {
 namespace {
 
-using namespace std::chrono_literals;
 using test::node;
-
-endpoint::settings with_sessions() {
-  auto s = test::small_settings();
-  s.ipc = false;  // or nothing goes by the core
-  s.timeouts.reconnect = 3600s;
-  return s;
-}
 
 // Whether the descriptor is a tcp connection of one of these listeners, at either end.
 bool is_connection_of(int fd, std::initializer_list<in_port_t> ports) {
@@ -88,8 +80,8 @@ class session_over_tcp : public testing::Test {
     ++started;
   }
 
-  node a{with_sessions()};
-  node b{with_sessions()};
+  node a{test::with_sessions()};
+  node b{test::with_sessions()};
   fi_addr_t to_a = 0;
   fi_addr_t to_b = 0;
   std::vector<std::byte> target = std::vector<std::byte>(per_round * cell);
