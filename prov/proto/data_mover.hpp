@@ -72,6 +72,10 @@ class data_mover final : public device_copies::observer {
   int post_again(posted_op& w);
 
   // What comes back.
+  void rma_ended(posted_op& w, int error) {
+    if (w.what == posted_op::kind::piece) return piece_completed(static_cast<rma_op&>(w), error);
+    chunk_completed(static_cast<buffer&>(w), error);
+  }
   void piece_completed(rma_op& piece, int error);
   void chunk_completed(buffer& b, int error);
   void copied(buffer& b) noexcept override;

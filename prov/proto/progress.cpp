@@ -105,12 +105,12 @@ void endpoint::handle_completed(posted_op& w, std::size_t length, int error) {
     return dispatcher_.receive_completed(static_cast<buffer&>(w), length, error);
   if (error == 0 && w.what != posted_op::kind::message) {
     transport_.unlist(w);
-    return transfers_.sessions.rma_ended(w, 0);
+    return transfers_.mover.rma_ended(w, 0);
   }
   if (transfers_.sessions.takes_back(w, error)) return;
   if (w.what == posted_op::kind::message)
     return transfers_.sessions.message_left(static_cast<buffer&>(w), error);
-  transfers_.sessions.rma_ended(w, error);
+  transfers_.mover.rma_ended(w, error);
 }
 
 // Devices have been lost, for this endpoint or for others.

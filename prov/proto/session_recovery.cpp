@@ -135,7 +135,7 @@ void session_recovery::heard(connection& c, std::uint32_t received) {
   while (!done.empty()) {
     posted_op& op = done.front();
     done.pop_front();
-    rma_ended(op, 0);
+    parts_.mover.rma_ended(op, 0);
   }
   if (!c.handshake.requested_here) resuming_.push_back(c.id);
 }
@@ -200,7 +200,7 @@ int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
       return ret;
     }
     w.number = behind;
-    if (ret) rma_ended(w, -ret);
+    if (ret) parts_.mover.rma_ended(w, -ret);
   }
   return 0;
 }
@@ -219,7 +219,7 @@ void session_recovery::connection_down(connection& c, int error) {
     } else {
       static_cast<buffer&>(w).owner = nullptr;
     }
-    rma_ended(w, error);
+    parts_.mover.rma_ended(w, error);
   }
 }
 

@@ -48,12 +48,6 @@ class session_recovery {
   [[nodiscard]] bool takes_back(posted_op& w, int& error);
   /// A message has left, or failed.
   void message_left(buffer& b, int error);
-  /// The core has done its part of a transfer, or failed to.
-  void rma_ended(posted_op& w, int error) {
-    if (w.what == posted_op::kind::piece)
-      return parts_.mover.piece_completed(static_cast<rma_op&>(w), error);
-    parts_.mover.chunk_completed(static_cast<buffer&>(w), error);
-  }
 
   /// The connection has another core endpoint.
   void reconnected(connection& c);
