@@ -185,16 +185,24 @@ void in_order_of_steps(std::vector<fault>& faults) {
                    [](const fault& a, const fault& b) { return a.step < b.step; });
 }
 
+// At any step, also a few behind the last action.
+fault somewhere(rng& r, const plan& p, fault::kind what) {
+  fault f;
+  f.what = what;
+  f.step = r.below(actions_of(p) * 5 + 20);
+  f.node = static_cast<unsigned>(r.below(p.nodes));
+  f.peer = static_cast<unsigned>(r.below(p.nodes));
+  return f;
+}
+
 void add_faults(rng& r, plan& p) {
   if (r.chance(350)) return;
-  const std::size_t actions = actions_of(p);
   for (std::uint64_t n = r.between(1, 3); n > 0; --n) {
-    fault f;
     const auto kind = r.below(10);
-    f.what = kind < 4 ? fault::kind::cut : kind < 7 ? fault::kind::kill : fault::kind::close;
-    f.step = r.below(actions * 5 + 20);
-    f.node = static_cast<unsigned>(r.below(p.nodes));
-    f.peer = static_cast<unsigned>(r.below(p.nodes));
+    fault f = somewhere(r, p,
+                        kind < 4   ? fault::kind::cut
+                        : kind < 7 ? fault::kind::kill
+                                   : fault::kind::close);
     f.away = r.below(60);
     f.choice = r.next();
     p.faults.push_back(f);
@@ -207,11 +215,7 @@ void add_faults(rng& r, plan& p) {
 void add_forgets(rng& r, plan& p) {
   if (p.nodes == 1 || r.chance(600)) return;
   for (std::uint64_t n = r.between(1, 6); n > 0; --n) {
-    fault f;
-    f.what = fault::kind::forget;
-    f.step = r.below(actions_of(p) * 5 + 20);
-    f.node = static_cast<unsigned>(r.below(p.nodes));
-    f.peer = static_cast<unsigned>(r.below(p.nodes));
+    fault f = somewhere(r, p, fault::kind::forget);
     f.away = r.chance(500) ? r.below(10) : r.below(200);
     p.faults.push_back(f);
   }
@@ -223,11 +227,7 @@ void add_losses(rng& r, plan& p) {
   p.net.sessions = r.chance(600);
   if (!p.net.sessions || r.chance(300)) return;
   for (std::uint64_t n = r.between(1, 8); n > 0; --n) {
-    fault f;
-    f.what = fault::kind::cut;
-    f.step = r.below(actions_of(p) * 5 + 60);
-    f.node = static_cast<unsigned>(r.below(p.nodes));
-    f.peer = static_cast<unsigned>(r.below(p.nodes));
+    fault f = somewhere(r, p, fault::kind::cut);
     f.choice = r.next();
     p.faults.push_back(f);
   }
