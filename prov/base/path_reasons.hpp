@@ -21,11 +21,12 @@ enum class path_reason : std::uint8_t {
   staging_is_chosen = 7,
   device_is_not_reached = 8,
   sink_is_kept = 9,
+  core_reads_badly = 10,
 };
 
 /// For people: what comes behind "because". Empty for what is no reason.
 constexpr std::string_view text_of(path_reason why) noexcept {
-  constexpr std::array<std::string_view, 10> texts{
+  constexpr std::array<std::string_view, 11> texts{
       "",
       "both ends are memory of one device, in one process",
       "the sender passes a dma-buf of its device memory",
@@ -36,6 +37,7 @@ constexpr std::string_view text_of(path_reason why) noexcept {
       "FI_GAUDI_RENDEZVOUS=staged",
       "no NIC has this device memory registered",
       "the kernel keeps this process's memory from the sender",
+      "a read over tcp is not safe before libfabric 1.18",
   };
   const auto at = static_cast<std::size_t>(why);
   return at < texts.size() ? texts[at] : std::string_view{};

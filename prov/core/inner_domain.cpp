@@ -40,7 +40,8 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open(unique_info info)
 
 base::result<std::unique_ptr<inner_domain>> inner_domain::open_over(unique_fid<fid_fabric> fabric,
                                                                     unique_info info,
-                                                                    base::random_source random) {
+                                                                    base::random_source random,
+                                                                    std::uint32_t libfabric) {
   std::unique_ptr<inner_domain> self(new inner_domain);
   self->info_ = std::move(info);
   self->fabric_ = std::move(fabric);
@@ -51,6 +52,7 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open_over(unique_fid<f
   // The keys that tcp would choose count up from 1, and whoever is connected could try them all.
   if (is_rdma(*self->info_)) self->info_->domain_attr->mr_mode |= FI_MR_PROV_KEY;
   if (const auto opened = self->open_domain(self->fabric_.get()); !opened) return opened.failure();
+  self->reads_safely_ = self->over_rdma_ || libfabric >= FI_VERSION(1, 18);
   return self;
 }
 

@@ -44,10 +44,11 @@ class inner_domain {
   /// Takes an info that core::get_info returned.
   static base::result<std::unique_ptr<inner_domain>> open(unique_info info);
   /// As open, in a fabric that is open already: one of the core provider's for this info, or a
-  /// test's. `random` is what keys are drawn from where the core has none of its own.
-  static base::result<std::unique_ptr<inner_domain>> open_over(unique_fid<fid_fabric> fabric,
-                                                               unique_info info,
-                                                               base::random_source random = {});
+  /// test's. `random` is what keys are drawn from where the core has none of its own, `libfabric`
+  /// the release that the fabric is of.
+  static base::result<std::unique_ptr<inner_domain>> open_over(
+      unique_fid<fid_fabric> fabric, unique_info info, base::random_source random = {},
+      std::uint32_t libfabric = fi_version());
   /// A domain as `info` has it, in a fabric that outlives it, for an application that uses the
   /// core's domain directly.
   static base::result<std::unique_ptr<inner_domain>> open_in(fid_fabric* fabric, unique_info info);
@@ -70,6 +71,10 @@ class inner_domain {
 
   /// Whether an RDMA NIC carries the data.
   [[nodiscard]] bool over_rdma() const noexcept { return over_rdma_; }
+  /// Whether a connection may be lost in the middle of an fi_read with no harm to the others. tcp
+  /// before libfabric 1.18 then ends the read twice, and frees what it keeps of it twice
+  /// (tcpx_ep.c, tcpx_ep_flush_all_queues): from then on its operations have that in common.
+  [[nodiscard]] bool reads_safely() const noexcept { return reads_safely_; }
   /// Whether register_dmabuf can be asked at all: over_rdma, and a libfabric from 1.20 on.
   [[nodiscard]] bool takes_dmabufs() const noexcept;
 
@@ -90,6 +95,7 @@ class inner_domain {
   unique_fid<fid_domain> domain_;
   bool needs_local_mr_ = false;
   bool over_rdma_ = false;
+  bool reads_safely_ = true;
 };
 
 }  // namespace gaudi::core

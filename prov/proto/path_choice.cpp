@@ -7,10 +7,10 @@ namespace {
 using base::path_reason;
 
 // Why what the source offers is not taken.
-path_reason why_not_taken(source_offer offer) noexcept {
-  switch (offer) {
+path_reason why_not_taken(const path_facts& f) noexcept {
+  switch (f.offer) {
     case source_offer::keys:
-      return path_reason::source_is_kept;
+      return f.source_is_kept ? path_reason::source_is_kept : path_reason::core_reads_badly;
     case source_offer::allocations:
       return path_reason::no_import;
     case source_offer::nothing:
@@ -31,7 +31,7 @@ path_reason why_not_written(const path_facts& f) noexcept {
 path_choice choose_path_of_source(const path_facts& f) noexcept {
   const path_reason staged = why_not_written(f);
   if (staged != path_reason::undecided) return {transfer_path::slots, staged};
-  return {transfer_path::write, why_not_taken(f.offer)};
+  return {transfer_path::write, why_not_taken(f)};
 }
 
 path_choice choose_path(const path_facts& f) noexcept {
@@ -39,7 +39,7 @@ path_choice choose_path(const path_facts& f) noexcept {
   if (f.one_device) return {transfer_path::engine, path_reason::one_device};
   if (f.offer == source_offer::allocations && f.imports)
     return {transfer_path::dmabuf, path_reason::source_passes_dmabuf};
-  if (f.offer == source_offer::keys && !f.source_is_kept)
+  if (f.offer == source_offer::keys && !f.source_is_kept && !f.core_reads_badly)
     return {transfer_path::read, path_reason::source_can_be_read};
   return choose_path_of_source(f);
 }

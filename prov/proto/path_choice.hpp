@@ -30,6 +30,7 @@ struct path_facts {
   bool one_device = false;         // source and sink are memory of one device in one process
   bool imports = false;            // our NIC may read the source's dma-bufs
   bool source_is_kept = false;     // the kernel keeps its memory from us
+  bool core_reads_badly = false;   // and it is the core that would read
   bool sink_on_device = false;     // some of it is
   bool sink_is_reached = false;    // the core reaches it for the source to write
   bool sink_is_kept = false;       // the kernel keeps it from the source

@@ -75,6 +75,7 @@ path_facts rendezvous_sink::facts_of(connection& c, const wire::rts_fields& rts,
   if (facts.one_device) return facts;
   facts.imports = by_allocation && importer_.may_import(c, t.memory);
   facts.source_is_kept = !by_allocation && is_kept_from_us(c, rts);
+  facts.core_reads_badly = !core_.reads_safely() && !(c.shm && c.shm->cma());
   return facts;
 }
 

@@ -33,6 +33,7 @@ wire::rma_fields fields_of(const transfer& t, const rma_access& access) noexcept
 rma_initiator::rma_initiator(core::inner_domain& core, const endpoint_settings& config,
                              parts collaborators)
     : config_(config),
+      reads_directly_(core.reads_safely()),
       parts_(collaborators),
       injected_(core, max_inject, injected_per_slab, injected_limit) {}
 
@@ -42,8 +43,9 @@ int rma_initiator::write(connection& c, const local_memory& memory, const rma_ac
 }
 
 int rma_initiator::read(connection& c, const local_memory& memory, const rma_access& access) {
-  return is_direct(c, access.key) ? access_directly(c, memory, access, transfer_strategy::pull)
-                                  : read_by_message(c, memory, access);
+  return reads_directly_ && is_direct(c, access.key)
+             ? access_directly(c, memory, access, transfer_strategy::pull)
+             : read_by_message(c, memory, access);
 }
 
 // To a peer on this host all goes the one way that messages go, and the peer looks at the key.
@@ -53,7 +55,7 @@ bool rma_initiator::is_direct(const connection& c, std::uint64_t key) const noex
 
 // By message a long operation takes several, and a later one could come between them.
 void rma_initiator::keep_order(transfer& t) noexcept {
-  if (!config_.rma_order || !t.connection->shm) return;
+  if (!config_.rma_order || (!t.connection->shm && reads_directly_)) return;
   t.rma.blocks_later = true;
   ++t.connection->rma_order.pending;
 }

@@ -54,6 +54,7 @@ class rma_initiator {
   void keep_order(transfer& t) noexcept;
 
   const endpoint_settings& config_;
+  const bool reads_directly_;
   const parts parts_;
   staging_pool injected_;
 };

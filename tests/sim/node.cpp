@@ -50,8 +50,9 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
       number_(number),
       life_(life),
       host_(net.add_host(number, static_cast<std::uint16_t>(first_port + number))),
-      core_(std::move(*core::inner_domain::open_over(net.fabric_for(host_), net.info_for(host_),
-                                                     base::random_source(host_)))) {
+      core_(std::move(*core::inner_domain::open_over(
+          net.fabric_for(host_), net.info_for(host_), base::random_source(host_),
+          p.net.reads_badly ? FI_VERSION(1, 17) : FI_VERSION(2, 1)))) {
   for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(address_of(n)));
   expose(p.core_keys);
   endpoint_.emplace(*core_, keys_, paths_, settings_of(p, host_));

@@ -278,6 +278,7 @@ plan make_plan(std::uint64_t seed) {
   p.numbers = r.next();
   add_forgets(r, p);
   add_losses(r, p);
+  p.net.reads_badly = !p.net.rdma && r.chance(500);
   return p;
 }
 

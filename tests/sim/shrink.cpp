@@ -91,8 +91,11 @@ class shrinker {
 };
 
 std::string settings(const plan& p) {
-  return std::string("a core like ") + (p.net.rdma ? "verbs" : "tcp") + ", " +
-         std::to_string(p.rx_buffers) + " receive buffers, eager up to " +
+  return std::string("a core like ") +
+         (p.net.rdma          ? "verbs"
+          : p.net.reads_badly ? "tcp of old"
+                              : "tcp") +
+         ", " + std::to_string(p.rx_buffers) + " receive buffers, eager up to " +
          std::to_string(p.eager_size) + " B, posts refused " + std::to_string(p.net.refused_posts) +
          " in 1000, completions " + std::to_string(p.net.completions) +
          (p.net.sessions ? ", sessions" : "") + "\n";

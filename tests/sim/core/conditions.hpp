@@ -21,6 +21,8 @@ struct conditions {
   bool rdma = false;
   /// As tcp: what arrives is carried out when the process next looks at its core.
   bool by_progress = false;
+  /// As tcp before libfabric 1.18, over which nothing may be read.
+  bool reads_badly = false;
   std::size_t inject_size = 64;
   std::size_t completions = 1024;  // that a queue has room for, with operations under way
   unsigned refused_posts = 0;      // -FI_EAGAIN

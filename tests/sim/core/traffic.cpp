@@ -65,6 +65,8 @@ ssize_t access(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags, operation::k
 }
 
 ssize_t read_message(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags) {
+  network& net = down<core_endpoint>(f).at->net();
+  if (net.how().reads_badly) net.complain("a read over a core that may not be read over");
   return access(f, m, flags, operation::kind::read);
 }
 

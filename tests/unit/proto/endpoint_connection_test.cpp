@@ -156,8 +156,9 @@ TEST(endpoint_connection, a_peer_that_vanishes_resets_what_is_received_from_it) 
   ASSERT_EQ(b.receive(memory_of(got.data(), got.size()), 2, &got), 0);
   ASSERT_EQ(victim->send(to, memory_of(bytes.data(), bytes.size()), 2, number(2)), 0);
   for (int i = 0; i < 20; ++i) victim->ep->progress();  // its offer has left
-  // The peer does nothing more, so the core's read of its memory is under way for ever.
-  ASSERT_TRUE(progress_until({&b}, [&] { return b.paths.direct_ops != 0; }));
+  // The peer does nothing more, so the core's read of its memory, or what the peer is asked to
+  // write, is under way for ever.
+  ASSERT_TRUE(progress_until({&b}, [&] { return b.ep->receives().posted() == 0; }));
   victim.reset();
   const cq_entry c = wait(b, {&b});
   EXPECT_EQ(c.error, FI_ECONNRESET) << fi_strerror(c.error);

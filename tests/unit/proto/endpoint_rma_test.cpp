@@ -67,7 +67,12 @@ TEST(endpoint_rma, a_write_whose_initiator_vanishes_is_not_reported_at_the_targe
   test::pass(*a, to, b, 10, 1);
   ASSERT_EQ(a->ep->write(memory_of(sent.data(), sent.size()), at), 0);
   for (int i = 0; i < 20; ++i) a->ep->progress();  // its offer has left
-  ASSERT_TRUE(progress_until({&b}, [&] { return b.paths.direct_ops != 0; }));
+  if (b.core->reads_safely()) {
+    ASSERT_TRUE(progress_until({&b}, [&] { return b.paths.direct_ops != 0; }));
+  } else {
+    // Nothing is seen of it that b has asked for the data to be written.
+    for (int i = 0; i < 1000; ++i) b.ep->progress();
+  }
   a.reset();
   ASSERT_TRUE(progress_until({&b}, [&] { return b.ep->is_quiet(back); }));
   EXPECT_TRUE(b.queue.empty()) << fi_strerror(b.take().error);

@@ -24,7 +24,7 @@ TEST(endpoint, connects_on_demand_and_carries_all_sizes) {
   for (const std::size_t length : {0U, 1U, 63U, 64U, 4095U, 4096U, 5000U, 100'000U, 3'000'000U})
     pass(a, to, b, length, length);
   EXPECT_EQ(a.paths.eager_ops, 6U);
-  EXPECT_EQ(b.paths.direct_bytes + b.paths.cma_bytes + a.paths.cma_bytes,
+  EXPECT_EQ(a.paths.direct_bytes + b.paths.direct_bytes + b.paths.cma_bytes + a.paths.cma_bytes,
             5000U + 100'000U + 3'000'000U);
   EXPECT_EQ(a.paths.staged_ops + b.paths.staged_ops, 0U);
 }

@@ -16,16 +16,17 @@ std::vector<path_facts> all_facts() {
   std::vector<path_facts> all;
   for (const source_offer offer :
        {source_offer::nothing, source_offer::keys, source_offer::allocations}) {
-    for (unsigned bits = 0; bits < 1U << 7; ++bits) {
+    for (unsigned bits = 0; bits < 1U << 8; ++bits) {
       const auto is = [&](unsigned at) { return (bits >> at & 1U) != 0; };
       all.push_back({.offer = offer,
                      .one_device = is(0),
                      .imports = is(1),
                      .source_is_kept = is(2),
-                     .sink_on_device = is(3),
-                     .sink_is_reached = is(4),
-                     .sink_is_kept = is(5),
-                     .staging_is_chosen = is(6)});
+                     .core_reads_badly = is(3),
+                     .sink_on_device = is(4),
+                     .sink_is_reached = is(5),
+                     .sink_is_kept = is(6),
+                     .staging_is_chosen = is(7)});
     }
   }
   return all;
@@ -61,6 +62,7 @@ TEST(path_choice, lets_nobody_reach_what_is_kept) {
     const transfer_path path = choose_path(f).path;
     if (path == transfer_path::read) {
       EXPECT_FALSE(f.source_is_kept);
+      EXPECT_FALSE(f.core_reads_badly);
     }
     if (path != transfer_path::write) continue;
     EXPECT_FALSE(f.sink_on_device ? !f.sink_is_reached || f.staging_is_chosen : f.sink_is_kept);
@@ -94,6 +96,8 @@ TEST(path_choice, has_data_written_that_it_cannot_fetch_and_says_why) {
             (path_choice{transfer_path::write, path_reason::source_asks_to_write}));
   EXPECT_EQ(choose_path({.offer = source_offer::keys, .source_is_kept = true}),
             (path_choice{transfer_path::write, path_reason::source_is_kept}));
+  EXPECT_EQ(choose_path({.offer = source_offer::keys, .core_reads_badly = true}),
+            (path_choice{transfer_path::write, path_reason::core_reads_badly}));
   EXPECT_EQ(choose_path({.offer = source_offer::allocations}),
             (path_choice{transfer_path::write, path_reason::no_import}));
   EXPECT_EQ(choose_path_of_source({.offer = source_offer::allocations, .imports = true}),

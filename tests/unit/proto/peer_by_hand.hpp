@@ -49,7 +49,8 @@ struct simulated_hosts {
 /// A whole endpoint, with what an application has beside it.
 struct endpoint_by_itself : simulated_hosts {
   explicit endpoint_by_itself(endpoint::settings config = small_settings()) {
-    core = std::move(*core::inner_domain::open_over(net.fabric_for(here), net.info_for(here)));
+    core = std::move(*core::inner_domain::open_over(net.fabric_for(here), net.info_for(here), {},
+                                                    FI_VERSION(2, 1)));
     config.clock = base::clock(clock);
     ep.emplace(*core, keys, paths, config);
     ep->use_addresses(addresses);
