@@ -3,6 +3,8 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -54,8 +56,25 @@ bool resumes(const connection& c, const hello* answer) noexcept {
 
 // Each request of two that ask at once costs both a connection.
 void pause_requests(peer& p, base::clock::time_point now) noexcept {
+  if (p.pause.count() == 0) p.asks_since = now;
   p.pause = std::clamp(2 * p.pause, min_pause, max_pause);
   p.asks_from = now + p.pause;
+}
+
+// After a request that was lost: what waits for a connection asks again after a pause, for as long
+// as a session would.
+bool may_ask_again(peer& p, base::clock::time_point now, std::chrono::seconds limit) noexcept {
+  pause_requests(p, now);
+  return now - p.asks_since < limit;
+}
+
+// Whether it was the link that ended the request, not the peer: over a stream a request that does
+// not leave, and an answer that does not come whole, end in one of these (libfabric 2.1, xnet_cm.c,
+// xnet_send_cm_msg and xnet_recv_cm_msg). Where nobody listens it is refused.
+bool is_lost_on_the_way(const connection& c, int error) noexcept {
+  const bool is_of_link =
+      error == FI_ECONNRESET || error == EPIPE || error == FI_ENOTCONN || error == FI_EIO;
+  return c.state == connection_state::connecting && is_of_link;
 }
 
 }  // namespace
@@ -99,6 +118,9 @@ void connection_manager::poll_now() {
 }
 
 void connection_manager::end(connection& c, int error, bool final) {
+  if (!final && is_lost_on_the_way(c, error) &&
+      may_ask_again(*c.remote, config_.clock.now(), config_.timeouts.reconnect))
+    return drop(c);
   if (final || !reconnector::may_go_on(c)) return fail(c, error);
   const bool was_up = c.usable();
   const bool was_interrupted = c.is_interrupted();
@@ -216,7 +238,8 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
     }
     // A core can say this of a peer that has given its request up: it has sent the answer, and what
     // is sent behind it is lost. The peer's first packet, or word on the channel, tells.
-    if (c->shm && shm_.is_settled_or_awaited(*c)) now_usable(*c);
+    if (c->state == connection_state::accepting && c->shm && shm_.is_settled_or_awaited(*c))
+      now_usable(*c);
   } catch (const std::bad_alloc&) {
     fail_soon(*c, FI_ENOMEM);
   }
@@ -256,7 +279,8 @@ void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reaso
   }
   const bool wrong_version =
       verdict == wire::reject_reason::wrong_version || why == wire::reject_reason::wrong_version;
-  if (c->usable()) return lost_soon(*c, FI_ECONNRESET);
+  if (c->usable() || (!wrong_version && is_lost_on_the_way(*c, error)))
+    return lost_soon(*c, c->usable() ? FI_ECONNRESET : error);
   fail(*c, wrong_version || error == 0 ? FI_ECONNREFUSED : error);
 }
 

@@ -112,7 +112,14 @@ void connection_manager::now_usable(connection& c) {
 }
 
 void connection_manager::resumed(connection& c) {
-  if (!c.session.is_confirmed) return now_usable(c);
+  if (!c.session.is_confirmed) {
+    // The peer's word on the channel, which no core connection carries, is still to come.
+    if (c.shm && !shm_.is_settled_or_awaited(c)) {
+      c.state = connection_state::accepting;
+      return;
+    }
+    return now_usable(c);
+  }
   --being_made_;
   c.state = c.closing.is_wanted() ? connection_state::closing : connection_state::connected;
   c.remote->pause = {};

@@ -239,6 +239,7 @@ int core_transport::post(connection& c, posted_op& w, const rma& operation) {
                                         FI_COMPLETION | (at_delivery ? FI_DELIVERY_COMPLETE : 0));
   if (ret) return refusal(c, ret);
   w.number = c.session.sent;
+  w.tries = 0;
   list(c, w);
   return 0;
 }

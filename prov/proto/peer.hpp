@@ -24,8 +24,11 @@ struct peer {
   connection* current = nullptr;
   std::uint32_t connections = 0;  // that there are, those that ended and are not freed yet as well
   int last_error = 0;             // of the last connection attempt, told to the next operation
-  // After a request that it refused in favour of its own: the next one waits until then.
+  // After a request that came to nothing, as the peer refused it in favour of its own or it was
+  // lost on its way: the next one waits until then. Since the first of them there was no
+  // connection.
   base::clock::time_point asks_from{};
+  base::clock::time_point asks_since{};
   base::clock::duration pause{};
   std::uint32_t early = 0;               // early_sends that wait for a connection or credit
   fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it

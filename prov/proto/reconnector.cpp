@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace gaudi::proto {
 namespace {
@@ -13,13 +14,10 @@ constexpr std::chrono::milliseconds pause_of_the_other{50};
 constexpr std::chrono::milliseconds pause_between{10};
 // A request that was lost with a link is answered never, or late: a new one is the faster way.
 constexpr std::chrono::milliseconds attempt_limit{1000};
-// An operation that ends each connection that it is tried on is not the network's fault.
-constexpr unsigned max_in_vain = 8;
 
-// It has sent its answer, so the peer may have begun. Not where that is to say first whether it
-// shares memory.
+// It has sent its answer, so the peer may have begun.
 bool is_unconfirmed(const connection& c) noexcept {
-  return c.state == connection_state::accepting && !c.shm;
+  return c.state == connection_state::accepting;
 }
 
 }  // namespace
@@ -27,7 +25,6 @@ bool is_unconfirmed(const connection& c) noexcept {
 bool reconnector::may_go_on(const connection& c) noexcept {
   const session& s = c.session;
   return s.is_kept && !s.is_over && !c.closing.peer_agreed && c.remote->current == &c &&
-         s.interruption.in_vain < max_in_vain &&
          (c.usable() || c.is_interrupted() || is_unconfirmed(c));
 }
 
@@ -35,7 +32,9 @@ void reconnector::interrupt(connection& c, int error) {
   auto& how = c.session.interruption;
   const auto now = clock_.now();
   if (!c.is_interrupted()) {
-    how.since = now;
+    // A connection that is made again and again, but carries nothing, is as good as none.
+    const bool has_lasted = now - c.handshake.made_at >= timeout_;
+    if (std::exchange(how.got_on, false) || has_lasted) how.since = now;
     how.error = error;
     how.asks_from = c.handshake.requested_here ? now : now + pause_of_the_other;
     interrupted_.push_back(c.id);

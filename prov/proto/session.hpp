@@ -45,10 +45,11 @@ struct session {
   posted_op_list undone;       // RMA that the core gave back, by posted_op::number
   /// While it is interrupted: the connection_manager's.
   struct {
-    base::clock::time_point since{};
+    base::clock::time_point
+        since{};  // of several in a row, with nothing done in between: the first
     base::clock::time_point asks_from{};
-    int error = 0;         // that it fails with at the end
-    unsigned in_vain = 0;  // connections made since anything was received or done
+    int error = 0;       // that it fails with at the end
+    bool got_on = true;  // since then anything was received or done, or nothing was left to do
   } interruption;
 };
 

@@ -9,6 +9,8 @@
 namespace gaudi::proto {
 namespace {
 
+constexpr std::uint8_t max_tries = 16;
+
 bool is_behind(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>(a - b) > 0;
 }
@@ -42,7 +44,7 @@ bool session_recovery::arrived(connection& c, const wire::header& head) {
     return false;
   }
   s.received = head.number;
-  s.interruption.in_vain = 0;
+  s.interruption.got_on = true;
   if (head.what != wire::kind::credit && !std::exchange(s.owes_word, true) &&
       !std::exchange(s.is_listed, true))
     owing_.push_back(c.id);
@@ -80,8 +82,12 @@ bool session_recovery::takes_back(posted_op& w, int& error) {
 bool session_recovery::keeps(connection& c, posted_op& w, int& error) {
   const bool is_message = w.what == posted_op::kind::message;
   if (error == 0) {
-    if (!static_cast<buffer&>(w).session.kept) return false;
+    if (!is_message) {
+      c.session.interruption.got_on = true;
+      return false;
+    }
     auto& b = static_cast<buffer&>(w);
+    if (!b.session.kept) return false;
     if (parts_.transport.core().over_rdma()) {
       acknowledge(c, b.number, &b);
       return false;
@@ -122,7 +128,9 @@ void session_recovery::heard(connection& c, std::uint32_t received) {
   if (!s.may_be_received(received)) return parts_.connections.malformed(c, "packet (resume)");
   s.has_heard = true;
   s.next = received + 1;
+  const bool any_came = received + 1 != s.packets.first();
   acknowledge(c, received);
+  if (any_came || (s.packets.empty() && s.undone.empty())) s.interruption.got_on = true;
   posted_op_list done;
   for (auto w = s.undone.begin(); w != s.undone.end();) {
     posted_op& op = *w++;
@@ -137,7 +145,18 @@ void session_recovery::heard(connection& c, std::uint32_t received) {
     done.pop_front();
     parts_.mover.rma_ended(op, 0);
   }
+  refuse_what_ends_connections(c);
   if (!c.handshake.requested_here) resuming_.push_back(c.id);
+}
+
+// An operation that each connection is lost with is not the network's fault. The first one is it,
+// as the others were behind it.
+void session_recovery::refuse_what_ends_connections(connection& c) {
+  auto& undone = c.session.undone;
+  if (undone.empty() || ++undone.front().tries < max_tries) return;
+  posted_op& first = undone.front();
+  undone.pop_front();
+  parts_.mover.rma_ended(first, c.session.interruption.error);
 }
 
 void session_recovery::progress() {
@@ -159,7 +178,6 @@ bool session_recovery::is_through(connection& c) {
   if (ret) {
     parts_.connections.lost_soon(c, -ret);
   } else {
-    ++s.interruption.in_vain;
     parts_.connections.resumed(c);
   }
   return true;
@@ -189,6 +207,7 @@ int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
     posted_op& w = s.undone.front();
     s.undone.pop_front();
     const std::uint32_t behind = w.number;
+    const std::uint8_t tries = w.tries;
     int ret = -FI_ECONNRESET;
     if (!owner_of(w)->ending.begun) {
       s.is_replaying = true;
@@ -200,6 +219,7 @@ int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
       return ret;
     }
     w.number = behind;
+    w.tries = tries;
     if (ret) parts_.mover.rma_ended(w, -ret);
   }
   return 0;

@@ -65,6 +65,7 @@ class session_recovery {
  private:
   void heard(connection& c, std::uint32_t received);
   [[nodiscard]] bool keeps(connection& c, posted_op& w, int& error);
+  void refuse_what_ends_connections(connection& c);
   void progress();
   void send_words();
   void acknowledge(connection& c, std::uint32_t number, const buffer* but = nullptr);

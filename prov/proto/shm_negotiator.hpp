@@ -60,7 +60,9 @@ class shm_negotiator {
     std::erase_if(awaited_, [&](std::uint32_t id) {
       connection* const c = table.find(id);
       if (!c || c->usable()) return true;
-      if (!is_settled(*c)) return c->state != connection_state::accepting;
+      const bool is_interrupted = c->is_interrupted();
+      if (is_interrupted || !is_settled(*c))
+        return !is_interrupted && c->state != connection_state::accepting;
       usable(*c);
       return true;
     });

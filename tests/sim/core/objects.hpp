@@ -153,6 +153,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   network& net;
   std::array<wire_end, 2> ends;
   bool is_cut = false;
+  bool is_lost = false;           // by the network, and by neither end
   core_request* asked = nullptr;  // not answered yet
 
   int post(int end, std::shared_ptr<operation> op);

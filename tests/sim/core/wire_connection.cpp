@@ -195,14 +195,16 @@ void wire_connection::lose_closed(int closed) {
   hear_of_end(1 - closed);
 }
 
-// An end that has not been told that it is connected has no session yet.
+// Over a stream a request that is lost is made again. libfabric's verbs does not tell it from one
+// that was refused.
 void wire_connection::cut(bool by_network) {
   if (is_cut) return;
   is_cut = true;
+  is_lost = by_network;
   if (ends[0].at && ends[1].at) {
     const unsigned a = ends[0].at->number();
     const unsigned b = ends[1].at->number();
-    if (!net.how().sessions || !by_network || !ends[0].was_told || a == b) {
+    if (!net.how().sessions || !by_network || (net.how().rdma && !ends[0].was_told) || a == b) {
       net.disturb(a, b);
       net.lose(a, b);
       net.lose(b, a);
@@ -224,7 +226,8 @@ void wire_connection::hear_of_end(int end) {
   me.has_heard = true;
   auto& events = me.ep->events->entries;
   if (!ends[0].was_told && (end == 0 || net.how().rdma)) {
-    events.push_back({0, &me.ep->fid, nullptr, FI_ECONNREFUSED, {}});
+    const int error = is_lost && !net.how().rdma ? FI_ECONNRESET : FI_ECONNREFUSED;
+    events.push_back({0, &me.ep->fid, nullptr, error, {}});
   } else {
     if (!me.was_told && !net.how().rdma)
       events.push_back({FI_CONNECTED, &me.ep->fid, nullptr, 0, {}});

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -34,7 +35,7 @@ in_port_t port_of(const node& n) {
   return reinterpret_cast<const sockaddr_in*>(n.ep->name().raw())->sin_port;
 }
 
-class session_over_tcp : public testing::Test {
+class two_over_tcp : public testing::Test {
  protected:
   static constexpr std::size_t rounds = 60;
   static constexpr std::size_t per_round = 24;
@@ -46,11 +47,12 @@ class session_over_tcp : public testing::Test {
     to_b = a.meet(b);
     to_a = b.meet(a);
     b.expose(region, target);
-    // A connection that is not made yet is none to be made again.
-    std::byte first{};
-    start([&] { return b.receive(test::memory_of(&first, 1), ~0ULL, &first); });
-    start([&] { return a.send(to_b, test::memory_of(&first, 1), ~0ULL, &first); });
-    while (done < started) progress();
+  }
+
+  void exchange_a_message() {
+    start([&] { return b.receive(test::memory_of(&received, 1), ~0ULL, &received); });
+    start([&] { return a.send(to_b, test::memory_of(&sent, 1), ~0ULL, &sent); });
+    while (done < started && !HasFailure()) progress();
   }
 
   // As the kernel does it to both ends when the network has gone for too long.
@@ -87,9 +89,84 @@ class session_over_tcp : public testing::Test {
   std::vector<std::byte> target = std::vector<std::byte>(per_round * cell);
   reg::region region;
   std::mt19937 random{1};
+  std::byte sent{};
+  std::byte received{};
   std::size_t started = 0;
   std::size_t done = 0;
 };
+
+class session_over_tcp : public two_over_tcp {
+ protected:
+  void SetUp() override {
+    two_over_tcp::SetUp();
+    exchange_a_message();
+  }
+};
+
+TEST_F(two_over_tcp, ask_again_when_what_they_ask_is_lost) {
+  unsigned cuts = 0;
+  start([&] { return b.receive(test::memory_of(&received, 1), ~0ULL, &received); });
+  start([&] { return a.send(to_b, test::memory_of(&sent, 1), ~0ULL, &sent); });
+  // Nobody answers yet.
+  while (cuts < 6) {
+    a.ep->progress();
+    cuts += cut();
+  }
+  // The answer is on its way, or was never sent.
+  while (cuts < 12) {
+    b.ep->progress();
+    cuts += cut();
+    a.ep->progress();
+  }
+  while (done < started && !HasFailure()) progress();
+  EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
+}
+
+TEST_F(session_over_tcp, outlives_any_number_of_losses_while_nothing_is_under_way) {
+  for (std::uint64_t n = 1; n <= 40; ++n) {
+    ASSERT_GT(cut(), 0U);
+    while (a.paths.connections.resumed < n || b.paths.connections.resumed < n) progress();
+  }
+  exchange_a_message();
+  EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
+}
+
+// A core that is asked for memory that there is not ends the connection, and each that follows.
+TEST(session_with_a_wrong_key, ends_the_operation_and_nothing_else) {
+  node a{test::with_sessions()};
+  node b{test::with_sessions()};
+  ASSERT_TRUE(a.ep->enable());
+  ASSERT_TRUE(b.ep->enable());
+  const fi_addr_t to_b = a.meet(b);
+  static_cast<void>(b.meet(a));
+  std::byte bytes[64]{};
+  std::byte sent{};
+  std::byte received{};
+  ASSERT_EQ(b.receive(test::memory_of(&received, 1), 1, &received), 0);
+  int ret = -FI_EAGAIN;
+  while (ret == -FI_EAGAIN) {
+    ret = a.ep->write(test::memory_of(bytes, sizeof bytes),
+                      {.target = to_b,
+                       .address = reinterpret_cast<std::uint64_t>(&bytes),
+                       .key = 1,
+                       .completion = a.completion(bytes)});
+    a.ep->progress();
+    b.ep->progress();
+  }
+  ASSERT_EQ(ret, 0);
+  ASSERT_EQ(a.send(to_b, test::memory_of(&sent, 1), 1, &sent), 0);
+  std::map<void*, int> ends;
+  while (ends.size() < 3) {
+    for (node* n : {&a, &b}) {
+      n->ep->progress();
+      if (const auto entry = n->take(); entry.error != FI_ENODATA)
+        ends[entry.context] = entry.error;
+    }
+  }
+  EXPECT_EQ(ends.at(bytes), FI_ECONNRESET);
+  EXPECT_EQ(ends.at(&sent), 0);
+  EXPECT_EQ(ends.at(&received), 0);
+}
 
 // A length that goes within a message, or by rendezvous.
 std::size_t some_length(std::mt19937& random) {
