@@ -36,6 +36,7 @@ class worker {
   }
 
  private:
+  // Also when the round is over here: a peer may still need what only progress here can bring.
   void serve() {
     if (round_) round_->serve();
   }
@@ -95,7 +96,6 @@ class worker {
       result = {{"counts", round_->counted()},
                 {"to", round_->moved().to},
                 {"from", round_->moved().from}};
-      round_.reset();
     }
     if (has_lost_device || order.at("reopen").get<std::set<unsigned>>().count(self_) != 0) {
       open();

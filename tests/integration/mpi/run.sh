@@ -3,7 +3,9 @@
 # Runs an MPI program over the provider under Open MPI, and proves that it was used.
 #   run.sh RANKS PROGRAM [LIBFABRIC-2-FOLDER]
 # MPI_ONE_SIDED=btl has one-sided operations done by RMA and atomics of the provider (btl ofi, osc rdma) instead of
-# messages (osc pt2pt); PROGRAM is then told "no-swap". TEST_PROVIDER names another provider. 77: skipped, with the reason.
+# messages (osc pt2pt); PROGRAM is then told "no-swap". TEST_PROVIDER names another provider. MPI_PRELOAD is a library
+# (tests/tools/cut_links.cpp) that cuts the ranks' connections, and has to have cut some in each. 77: skipped, with the
+# reason.
 set -euo pipefail
 
 ranks=$1 program=$2
@@ -36,12 +38,15 @@ else
   options+=(--mca osc pt2pt --mca btl '^ofi,openib')
 fi
 [[ $provider == gaudi ]] || options+=(--mca mtl_ofi_provider_exclude none)
-for name in FI_PROVIDER_PATH FI_GAUDI_HLTHUNK FI_GAUDI_CORE HLSIM_DEVICES; do
+for name in FI_PROVIDER_PATH FI_GAUDI_HLTHUNK FI_GAUDI_CORE FI_GAUDI_IPC HLSIM_DEVICES; do
   [[ -z ${!name:-} ]] || options+=(-x "$name")
 done
-
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+if [[ -n ${MPI_PRELOAD:-} ]]; then
+  options+=(-x "LD_PRELOAD=$MPI_PRELOAD" -x "GAUDI_CUT_REPORT=$work" -x GAUDI_CUT_EVERY_MS -x GAUDI_CUT_MOST)
+fi
 timeout 150 mpirun.openmpi "${options[@]}" "$program" "${arguments[@]}" >"$log" 2>&1 || {
   echo "mpirun failed:"
   tail -n 40 "$log"
@@ -59,3 +64,7 @@ used=$(grep -c "$pattern" "$log") || true
   exit 1
 }
 echo "mtl:ofi used $provider in all $ranks ranks"
+[[ -n ${MPI_PRELOAD:-} ]] || exit 0
+cut=$(find "$work" -name 'cuts.*' | wc -l)
+[[ $cut -eq $ranks ]] || { echo "connections of $cut of $ranks ranks were cut"; exit 1; }
+echo "cut in each rank: $(cat "$work"/cuts.* | tr '\n' ' ')"

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Preloaded into any program that uses libfabric: ends one of libfabric's own connections now and
+// then, at random, as a link that fails does. Over tcp the connection is shut down or, one time in
+// eight, reset, which throws away what is under way in both directions (and the end here may not
+// notice before it sends something); over verbs the queue pair goes into the error state. Sockets
+// that are not libfabric's (MPI's launcher, a test's own channel) are left alone.
+//   GAUDI_CUT_EVERY_MS  mean time between two cuts of a process (default 50)
+//   GAUDI_CUT_MOST      a process makes so many at most (default: no limit)
+//   GAUDI_CUT_SEED      what times and connections are drawn from (default 1)
+//   GAUDI_CUT_REPORT    a folder in which each process keeps a file cuts.PID with its number of
+//   cuts
+#include <dlfcn.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+std::uint64_t number(const char* name, std::uint64_t otherwise) {
+  const char* text = getenv(name);
+  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+template <class Function>
+Function real(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+bool is_libfabric(const void* caller) {
+  Dl_info info{};
+  if (dladdr(caller, &info) == 0 || info.dli_fname == nullptr) return false;
+  const char* file = std::strrchr(info.dli_fname, '/');
+  return std::strncmp(file ? file + 1 : info.dli_fname, "libfabric", 9) == 0;
+}
+
+bool is_ip(const sockaddr* address) {
+  return address != nullptr && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
+}
+
+/// The connections of this process and the thread that cuts them. Never destroyed: the thread
+/// outlives main().
+class cutter {
+ public:
+  void add_socket(int fd) {
+    const std::lock_guard lock(mutex_);
+    start();
+    sockets_.push_back(fd);
+  }
+
+  void add_queue_pair(rdma_cm_id* id) {
+    const std::lock_guard lock(mutex_);
+    start();
+    queue_pairs_.push_back(id);
+  }
+
+  void remove(int fd) {
+    const std::lock_guard lock(mutex_);
+    std::erase(sockets_, fd);
+  }
+
+  void remove(rdma_cm_id* id) {
+    const std::lock_guard lock(mutex_);
+    std::erase(queue_pairs_, id);
+  }
+
+ private:
+  // A fork has neither the thread nor a use for its parent's connections.
+  void start() {
+    if (owner_ == getpid()) return;
+    owner_ = getpid();
+    sockets_.clear();
+    queue_pairs_.clear();
+    random_.seed(number("GAUDI_CUT_SEED", 1) + static_cast<std::uint64_t>(owner_));
+    std::thread([this] { run(); }).detach();
+  }
+
+  void run() {
+    const std::uint64_t most = number("GAUDI_CUT_MOST", UINT64_MAX);
+    const std::uint64_t mean = number("GAUDI_CUT_EVERY_MS", 50);
+    for (std::uint64_t made = 0; made < most;) {
+      std::this_thread::sleep_for(std::chrono::microseconds(draw(mean * 2000 + 1)));
+      if (!cut()) continue;
+      report(++made);
+    }
+  }
+
+  bool cut() {
+    const std::lock_guard lock(mutex_);
+    const std::size_t all = sockets_.size() + queue_pairs_.size();
+    if (all == 0) return false;
+    const std::size_t chosen = random_() % all;
+    if (chosen < sockets_.size()) {
+      const bool is_cut = cut(sockets_[chosen]);
+      sockets_.erase(sockets_.begin() + static_cast<std::ptrdiff_t>(chosen));
+      return is_cut;
+    }
+    return cut(queue_pairs_[chosen - sockets_.size()]);
+  }
+
+  bool cut(int fd) {
+    if (random_() % 8 != 0) return shutdown(fd, SHUT_RDWR) == 0;
+    // Dissolves the association: the peer is sent a reset.
+    const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+    static const auto call = real<int (*)(int, const sockaddr*, socklen_t)>("connect");
+    return call(fd, &nobody, sizeof nobody) == 0;
+  }
+
+  static bool cut(rdma_cm_id* id) {
+    if (id->qp == nullptr || id->qp->state == IBV_QPS_ERR) return false;
+    ibv_qp_attr attributes{};
+    attributes.qp_state = IBV_QPS_ERR;
+    return ibv_modify_qp(id->qp, &attributes, IBV_QP_STATE) == 0;
+  }
+
+  void report(std::uint64_t made) const {
+    if (const char* folder = getenv("GAUDI_CUT_REPORT"))
+      std::ofstream(std::string(folder) + "/cuts." + std::to_string(owner_)) << made << '\n';
+  }
+
+  std::uint64_t draw(std::uint64_t below) {
+    const std::lock_guard lock(mutex_);
+    return random_() % below;
+  }
+
+  std::mutex mutex_;
+  pid_t owner_ = 0;
+  std::vector<int> sockets_;
+  std::vector<rdma_cm_id*> queue_pairs_;
+  std::mt19937_64 random_;
+};
+
+cutter& links() {
+  static auto* const all = new cutter;
+  return *all;
+}
+
+}  // namespace
+
+#define GAUDI_CUT_EXPORT extern "C" __attribute__((visibility("default")))
+
+GAUDI_CUT_EXPORT int connect(int fd, const sockaddr* address, socklen_t length) {
+  static const auto call = real<int (*)(int, const sockaddr*, socklen_t)>("connect");
+  const int result = call(fd, address, length);
+  const int error = errno;
+  if ((result == 0 || error == EINPROGRESS) && is_ip(address) &&
+      is_libfabric(__builtin_return_address(0)))
+    links().add_socket(fd);
+  errno = error;
+  return result;
+}
+
+GAUDI_CUT_EXPORT int accept(int fd, sockaddr* address, socklen_t* length) {
+  static const auto call = real<int (*)(int, sockaddr*, socklen_t*)>("accept");
+  const int result = call(fd, address, length);
+  const int error = errno;
+  if (result >= 0 && is_libfabric(__builtin_return_address(0))) links().add_socket(result);
+  errno = error;
+  return result;
+}
+
+GAUDI_CUT_EXPORT int close(int fd) {
+  static const auto call = real<int (*)(int)>("close");
+  links().remove(fd);
+  return call(fd);
+}
+
+GAUDI_CUT_EXPORT int rdma_create_qp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  static const auto call = real<int (*)(rdma_cm_id*, ibv_pd*, ibv_qp_init_attr*)>("rdma_create_qp");
+  const int result = call(id, pd, attributes);
+  if (result == 0) links().add_queue_pair(id);
+  return result;
+}
+
+GAUDI_CUT_EXPORT void rdma_destroy_qp(rdma_cm_id* id) {
+  static const auto call = real<void (*)(rdma_cm_id*)>("rdma_destroy_qp");
+  links().remove(id);
+  call(id);
+}
+
+GAUDI_CUT_EXPORT int rdma_destroy_id(rdma_cm_id* id) {
+  static const auto call = real<int (*)(rdma_cm_id*)>("rdma_destroy_id");
+  links().remove(id);
+  return call(id);
+}
+
+GAUDI_CUT_EXPORT void rdma_destroy_ep(rdma_cm_id* id) {
+  static const auto call = real<void (*)(rdma_cm_id*)>("rdma_destroy_ep");
+  links().remove(id);
+  call(id);
+}
