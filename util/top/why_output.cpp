@@ -54,8 +54,9 @@ std::string reasons_text(const std::vector<record>& operations) {
 }
 
 std::string_view state_of(const record& r) {
-  static constexpr std::array<std::string_view, 5> states{"connecting", "accepting", "failed",
-                                                          "connected", "closing"};
+  static constexpr std::array<std::string_view, 9> states{"connecting", "accepting", "failed",
+                                                          "connected",  "closing",   "lost",
+                                                          "reconnect",  "reaccept",  "resuming"};
   return name_at(states, r.type);
 }
 

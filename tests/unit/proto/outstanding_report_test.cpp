@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/params.hpp"
+#include "cut_tcp.hpp"
+#include "device_under_load.hpp"
 #include "endpoint_node.hpp"
 
 namespace gaudi::proto::test {
@@ -38,6 +41,10 @@ std::vector<record> records_of(record_kind kind, const node& of) {
 bool shows(const node& of, record_kind kind, wait_reason why) {
   const auto all = records_of(kind, of);
   return std::any_of(all.begin(), all.end(), [&](const record& r) { return r.wait == why; });
+}
+
+std::uint64_t nanoseconds_of(std::chrono::nanoseconds span) {
+  return static_cast<std::uint64_t>(span.count());
 }
 
 struct pair_of_nodes {
@@ -109,7 +116,37 @@ TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
   ASSERT_EQ(a.send(a.meet(b), memory_of(&one, 1), 1, nullptr), 0);
   EXPECT_TRUE(progress_until(
       {&a}, [&] { return shows(a, record_kind::connection, wait_reason::handshake); }));
-  EXPECT_EQ(records_of(record_kind::connection, a)[0].counts[outstanding::queued_packets], 1U);
+  const record shown = records_of(record_kind::connection, a)[0];
+  EXPECT_EQ(shown.counts[outstanding::queued_packets], 1U);
+  EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::connecting));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().timeouts.connect));
+}
+
+// The other end is not progressed, so that it does not answer.
+TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that_is_being_made) {
+  node a{with_sessions()};
+  node b{with_sessions()};
+  ASSERT_TRUE(a.ep->enable());
+  ASSERT_TRUE(b.ep->enable());
+  std::byte one{};
+  ASSERT_EQ(b.receive(memory_of(&one, 1), 1, nullptr), 0);
+  const fi_addr_t to_b = a.meet(b);
+  ASSERT_EQ(a.send(to_b, memory_of(&one, 1), 1, nullptr), 0);
+  ASSERT_TRUE(progress_until({&a, &b}, [&] {
+    return !b.queue.empty() && records_of(record_kind::connection, a).empty();
+  }));
+  const auto before = base::clock().now();
+  ASSERT_NE(cut_tcp(a, b), 0U);
+  ASSERT_TRUE(progress_until(
+      {&a}, [&] { return shows(a, record_kind::connection, wait_reason::reconnection); }));
+  const record shown = records_of(record_kind::connection, a)[0];
+  EXPECT_GE(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::interrupted));
+  EXPECT_GE(shown.since, nanoseconds(before));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().timeouts.reconnect));
+  EXPECT_NE(shown.done, 0U) << "what ended it";
+  EXPECT_TRUE(progress_until({&a, &b}, [&] {
+    return records_of(record_kind::connection, a).empty();
+  })) << "it goes on";
 }
 
 TEST(endpoint_outstanding_report, counts_receives_that_no_message_matches) {
@@ -132,6 +169,24 @@ TEST(endpoint_outstanding_report, tells_of_a_thread_that_sleeps_until_the_next_p
   EXPECT_TRUE(is_asleep());
   n.ep->progress();
   EXPECT_FALSE(is_asleep());
+}
+
+class outstanding_report_of_a_device : public device_under_load {};
+
+TEST_F(outstanding_report_of_a_device, names_the_engine_that_others_have_filled) {
+  const fi_addr_t to = a_.meet(b_);
+  pass(a_, to, b_, 10, 1);
+  fill();
+  std::vector<std::byte> bytes(long_message);
+  ASSERT_EQ(b_.receive(on_device(long_message), 2, nullptr), 0);
+  ASSERT_EQ(a_.send(to, memory_of(bytes.data(), long_message), 2, nullptr), 0);
+  EXPECT_TRUE(progress_until(
+      {&a_, &b_}, [&] { return shows(b_, record_kind::operation, wait_reason::device_copy); }));
+  const auto shown = records_of(record_kind::operation, b_);
+  ASSERT_EQ(shown.size(), 1U);
+  EXPECT_EQ(shown[0].device, 0);
+  empty();
+  EXPECT_TRUE(progress_until({&a_, &b_}, [&] { return !b_.queue.empty(); }));
 }
 
 }  // namespace
