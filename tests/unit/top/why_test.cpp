@@ -61,6 +61,16 @@ TEST(why, says_how_long_a_peer_that_it_cannot_see_was_silent) {
   EXPECT_EQ(verdict_of(known).culprit, "peer-silent");
   known.subject.operations[0].seen = now - one_second / 2;
   EXPECT_EQ(verdict_of(known).culprit, "network");
+  known.subject.operations[0].seen = now - 12 * one_second;
+  known.subject.operations[0].since = now - one_second / 2;
+  EXPECT_EQ(verdict_of(known).culprit, "network") << "nothing was asked of it before";
+}
+
+TEST(why, finds_a_peer_by_its_address_as_long_as_it_has_not_said_its_number) {
+  evidence known = waiting(wait_reason::peer_data);
+  known.subject.operations[0].instance = 0;
+  known.host[1].state = 't';
+  EXPECT_EQ(verdict_of(known).culprit, "peer-stopped") << "by a debugger";
 }
 
 TEST(why, counts_those_that_wait_for_the_same_and_for_the_same_peer) {
@@ -143,6 +153,8 @@ TEST(why, prints_the_verdict_first_in_80_columns_and_the_same_as_json) {
   EXPECT_EQ(document["operations"][0]["bytes"], 1 << 20);
   EXPECT_EQ(document["operations"][0]["waits_for"], "peer_data");
   EXPECT_EQ(document["unlisted"], 2);
+  known.subject.endpoints[0].counts[outstanding::operations] = 0;
+  EXPECT_EQ(nlohmann::json::parse(json_of(known))["unlisted"], 0) << "begun after it was counted";
 }
 
 TEST(why, says_once_for_each_path_why_it_is_taken) {
