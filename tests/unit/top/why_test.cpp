@@ -4,8 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "base/outstanding_page.hpp"
@@ -155,6 +157,41 @@ TEST(why, prints_the_verdict_first_in_80_columns_and_the_same_as_json) {
   EXPECT_EQ(document["unlisted"], 2);
   known.subject.endpoints[0].counts[outstanding::operations] = 0;
   EXPECT_EQ(nlohmann::json::parse(json_of(known))["unlisted"], 0) << "begun after it was counted";
+}
+
+TEST(why, breaks_a_long_verdict_at_blanks) {
+  evidence known = waiting(wait_reason::matching_receive);
+  const std::string text = text_of(known);
+  EXPECT_EQ(text.substr(0, text.find("\n\n")),
+            "1 operation waits for a matching receive at 127.0.0.1:200 (process 2, app),\n"
+            "  which has not got the message within 12 s");
+  for (int length = 1; length < 100; ++length) {
+    known.host[1].command += length % 10 == 0 ? ' ' : 'x';
+    std::istringstream lines(text_of(known));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST(why, shows_rows_that_differ_in_their_age_alone_once) {
+  evidence known = waiting(wait_reason::peer_data);
+  record r = known.subject.operations[0];
+  const auto rows = [&] {
+    const std::string text = text_of(known);
+    return text.substr(text.find("WAITS FOR\n") + 10);
+  };
+  const std::string one = rows();
+  for (int i = 0; i < 2; ++i) {
+    r.since += one_second;
+    known.subject.operations.push_back(r);
+  }
+  EXPECT_EQ(rows(), one + "      2 more like this\n");
+  r.done = 4096;
+  known.subject.operations.push_back(r);
+  r.done = 0;
+  known.subject.operations.push_back(r);
+  const std::string text = rows();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+  EXPECT_EQ(text.find("2 more like this\n"), one.size() + 6) << text;
 }
 
 TEST(why, says_once_for_each_path_why_it_is_taken) {
