@@ -12,6 +12,7 @@
 #include "cut_tcp.hpp"
 #include "device_under_load.hpp"
 #include "endpoint_node.hpp"
+#include "proto/buffer_pool.hpp"
 
 namespace gaudi::proto::test {
 namespace {
@@ -144,6 +145,14 @@ TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that
   EXPECT_GE(shown.since, nanoseconds(before));
   EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().timeouts.reconnect));
   EXPECT_NE(shown.done, 0U) << "what ended it";
+  // Attempts that fail are no losses of their own.
+  for (int i = 0; i < 5; ++i) {
+    cut_tcp(a, b);
+    const std::uint64_t cut_at = nanoseconds(base::clock().now());
+    const auto is_written = [&] { return records_of(record_kind::endpoint, a)[0].seen > cut_at; };
+    ASSERT_TRUE(progress_until({&a}, is_written));
+    EXPECT_EQ(records_of(record_kind::connection, a)[0].since, shown.since);
+  }
   EXPECT_TRUE(progress_until({&a, &b}, [&] {
     return records_of(record_kind::connection, a).empty();
   })) << "it goes on";
@@ -187,6 +196,87 @@ TEST_F(outstanding_report_of_a_device, names_the_engine_that_others_have_filled)
   EXPECT_EQ(shown[0].device, 0);
   empty();
   EXPECT_TRUE(progress_until({&a_, &b_}, [&] { return !b_.queue.empty(); }));
+}
+
+// What a connection waits for, of all that it may lack at the same time.
+class connection_wait : public testing::Test {
+ protected:
+  void SetUp() override {
+    c.data.start(1, 1);
+    c.control.start(1, 1);
+    ASSERT_EQ(wait_of(c), wait_reason::nothing);
+  }
+  buffer& take() {
+    buffer* const taken = pool.acquire();
+    EXPECT_NE(taken, nullptr);
+    return *taken;
+  }
+
+  std::unique_ptr<core::inner_domain> core = loopback_domain();
+  buffer_pool pool{*core, posted_op::kind::message, 64, 4, 4};
+  peer other;
+  connection c{other, connection_state::connected};
+};
+
+TEST_F(connection_wait, is_for_credit_where_there_is_none) {
+  c.data.sent();
+  EXPECT_EQ(wait_of(c), wait_reason::credit);
+  c.state = connection_state::closing;
+  EXPECT_EQ(wait_of(c), wait_reason::credit) << "what has begun goes on";
+}
+
+TEST_F(connection_wait, is_for_the_application_that_keeps_the_peers_credits) {
+  c.data.sent();
+  c.receives.withheld = 1;
+  EXPECT_EQ(wait_of(c), wait_reason::application) << "which the peer waits for as well";
+  c.receives.withheld = 0;
+  c.receives.withheld_events = 1;
+  EXPECT_EQ(wait_of(c), wait_reason::application);
+}
+
+TEST_F(connection_wait, is_for_memory_before_all_else) {
+  buffer& packet = take();
+  c.postponed.packets.push_back(packet);
+  c.receives.withheld = 1;
+  EXPECT_EQ(wait_of(c), wait_reason::memory);
+  c.postponed.packets.clear();
+}
+
+TEST_F(connection_wait, is_for_what_the_first_queued_message_lacks) {
+  buffer& message = take();
+  c.outbox.ordered.push_back(&message);
+  message.ready = false;
+  EXPECT_EQ(wait_of(c), wait_reason::device_copy) << "its payload comes from a device";
+  message.ready = true;
+  EXPECT_EQ(wait_of(c), wait_reason::room);
+  c.outbox.ordered.clear();
+}
+
+TEST_F(connection_wait, is_for_what_the_first_control_message_lacks) {
+  buffer& message = take();
+  c.outbox.control_buffers.push_back(&message);
+  message.ready = false;
+  EXPECT_EQ(wait_of(c), wait_reason::device_copy);
+  message.ready = true;
+  EXPECT_EQ(wait_of(c), wait_reason::room);
+  c.control.sent();
+  EXPECT_EQ(wait_of(c), wait_reason::credit);
+  c.outbox.control_buffers.clear();
+}
+
+TEST_F(connection_wait, is_for_the_connection_as_long_as_there_is_none) {
+  c.receives.withheld = 1;
+  using enum connection_state;
+  for (const auto s : {connecting, accepting}) {
+    c.state = s;
+    EXPECT_EQ(wait_of(c), wait_reason::handshake);
+  }
+  for (const auto s : {interrupted, reconnecting, reaccepting, resuming}) {
+    c.state = s;
+    EXPECT_EQ(wait_of(c), wait_reason::reconnection);
+  }
+  c.state = failed;
+  EXPECT_EQ(wait_of(c), wait_reason::nothing) << "it goes";
 }
 
 }  // namespace
