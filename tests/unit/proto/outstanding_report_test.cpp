@@ -99,6 +99,15 @@ TEST(endpoint_outstanding_report, shows_a_message_that_no_receive_is_posted_for_
   EXPECT_TRUE(records_of(record_kind::operation, both.a).empty()) << "it goes with its operation";
 }
 
+TEST(endpoint_outstanding_report, tells_when_the_peer_was_last_heard) {
+  pair_of_nodes both;
+  const fi_addr_t to_a = both.b.meet(both.a);
+  ASSERT_EQ(both.b.send(to_a, memory_of(both.out.data(), long_message), 5, nullptr), 0);
+  const auto heard = [&] { return records_of(record_kind::operation, both.b)[0].seen; };
+  ASSERT_TRUE(progress_until({&both.a, &both.b}, [&] { return heard() != 0; }));
+  EXPECT_LE(heard(), nanoseconds(base::clock().now()));
+}
+
 TEST(endpoint_outstanding_report, shows_a_connection_without_credit_until_some_come) {
   pair_of_nodes both;
   std::byte one{};
