@@ -3,6 +3,7 @@
 #include "proto/outstanding_report.hpp"
 
 #include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -205,6 +206,16 @@ TEST_F(outstanding_report_of_a_device, names_the_engine_that_others_have_filled)
   EXPECT_EQ(shown[0].device, 0);
   empty();
   EXPECT_TRUE(progress_until({&a_, &b_}, [&] { return !b_.queue.empty(); }));
+}
+
+TEST_F(outstanding_report_of_a_device, tells_when_a_device_was_lost) {
+  const auto shown = [&] { return records_of(record_kind::endpoint, a_)[0]; };
+  ASSERT_EQ(shown().done, 0U);
+  const std::uint64_t before = nanoseconds(base::clock().now());
+  gaudi_->lose(-FI_EIO, "of the test");
+  ASSERT_TRUE(progress_until({&a_}, [&] { return shown().done != 0; }));
+  EXPECT_GE(shown().done, before);
+  EXPECT_NE(shown().total, 0U);
 }
 
 // What a connection waits for, of all that it may lack at the same time.
