@@ -6,6 +6,8 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=util/packages.sh
 source "$root/util/packages.sh"
+# shellcheck source=util/package/source.sh
+source "$root/util/package/source.sh"
 out=$root/build/package
 revision=1
 lint=yes
@@ -32,33 +34,11 @@ bad_option() {
   exit 2
 }
 
-# The release has one place.
-release() {
-  sed -n 's/^project(gaudi-fi VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt"
-}
-
-# Of the last commit, so that the same tree makes the same packages.
-commit_date() {
-  git -C "$root" log -1 --format=%cD 2>/dev/null || date -R
-}
-
-files() {
-  if git -C "$root" rev-parse --git-dir >/dev/null 2>&1; then
-    git -C "$root" ls-files -z --cached --others --exclude-standard
-  else
-    cd "$root" && find . -path './build*' -prune -o -type f -printf '%P\0'
-  fi
-}
-
 # The original tarball, and beside it the tree with its folder debian/.
 assemble() { # VERSION
   local tree=$out/gaudi-fi-$1
-  rm -rf "$tree"
-  mkdir -p "$tree"
-  files | LC_ALL=C sort -z | tar -C "$root" --null --no-recursion --ignore-failed-read -T - -cf - 2>/dev/null |
-    tar -C "$tree" -xf -
-  tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime="$date" -cJf "$out/gaudi-fi_$1.orig.tar.xz" \
-    "gaudi-fi-$1"
+  copy_files "$tree"
+  make_tarball "$tree" "$out/gaudi-fi_$1.orig.tar.xz" "$date"
   cp -r "$tree/util/package/debian" "$tree/debian"
   sed -e "s/@VERSION@/$1/; s/@REVISION@/$revision/; s/@DATE@/$date/" "$tree/debian/changelog.in" >"$tree/debian/changelog"
   rm "$tree/debian/changelog.in"
@@ -88,7 +68,7 @@ done
 install_missing_packages "${build_packages[@]}" "${package_packages[@]}"
 version=$(release)
 [[ -n $version ]] || { echo "error: CMakeLists.txt names no release" >&2; exit 1; }
-date=$(commit_date)
+date=$(commit_date %cD -R)
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 rm -f "$out"/*.deb "$out"/*.changes "$out"/*.dsc "$out"/*.buildinfo "$out"/*.tar.xz

@@ -74,6 +74,20 @@ enum class wait_reason : std::uint8_t {
   handshake = 11,        ///< the connection is being made
   application = 12,      ///< this application has taken too little of what came
   memory = 13,           ///< memory for what came
+  reconnection = 14,     ///< the connection was lost, and is being made again
+};
+
+/// Of a connection that something waits for.
+enum class connection_phase : std::uint8_t {
+  connecting = 0,
+  accepting = 1,
+  failed = 2,
+  connected = 3,
+  closing = 4,
+  interrupted = 5,   ///< lost, and not asked for again yet
+  reconnecting = 6,  ///< as connecting, after a loss
+  reaccepting = 7,   ///< as accepting, after a loss
+  resuming = 8,      ///< up again, and brings what was lost
 };
 
 /// Of a record.
@@ -86,7 +100,7 @@ enum record_flag : std::uint32_t {
 struct record {
   std::uint32_t sequence;  ///< odd while it is written; a reader looks before and after
   record_kind kind;
-  std::uint8_t type;       ///< operation: operation_kind
+  std::uint8_t type;       ///< operation: operation_kind; connection: connection_phase
   path_kind path;          ///< operation
   wait_reason wait;        ///< operation, connection
   std::uint32_t endpoint;  ///< place of the record of its endpoint, or its own
@@ -96,8 +110,12 @@ struct record {
   std::uint64_t since;     ///< when it began to be outstanding, or to wait; no earlier
   std::uint64_t seen;      ///< when the peer was last heard; endpoint: its last progress
   std::uint64_t instance;  ///< of the peer's endpoint, 0 where that is not known; or its own
-  std::uint64_t total;     ///< operation: bytes; endpoint: devices that the process has lost
-  std::uint64_t done;      ///< operation: bytes moved; endpoint: when the last one was seen
+  /// operation: bytes; endpoint: devices that the process has lost; connection: when the wait for
+  /// it is given up, where that is limited
+  std::uint64_t total;
+  /// operation: bytes moved; endpoint: when the last one was seen; connection: what ended the one
+  /// that is being made again (an errno)
+  std::uint64_t done;
   std::array<std::uint64_t, 4> counts;  ///< see operation_count, connection_count, endpoint_count
   std::array<std::byte, 28> address;    ///< sockaddr_in or sockaddr_in6 of the peer, or its own
   std::uint32_t reserved;

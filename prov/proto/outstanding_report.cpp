@@ -11,6 +11,7 @@ namespace gaudi::proto {
 namespace {
 
 namespace outstanding = base::outstanding;
+using outstanding::connection_phase;
 using outstanding::record;
 using outstanding::wait_reason;
 
@@ -31,10 +32,50 @@ wait_reason wait_of_control(const connection& c) noexcept {
   return c.control.can_send() ? wait_reason::room : wait_reason::credit;
 }
 
+// The page's numbers stay as they are, whatever order the states have.
+connection_phase phase_of(connection_state s) noexcept {
+  switch (s) {
+    case connection_state::connecting:
+      return connection_phase::connecting;
+    case connection_state::accepting:
+      return connection_phase::accepting;
+    case connection_state::failed:
+      return connection_phase::failed;
+    case connection_state::interrupted:
+      return connection_phase::interrupted;
+    case connection_state::reconnecting:
+      return connection_phase::reconnecting;
+    case connection_state::reaccepting:
+      return connection_phase::reaccepting;
+    case connection_state::resuming:
+      return connection_phase::resuming;
+    case connection_state::connected:
+      return connection_phase::connected;
+    case connection_state::closing:
+      break;
+  }
+  return connection_phase::closing;
+}
+
+// While it is being made: since when, and until when at most.
+void put_limits(record& r, const connection& c, const base::connection_timeouts& limits) noexcept {
+  auto from = c.handshake.made_at;
+  auto limit = limits.connect;
+  if (c.is_interrupted()) {
+    const auto& lost = c.session.interruption;
+    from = lost.since;
+    limit = limits.reconnect;
+    r.done = static_cast<std::uint64_t>(std::max(lost.error, 0));
+  }
+  r.since = nanoseconds(from);
+  if (limit.count() != 0) r.total = nanoseconds(from + limit);
+}
+
 }  // namespace
 
 wait_reason wait_of(const connection& c) noexcept {
   if (c.state == connection_state::failed) return wait_reason::nothing;
+  if (c.is_interrupted()) return wait_reason::reconnection;
   if (!c.usable()) return wait_reason::handshake;
   if (!c.postponed.packets.empty()) return wait_reason::memory;
   if (c.receives.withheld != 0 || c.receives.withheld_events != 0) return wait_reason::application;
@@ -47,6 +88,7 @@ wait_reason wait_of(const connection& c) noexcept {
 void outstanding_report::open(const base::clock& clock) {
   connections_.reserve(outstanding::max_connections);
   clock_ = clock;
+  timeouts_ = base::params::get().timeouts;
   loss_epoch_ = device::device_loss_epoch::count();
   endpoint_ = outstanding::record_owner(outstanding::record_kind::endpoint);
   if (!endpoint_) return;
@@ -143,12 +185,13 @@ void outstanding_report::write_connection(const connection& c, wait_reason why,
   as->still_waits = true;
   const std::uint64_t since = as->record.since();
   record r{};
-  r.type = static_cast<std::uint8_t>(c.state);
+  r.type = static_cast<std::uint8_t>(phase_of(c.state));
   r.wait = why;
   r.endpoint = endpoint_.place();
   r.id = c.id;
   r.device = -1;
   r.since = since != 0 ? since : nanoseconds(now);
+  if (!c.usable()) put_limits(r, c, timeouts_);
   r.counts[outstanding::data_credits] = c.data.available();
   r.counts[outstanding::control_credits] = c.control.available();
   r.counts[outstanding::queued_packets] = queued_packets(c);

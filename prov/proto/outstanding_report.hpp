@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/outstanding_page.hpp"
+#include "base/params.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/device_copies.hpp"
 #include "proto/message_delivery.hpp"
@@ -66,6 +67,7 @@ class outstanding_report {
 
   const parts parts_;
   base::clock clock_{};
+  base::connection_timeouts timeouts_{};
   base::outstanding::record_owner endpoint_;
   std::vector<shown_connection> connections_;
   base::clock::time_point next_{};

@@ -3,38 +3,18 @@
 // both ends are told, and the log has one line about it.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <string>
 
+#include "limits.hpp"
 #include "node.hpp"
 
 namespace gaudi::test {
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-
-// No more address space than the process has, and a little for what is small.
-class no_more_memory {
- public:
-  no_more_memory() {
-    std::size_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    must(-(::getrlimit(RLIMIT_AS, &before_)), "getrlimit");
-    rlimit now = before_;
-    now.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + mib / 2;
-    must(-(::setrlimit(RLIMIT_AS, &now)), "setrlimit");
-  }
-  ~no_more_memory() { ::setrlimit(RLIMIT_AS, &before_); }
-  no_more_memory(const no_more_memory&) = delete;
-  no_more_memory& operator=(const no_more_memory&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 // What libfabric logs, while it lives.
 class captured_log {

@@ -1,71 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Whom gaudi_top --why blames, of processes that wait for each other.
-#include <gtest/gtest.h>
-#include <signal.h>
-#include <unistd.h>
+#include "why.hpp"
 
-#include <array>
-#include <chrono>
-#include <cstdio>
-#include <functional>
-#include <nlohmann/json.hpp>
+#include <signal.h>
 
 #include "faults.hpp"
-#include "node.hpp"
 
 namespace gaudi::test {
 namespace {
-
-constexpr std::size_t long_message = std::size_t{1} << 20;
-
-nlohmann::json why(pid_t pid) {
-  const std::string command = GAUDI_TOP " --json --why " + std::to_string(pid);
-  FILE* const pipe = ::popen(command.c_str(), "r");  // NOLINT(cert-env33-c)
-  std::string text;
-  std::array<char, 4096> part{};
-  while (pipe && std::fgets(part.data(), part.size(), pipe)) text += part.data();
-  if (!pipe || ::pclose(pipe) != 0) throw std::runtime_error("gaudi_top failed: " + command);
-  return nlohmann::json::parse(text);
-}
-
-/// Asks until that is the culprit, as a process needs its time to get there; what it said at last.
-std::string ask_until(pid_t pid, const std::string& culprit, const std::function<void()>& work) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  nlohmann::json said;
-  do {
-    for (int i = 0; i < 100; ++i) work();
-    said = why(pid);
-  } while (said.at("culprit") != culprit && std::chrono::steady_clock::now() < end);
-  EXPECT_EQ(said.at("culprit"), culprit) << said.dump();
-  return said.at("verdict");
-}
-
-/// Two ranks that have exchanged a message, so that they are connected, and the PIDs of both.
-struct two_processes {
-  explicit two_processes(rank& r, const node_options& options = {}) : n(options) {
-    n.meet(r);
-    const auto texts = r.all_gather(std::to_string(::getpid()));
-    for (const std::string& text : texts) pids.push_back(std::stoi(text));
-    std::byte one{};
-    if (r.id() == 0)
-      n.post([&] { return fi_tsend(n.ep(), &one, 1, nullptr, n.peer(1), 1, ctx(1)); });
-    else
-      n.post([&] { return fi_trecv(n.ep(), &one, 1, nullptr, n.peer(0), 1, 0, ctx(1)); });
-    n.wait(ctx(1));
-    r.barrier();
-  }
-  void send_long(std::vector<std::byte>& from) {
-    n.post(
-        [&] { return fi_tsend(n.ep(), from.data(), from.size(), nullptr, n.peer(1), 2, ctx(2)); });
-  }
-  void receive_long(std::vector<std::byte>& to) {
-    n.post(
-        [&] { return fi_trecv(n.ep(), to.data(), to.size(), nullptr, n.peer(0), 2, 0, ctx(2)); });
-    EXPECT_EQ(n.wait(ctx(2)).err, 0);
-  }
-  node n;
-  std::vector<pid_t> pids;
-};
 
 TEST(why, a_receiver_that_posts_no_receive_is_named) {
   run({}, [](rank& r) {
@@ -108,9 +50,8 @@ TEST(why, a_sender_without_credit_is_told_of_the_peer_that_takes_nothing) {
       while (fi_tinject(both.n.ep(), &one, 1, both.n.peer(1), 3) == 0) {
       }
       const auto work = [&] { both.n.poll(); };
-      ask_until(::getpid(), "peer-stopped", work);
-      const auto said = why(::getpid());
-      EXPECT_EQ(said.at("connections").at(0).at("waits_for"), "credit") << said.dump();
+      const auto said = ask_until_waits(::getpid(), "credit", work);
+      EXPECT_EQ(said.at("culprit"), "peer-stopped");
       EXPECT_EQ(said.at("connections").at(0).at("credits"), 0);
       ::kill(both.pids[1], SIGCONT);
     }

@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <system_error>
+
+#include "why_peer.hpp"
 
 namespace gaudi::top {
 namespace {
@@ -16,70 +19,9 @@ namespace outstanding = base::outstanding;
 using outstanding::record;
 using outstanding::wait_reason;
 
-constexpr std::uint64_t second = 1'000'000'000;
-
-std::uint64_t since(std::uint64_t at, std::uint64_t now) {
-  return now > at ? now - at : 0;
-}
-
-bool is_stopped(const outstanding_view& p) {
-  return p.state == 'T' || p.state == 't';
-}
-
-/// How long nobody has progressed the process's endpoints, who was to do so; 0: not for long.
-std::uint64_t idle_time(const outstanding_view& p, std::uint64_t now) {
-  std::uint64_t last = 0;
-  for (const record& e : p.endpoints) {
-    if ((e.flags & outstanding::asleep) != 0) return 0;
-    last = std::max(last, e.seen);
-  }
-  const std::uint64_t idle = since(last, now);
-  return p.endpoints.empty() || idle < second ? 0 : idle;
-}
-
 /// "3 operations"
 std::string counted(std::size_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
-}
-
-/// The peer of a record, where it is a process of this host.
-struct peer_process {
-  const outstanding_view* process = nullptr;
-  const record* endpoint = nullptr;
-};
-
-peer_process find_peer(const evidence& known, const record& of) {
-  for (const outstanding_view& p : known.host)
-    for (const record& e : p.endpoints)
-      if (of.instance != 0 ? e.instance == of.instance : e.address == of.address) return {&p, &e};
-  return {};
-}
-
-bool has_copies_for(const outstanding_view& p, const evidence& known) {
-  return std::any_of(p.operations.begin(), p.operations.end(), [&](const record& r) {
-    return r.wait == wait_reason::device_copy &&
-           std::any_of(known.subject.endpoints.begin(), known.subject.endpoints.end(),
-                       [&](const record& e) { return e.instance == r.instance; });
-  });
-}
-
-/// What is the matter with a peer that somebody waits for; "" for nothing that is seen.
-verdict fault_of_peer(const evidence& known, const record& waits, const peer_process& peer) {
-  if (!peer.process) {
-    const std::uint64_t silence = since(std::max(waits.seen, waits.since), known.now);
-    if (silence < second) return {};
-    return {"peer-silent", fmt::format(", silent for {}", age_text(silence))};
-  }
-  if (is_stopped(*peer.process)) return {"peer-stopped", ", which is stopped (by a signal)"};
-  if (const std::uint64_t idle = idle_time(*peer.process, known.now))
-    return {"peer-application",
-            fmt::format(", whose application has not called the provider for {}", age_text(idle))};
-  if (has_copies_for(*peer.process, known))
-    return {"peer-device", ", whose device is still copying"};
-  if (waits.wait == wait_reason::matching_receive &&
-      peer.endpoint->counts[outstanding::unexpected_messages] != 0)
-    return {"no-receive", ", which has posted no matching receive"};
-  return {};
 }
 
 struct phrase {
@@ -104,8 +46,6 @@ phrase phrase_of(wait_reason why) {
       return {"network", "the network to", true};
     case wait_reason::credit:
       return {"credit", "credit of", true};
-    case wait_reason::handshake:
-      return {"handshake", "a connection with", true};
     case wait_reason::device_copy:
       return {"device", "a copy by a device's engine", false};
     case wait_reason::staging:
@@ -116,6 +56,8 @@ phrase phrase_of(wait_reason why) {
       return {"application", "this application to take what has come", false};
     case wait_reason::memory:
       return {"memory", "memory", false};
+    case wait_reason::handshake:  // verdict_on_connection
+    case wait_reason::reconnection:
     case wait_reason::nothing:
       break;
   }
@@ -125,6 +67,60 @@ phrase phrase_of(wait_reason why) {
 std::string device_text(const record& r) {
   if (r.wait != wait_reason::device_copy || r.device < 0) return "";
   return fmt::format(" (gaudi{})", r.device);
+}
+
+/// " (Connection reset by peer)"; libfabric's own codes say less than nothing here.
+std::string error_text(std::uint64_t code) {
+  constexpr std::uint64_t first_of_libfabric = 256;
+  if (code == 0 || code >= first_of_libfabric) return "";
+  return fmt::format(" ({})", std::generic_category().message(static_cast<int>(code)));
+}
+
+bool is_being_made(const record& connection) {
+  return connection.wait == wait_reason::handshake || connection.wait == wait_reason::reconnection;
+}
+
+std::string others_lost(const evidence& known) {
+  const auto& all = known.subject.connections;
+  const auto lost = std::count_if(
+      all.begin(), all.end(), [](const record& r) { return r.wait == wait_reason::reconnection; });
+  if (lost < 2) return "";
+  return fmt::format(", as {}",
+                     lost == 2 ? "was 1 other" : fmt::format("were {} others", lost - 1));
+}
+
+/// A connection that is being made, or made again; `waiting`: what waits for it.
+verdict verdict_on_connection(const evidence& known, const record& c, std::string_view waiting) {
+  const peer_process peer = find_peer(known, c);
+  verdict found;
+  if (peer.process) found = fault_of_process(peer, known.now);
+  std::string text = fmt::format("the connection with {}{}", peer_text(c, peer), found.text);
+  if (!found.text.empty()) text += ',';
+  const std::string age = age_text(since(c.since, known.now));
+  const bool was_lost = c.wait == wait_reason::reconnection;
+  text += was_lost ? fmt::format(" was lost {} ago{}{} and is being made again", age,
+                                 error_text(c.done), others_lost(known))
+                   : fmt::format(" is being made for {}", age);
+  if (!waiting.empty()) text += fmt::format(", {}", waiting);
+  if (c.total != 0)
+    text +=
+        fmt::format("; given up in {}", age_text(c.total > known.now ? c.total - known.now : 0));
+  if (found.culprit.empty()) found.culprit = was_lost ? "connection-lost" : "handshake";
+  return {found.culprit, text};
+}
+
+/// The connection that an operation has lost; null: it has one.
+const record* lost_connection_of(const evidence& known, const record& operation) {
+  for (const record& c : known.subject.connections)
+    if (c.wait == wait_reason::reconnection && c.endpoint == operation.endpoint &&
+        c.address == operation.address)
+      return &c;
+  return nullptr;
+}
+
+std::string waiting_text(std::size_t n, std::string_view what) {
+  if (n == 0) return "";
+  return fmt::format("{} {} for it", counted(n, what), n == 1 ? "waits" : "wait");
 }
 
 /// Of those that wait for the same as the oldest one.
@@ -140,12 +136,51 @@ verdict verdict_on(const evidence& known, const std::vector<record>& all, std::s
     return {said.culprit, fmt::format("{}{}, for {}", text, device_text(oldest),
                                       age_text(since(oldest.since, known.now)))};
   const peer_process peer = find_peer(known, oldest);
-  text += fmt::format(" {}", address_text(oldest));
-  if (peer.process)
-    text += fmt::format(" (process {}, {})", peer.process->pid, peer.process->command);
+  text += fmt::format(" {}", peer_text(oldest, peer));
   const verdict fault = fault_of_peer(known, oldest, peer);
   if (!fault.culprit.empty()) return {fault.culprit, text + fault.text};
   return {said.culprit, fmt::format("{}, for {}", text, age_text(since(oldest.since, known.now)))};
+}
+
+verdict verdict_on_operations(const evidence& known) {
+  const auto& all = known.subject.operations;
+  const record* const lost =
+      phrase_of(all.front().wait).is_of_peer ? lost_connection_of(known, all.front()) : nullptr;
+  if (!lost) return verdict_on(known, all, "operation");
+  const auto alike = std::count_if(all.begin(), all.end(), [&](const record& r) {
+    return lost_connection_of(known, r) == lost;
+  });
+  return verdict_on_connection(known, *lost,
+                               waiting_text(static_cast<std::size_t>(alike), "operation"));
+}
+
+verdict verdict_on_connections(const evidence& known) {
+  const record& oldest = known.subject.connections.front();
+  if (!is_being_made(oldest)) return verdict_on(known, known.subject.connections, "connection");
+  return verdict_on_connection(known, oldest,
+                               waiting_text(oldest.counts[outstanding::queued_packets], "message"));
+}
+
+/// The endpoint of what waits, where the application progresses others only; 0: not so.
+std::uint64_t idle_time_of_own(const evidence& known, const record& waits) {
+  for (const record& e : known.subject.endpoints)
+    if (e.endpoint == waits.endpoint) return idle_time(e, known.now);
+  return 0;
+}
+
+/// What has waited longest is what the others may wait behind.
+verdict verdict_on_oldest(const evidence& known) {
+  const auto& operations = known.subject.operations;
+  const auto& connections = known.subject.connections;
+  const bool is_operation =
+      connections.empty() ||
+      (!operations.empty() && operations.front().since <= connections.front().since);
+  const record& oldest = is_operation ? operations.front() : connections.front();
+  if (const std::uint64_t idle = idle_time_of_own(known, oldest))
+    return {"application", fmt::format("the application progresses other endpoints, and has not "
+                                       "progressed the one that waits for {}",
+                                       age_text(idle))};
+  return is_operation ? verdict_on_operations(known) : verdict_on_connections(known);
 }
 
 bool has_lost_device(const record& r) {
@@ -163,7 +198,7 @@ verdict verdict_without_waits(const evidence& known) {
   }
   if (lost)
     return {"device-lost",
-            fmt::format("{} lost by reset, hang or removal, {} ago: what was on it has failed",
+            fmt::format("{} lost by reset, hang or removal, the last {} ago: what was there failed",
                         counted(lost->total, "device"), age_text(since(lost->done, known.now)))};
   if (receives != 0)
     return {"no-message", fmt::format("{} {} for messages that no peer has sent ({} unexpected)",
@@ -188,8 +223,7 @@ verdict verdict_of(const evidence& known) {
     return {"device-lost", fmt::format("an operation's device (gaudi{}) is lost: in reset, hung or "
                                        "removed",
                                        lost->device)};
-  if (!p.operations.empty()) return verdict_on(known, p.operations, "operation");
-  if (!p.connections.empty()) return verdict_on(known, p.connections, "connection");
+  if (!p.operations.empty() || !p.connections.empty()) return verdict_on_oldest(known);
   return verdict_without_waits(known);
 }
 
@@ -217,10 +251,10 @@ std::string address_text(const record& r) {
 }
 
 std::string_view name_of(wait_reason why) {
-  static constexpr std::array<std::string_view, 14> names{
+  static constexpr std::array<std::string_view, 15> names{
       "nothing",  "matching_receive", "peer_answer", "peer_data", "peer_slots",
       "peer_end", "network",          "device_copy", "staging",   "room",
-      "credit",   "handshake",        "application", "memory"};
+      "credit",   "handshake",        "application", "memory",    "reconnection"};
   const auto at = static_cast<std::size_t>(why);
   return at < names.size() ? names[at] : "unknown";
 }

@@ -54,8 +54,9 @@ std::string reasons_text(const std::vector<record>& operations) {
 }
 
 std::string_view state_of(const record& r) {
-  static constexpr std::array<std::string_view, 5> states{"connecting", "accepting", "failed",
-                                                          "connected", "closing"};
+  static constexpr std::array<std::string_view, 9> states{"connecting", "accepting", "failed",
+                                                          "connected",  "closing",   "lost",
+                                                          "reconnect",  "reaccept",  "resuming"};
   return name_at(states, r.type);
 }
 
@@ -70,17 +71,57 @@ std::string cut(std::string text, std::size_t width) {
 }
 
 std::string operation_row(const record& r, std::uint64_t now) {
-  return fmt::format("{:>7} {:<7} {:<6} {:>5} of {:>5} {:<22} {:<16}\n", age_at(r.since, now),
+  return fmt::format("{:>7} {:<7} {:<6} {:>5} of {:>5} {:<22} {}\n", age_at(r.since, now),
                      type_of(r), path_of_record(r), short_number(static_cast<double>(r.done)),
                      short_number(static_cast<double>(r.total)), cut(address_text(r), 22),
                      name_of(r.wait));
 }
 
 std::string connection_row(const record& r, std::uint64_t now) {
-  return fmt::format("{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {:<16}\n", age_at(r.since, now),
+  return fmt::format("{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {}\n", age_at(r.since, now),
                      state_of(r), r.counts[outstanding::data_credits],
                      r.counts[outstanding::queued_packets], age_at(r.seen, now),
                      cut(address_text(r), 21), name_of(r.wait));
+}
+
+constexpr std::size_t columns = 80;
+
+/// In lines of 80 columns, broken at blanks; those behind the first are indented.
+std::string folded(std::string text) {
+  std::size_t start = 0;
+  std::size_t indent = 0;
+  while (text.size() - start > columns) {
+    const std::size_t blank = text.rfind(' ', start + columns);
+    if (blank == std::string::npos || blank <= start + indent) break;
+    text.replace(blank, 1, "\n  ");
+    start = blank + 1;
+    indent = 2;
+  }
+  return text + "\n";
+}
+
+/// Of rows that differ in their age alone the first, which is the oldest, and how many there are.
+template <class Row>
+std::string rows_of(const std::vector<record>& all, std::uint64_t now, Row row) {
+  constexpr std::size_t age_width = 7;
+  std::string text;
+  std::string shown;
+  std::size_t alike = 0;
+  const auto count = [&] {
+    if (alike != 0) text += fmt::format("{:>7} more like this\n", std::exchange(alike, 0));
+  };
+  for (const record& r : all) {
+    const std::string line = row(r, now);
+    if (line.substr(age_width) == shown) {
+      ++alike;
+      continue;
+    }
+    count();
+    text += line;
+    shown = line.substr(age_width);
+  }
+  count();
+  return text;
 }
 
 /// Those of the process that found no record.
@@ -106,18 +147,18 @@ nlohmann::json ages_of(const record& r, std::uint64_t now) {
 
 std::string text_of(const evidence& known) {
   const outstanding_view& p = known.subject;
-  std::string text = verdict_of(known).text + "\n";
+  std::string text = folded(verdict_of(known).text);
   if (!p.operations.empty())
-    text += fmt::format("\n{:>7} {:<7} {:<6} {:>14} {:<22} {:<16}\n", "AGE", "TYPE", "PATH",
+    text += fmt::format("\n{:>7} {:<7} {:<6} {:>14} {:<22} {}\n", "AGE", "TYPE", "PATH",
                         "MOVED    BYTES", "PEER", "WAITS FOR");
-  for (const record& r : p.operations) text += operation_row(r, known.now);
+  text += rows_of(p.operations, known.now, operation_row);
   if (const std::size_t more = unlisted(p); more != 0)
     text += fmt::format("{:>7} operations more\n", more);
   text += reasons_text(p.operations);
   if (!p.connections.empty())
-    text += fmt::format("\n{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {:<16}\n", "AGE", "CONNECTION",
+    text += fmt::format("\n{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {}\n", "AGE", "CONNECTION",
                         "CREDITS", "QUEUED", "HEARD", "PEER", "WAITS FOR");
-  for (const record& r : p.connections) text += connection_row(r, known.now);
+  text += rows_of(p.connections, known.now, connection_row);
   return text;
 }
 

@@ -3,12 +3,17 @@
 #include "proto/outstanding_report.hpp"
 
 #include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "base/params.hpp"
+#include "cut_tcp.hpp"
+#include "device_under_load.hpp"
 #include "endpoint_node.hpp"
+#include "proto/buffer_pool.hpp"
 
 namespace gaudi::proto::test {
 namespace {
@@ -38,6 +43,10 @@ std::vector<record> records_of(record_kind kind, const node& of) {
 bool shows(const node& of, record_kind kind, wait_reason why) {
   const auto all = records_of(kind, of);
   return std::any_of(all.begin(), all.end(), [&](const record& r) { return r.wait == why; });
+}
+
+std::uint64_t nanoseconds_of(std::chrono::nanoseconds span) {
+  return static_cast<std::uint64_t>(span.count());
 }
 
 struct pair_of_nodes {
@@ -91,6 +100,15 @@ TEST(endpoint_outstanding_report, shows_a_message_that_no_receive_is_posted_for_
   EXPECT_TRUE(records_of(record_kind::operation, both.a).empty()) << "it goes with its operation";
 }
 
+TEST(endpoint_outstanding_report, tells_when_the_peer_was_last_heard) {
+  pair_of_nodes both;
+  const fi_addr_t to_a = both.b.meet(both.a);
+  ASSERT_EQ(both.b.send(to_a, memory_of(both.out.data(), long_message), 5, nullptr), 0);
+  const auto heard = [&] { return records_of(record_kind::operation, both.b)[0].seen; };
+  ASSERT_TRUE(progress_until({&both.a, &both.b}, [&] { return heard() != 0; }));
+  EXPECT_LE(heard(), nanoseconds(base::clock().now()));
+}
+
 TEST(endpoint_outstanding_report, shows_a_connection_without_credit_until_some_come) {
   pair_of_nodes both;
   std::byte one{};
@@ -109,7 +127,45 @@ TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
   ASSERT_EQ(a.send(a.meet(b), memory_of(&one, 1), 1, nullptr), 0);
   EXPECT_TRUE(progress_until(
       {&a}, [&] { return shows(a, record_kind::connection, wait_reason::handshake); }));
-  EXPECT_EQ(records_of(record_kind::connection, a)[0].counts[outstanding::queued_packets], 1U);
+  const record shown = records_of(record_kind::connection, a)[0];
+  EXPECT_EQ(shown.counts[outstanding::queued_packets], 1U);
+  EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::connecting));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().timeouts.connect));
+}
+
+// The other end is not progressed, so that it does not answer.
+TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that_is_being_made) {
+  node a{with_sessions()};
+  node b{with_sessions()};
+  ASSERT_TRUE(a.ep->enable());
+  ASSERT_TRUE(b.ep->enable());
+  std::byte one{};
+  ASSERT_EQ(b.receive(memory_of(&one, 1), 1, nullptr), 0);
+  const fi_addr_t to_b = a.meet(b);
+  ASSERT_EQ(a.send(to_b, memory_of(&one, 1), 1, nullptr), 0);
+  ASSERT_TRUE(progress_until({&a, &b}, [&] {
+    return !b.queue.empty() && records_of(record_kind::connection, a).empty();
+  }));
+  const auto before = base::clock().now();
+  ASSERT_NE(cut_tcp(a, b), 0U);
+  ASSERT_TRUE(progress_until(
+      {&a}, [&] { return shows(a, record_kind::connection, wait_reason::reconnection); }));
+  const record shown = records_of(record_kind::connection, a)[0];
+  EXPECT_GE(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::interrupted));
+  EXPECT_GE(shown.since, nanoseconds(before));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().timeouts.reconnect));
+  EXPECT_NE(shown.done, 0U) << "what ended it";
+  // Attempts that fail are no losses of their own.
+  for (int i = 0; i < 5; ++i) {
+    cut_tcp(a, b);
+    const std::uint64_t cut_at = nanoseconds(base::clock().now());
+    const auto is_written = [&] { return records_of(record_kind::endpoint, a)[0].seen > cut_at; };
+    ASSERT_TRUE(progress_until({&a}, is_written));
+    EXPECT_EQ(records_of(record_kind::connection, a)[0].since, shown.since);
+  }
+  EXPECT_TRUE(progress_until({&a, &b}, [&] {
+    return records_of(record_kind::connection, a).empty();
+  })) << "it goes on";
 }
 
 TEST(endpoint_outstanding_report, counts_receives_that_no_message_matches) {
@@ -132,6 +188,115 @@ TEST(endpoint_outstanding_report, tells_of_a_thread_that_sleeps_until_the_next_p
   EXPECT_TRUE(is_asleep());
   n.ep->progress();
   EXPECT_FALSE(is_asleep());
+}
+
+class outstanding_report_of_a_device : public device_under_load {};
+
+TEST_F(outstanding_report_of_a_device, names_the_engine_that_others_have_filled) {
+  const fi_addr_t to = a_.meet(b_);
+  pass(a_, to, b_, 10, 1);
+  fill();
+  std::vector<std::byte> bytes(long_message);
+  ASSERT_EQ(b_.receive(on_device(long_message), 2, nullptr), 0);
+  ASSERT_EQ(a_.send(to, memory_of(bytes.data(), long_message), 2, nullptr), 0);
+  EXPECT_TRUE(progress_until(
+      {&a_, &b_}, [&] { return shows(b_, record_kind::operation, wait_reason::device_copy); }));
+  const auto shown = records_of(record_kind::operation, b_);
+  ASSERT_EQ(shown.size(), 1U);
+  EXPECT_EQ(shown[0].device, 0);
+  empty();
+  EXPECT_TRUE(progress_until({&a_, &b_}, [&] { return !b_.queue.empty(); }));
+}
+
+TEST_F(outstanding_report_of_a_device, tells_when_a_device_was_lost) {
+  const auto shown = [&] { return records_of(record_kind::endpoint, a_)[0]; };
+  ASSERT_EQ(shown().done, 0U);
+  const std::uint64_t before = nanoseconds(base::clock().now());
+  gaudi_->lose(-FI_EIO, "of the test");
+  ASSERT_TRUE(progress_until({&a_}, [&] { return shown().done != 0; }));
+  EXPECT_GE(shown().done, before);
+  EXPECT_NE(shown().total, 0U);
+}
+
+// What a connection waits for, of all that it may lack at the same time.
+class connection_wait : public testing::Test {
+ protected:
+  void SetUp() override {
+    c.data.start(1, 1);
+    c.control.start(1, 1);
+    ASSERT_EQ(wait_of(c), wait_reason::nothing);
+  }
+  buffer& take() {
+    buffer* const taken = pool.acquire();
+    EXPECT_NE(taken, nullptr);
+    return *taken;
+  }
+
+  std::unique_ptr<core::inner_domain> core = loopback_domain();
+  buffer_pool pool{*core, posted_op::kind::message, 64, 4, 4};
+  peer other;
+  connection c{other, connection_state::connected};
+};
+
+TEST_F(connection_wait, is_for_credit_where_there_is_none) {
+  c.data.sent();
+  EXPECT_EQ(wait_of(c), wait_reason::credit);
+  c.state = connection_state::closing;
+  EXPECT_EQ(wait_of(c), wait_reason::credit) << "what has begun goes on";
+}
+
+TEST_F(connection_wait, is_for_the_application_that_keeps_the_peers_credits) {
+  c.data.sent();
+  c.receives.withheld = 1;
+  EXPECT_EQ(wait_of(c), wait_reason::application) << "which the peer waits for as well";
+  c.receives.withheld = 0;
+  c.receives.withheld_events = 1;
+  EXPECT_EQ(wait_of(c), wait_reason::application);
+}
+
+TEST_F(connection_wait, is_for_memory_before_all_else) {
+  buffer& packet = take();
+  c.postponed.packets.push_back(packet);
+  c.receives.withheld = 1;
+  EXPECT_EQ(wait_of(c), wait_reason::memory);
+  c.postponed.packets.clear();
+}
+
+TEST_F(connection_wait, is_for_what_the_first_queued_message_lacks) {
+  buffer& message = take();
+  c.outbox.ordered.push_back(&message);
+  message.ready = false;
+  EXPECT_EQ(wait_of(c), wait_reason::device_copy) << "its payload comes from a device";
+  message.ready = true;
+  EXPECT_EQ(wait_of(c), wait_reason::room);
+  c.outbox.ordered.clear();
+}
+
+TEST_F(connection_wait, is_for_what_the_first_control_message_lacks) {
+  buffer& message = take();
+  c.outbox.control_buffers.push_back(&message);
+  message.ready = false;
+  EXPECT_EQ(wait_of(c), wait_reason::device_copy);
+  message.ready = true;
+  EXPECT_EQ(wait_of(c), wait_reason::room);
+  c.control.sent();
+  EXPECT_EQ(wait_of(c), wait_reason::credit);
+  c.outbox.control_buffers.clear();
+}
+
+TEST_F(connection_wait, is_for_the_connection_as_long_as_there_is_none) {
+  c.receives.withheld = 1;
+  using enum connection_state;
+  for (const auto s : {connecting, accepting}) {
+    c.state = s;
+    EXPECT_EQ(wait_of(c), wait_reason::handshake);
+  }
+  for (const auto s : {interrupted, reconnecting, reaccepting, resuming}) {
+    c.state = s;
+    EXPECT_EQ(wait_of(c), wait_reason::reconnection);
+  }
+  c.state = failed;
+  EXPECT_EQ(wait_of(c), wait_reason::nothing) << "it goes";
 }
 
 }  // namespace

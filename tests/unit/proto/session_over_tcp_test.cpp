@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The real tcp core, whose sockets end again and again in the middle of all that an endpoint does.
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstring>
 #include <map>
@@ -11,29 +7,13 @@
 #include <random>
 #include <vector>
 
+#include "cut_tcp.hpp"
 #include "endpoint_node.hpp"
 
 namespace gaudi::proto {
 namespace {
 
 using test::node;
-
-// Whether the descriptor is a tcp connection of one of these listeners, at either end.
-bool is_connection_of(int fd, std::initializer_list<in_port_t> ports) {
-  sockaddr_in ends[2]{};
-  socklen_t length = sizeof ends[0];
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&ends[0]), &length) != 0) return false;
-  length = sizeof ends[1];
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&ends[1]), &length) != 0) return false;
-  for (const sockaddr_in& end : ends)
-    for (const in_port_t port : ports)
-      if (end.sin_family == AF_INET && end.sin_port == port) return true;
-  return false;
-}
-
-in_port_t port_of(const node& n) {
-  return reinterpret_cast<const sockaddr_in*>(n.ep->name().raw())->sin_port;
-}
 
 class two_over_tcp : public testing::Test {
  protected:
@@ -55,13 +35,7 @@ class two_over_tcp : public testing::Test {
     while (done < started && !HasFailure()) progress();
   }
 
-  // As the kernel does it to both ends when the network has gone for too long.
-  unsigned cut() {
-    unsigned ended = 0;
-    for (int fd = 3; fd < 1024; ++fd)
-      if (is_connection_of(fd, {port_of(a), port_of(b)}) && ::shutdown(fd, SHUT_RDWR) == 0) ++ended;
-    return ended;
-  }
+  unsigned cut() { return test::cut_tcp(a, b); }
 
   void progress() {
     a.ep->progress();

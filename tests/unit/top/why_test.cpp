@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "why.hpp"
-
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "base/outstanding_page.hpp"
 #include "base/path_reasons.hpp"
+#include "evidence_by_hand.hpp"
 
 namespace gaudi::top {
 namespace {
@@ -22,44 +21,23 @@ namespace outstanding = base::outstanding;
 using outstanding::record;
 using outstanding::record_kind;
 using outstanding::wait_reason;
-
-constexpr std::uint64_t one_second = 1'000'000'000;
-constexpr std::uint64_t now = 1000 * one_second;
-
-record record_of_peer(record_kind kind, std::uint16_t port) {
-  record r{};
-  r.kind = kind;
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(port);
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::memcpy(r.address.data(), &name, sizeof name);
-  r.instance = port;
-  r.seen = now;
-  r.device = -1;
-  return r;
-}
-
-outstanding_view process_at(pid_t pid, std::uint16_t port) {
-  return {pid, 'S', "app", {}, {}, {record_of_peer(record_kind::endpoint, port)}, 0};
-}
-
-/// One operation of process 1, to the endpoint of process 2.
-evidence waiting(wait_reason why) {
-  evidence known{process_at(1, 100), {process_at(1, 100), process_at(2, 200)}, now};
-  record r = record_of_peer(record_kind::operation, 200);
-  r.wait = why;
-  r.total = 1 << 20;
-  r.since = now - 12 * one_second;
-  r.seen = r.since;
-  r.type = 1;
-  known.subject.operations.push_back(r);
-  return known;
-}
+using test::now;
+using test::one_second;
+using test::process_at;
+using test::record_of_peer;
+using test::waiting;
 
 TEST(why, blames_the_peer_for_what_is_seen_to_be_the_matter_with_it) {
   evidence known = waiting(wait_reason::matching_receive);
-  EXPECT_EQ(verdict_of(known).culprit, "no-answer");
+  EXPECT_EQ(verdict_of(known).text,
+            "1 operation waits for a matching receive at 127.0.0.1:200 (process 2, app), which has "
+            "not got the message within 12 s");
+  EXPECT_EQ(verdict_of(known).culprit, "network");
+  known.subject.operations[0].since = now - one_second / 2;
+  EXPECT_EQ(verdict_of(known).culprit, "no-answer") << "it may be on its way";
+  known.subject.operations[0].since = now - 12 * one_second;
+  known.host[1].operations.push_back(record_of_peer(record_kind::operation, 100));
+  EXPECT_EQ(verdict_of(known).culprit, "no-answer") << "it has got it";
   known.host[1].endpoints[0].counts[outstanding::unexpected_messages] = 1;
   EXPECT_EQ(verdict_of(known).culprit, "no-receive");
   EXPECT_EQ(verdict_of(known).text,
@@ -85,6 +63,54 @@ TEST(why, says_how_long_a_peer_that_it_cannot_see_was_silent) {
   EXPECT_EQ(verdict_of(known).culprit, "peer-silent");
   known.subject.operations[0].seen = now - one_second / 2;
   EXPECT_EQ(verdict_of(known).culprit, "network");
+  known.subject.operations[0].seen = now - 12 * one_second;
+  known.subject.operations[0].since = now - one_second / 2;
+  EXPECT_EQ(verdict_of(known).culprit, "network") << "nothing was asked of it before";
+}
+
+TEST(why, finds_a_peer_by_its_address_as_long_as_it_has_not_said_its_number) {
+  evidence known = waiting(wait_reason::peer_data);
+  known.subject.operations[0].instance = 0;
+  known.host[1].state = 't';
+  EXPECT_EQ(verdict_of(known).culprit, "peer-stopped") << "by a debugger";
+}
+
+TEST(why, counts_those_that_wait_for_the_same_and_for_the_same_peer) {
+  evidence known = waiting(wait_reason::peer_data);
+  const record oldest = known.subject.operations[0];
+  known.subject.operations.push_back(oldest);
+  known.subject.operations.push_back(record_of_peer(record_kind::operation, 300));
+  known.subject.operations.back().wait = wait_reason::peer_data;
+  known.subject.operations.push_back(oldest);
+  known.subject.operations.back().wait = wait_reason::network;
+  EXPECT_EQ(verdict_of(known).text.substr(0, 34), "2 operations wait for data of 127.");
+  for (record& r : known.subject.operations) r.wait = wait_reason::staging;
+  EXPECT_EQ(verdict_of(known).text.substr(0, 43), "4 operations wait for staging memory of thi")
+      << "whoever the peer is";
+}
+
+TEST(why, gives_an_application_a_second_between_two_calls) {
+  evidence known = waiting(wait_reason::peer_data);
+  known.subject.endpoints[0].seen = now - one_second + 1;
+  known.host[1].endpoints[0].seen = now - one_second + 1;
+  EXPECT_EQ(verdict_of(known).culprit, "peer-data");
+  known.host[1].endpoints[0].seen = now - one_second;
+  EXPECT_EQ(verdict_of(known).culprit, "peer-application");
+  known.subject.endpoints[0].seen = now - one_second;
+  EXPECT_EQ(verdict_of(known).culprit, "application");
+}
+
+TEST(why, tells_of_the_last_loss_of_all_endpoints) {
+  evidence known = waiting(wait_reason::peer_data);
+  known.subject.operations.clear();
+  for (const std::uint64_t ago : {9, 4, 7}) {
+    record e = known.subject.endpoints[0];
+    e.total = ago;
+    e.done = now - ago * one_second;
+    known.subject.endpoints.push_back(e);
+  }
+  EXPECT_EQ(verdict_of(known).text,
+            "4 devices lost by reset, hang or removal, the last 4 s ago: what was there failed");
 }
 
 TEST(why, blames_the_process_itself_first) {
@@ -115,7 +141,7 @@ TEST(why, goes_by_connections_receives_and_losses_where_no_operation_is_outstand
 }
 
 TEST(why, prints_the_verdict_first_in_80_columns_and_the_same_as_json) {
-  evidence known = waiting(wait_reason::matching_receive);
+  evidence known = waiting(wait_reason::peer_data);
   known.subject.endpoints[0].counts[outstanding::operations] = 3;
   known.subject.connections.push_back(known.subject.operations[0]);
   const std::string text = text_of(known);
@@ -125,10 +151,47 @@ TEST(why, prints_the_verdict_first_in_80_columns_and_the_same_as_json) {
     EXPECT_LE(end - at, 80U) << text.substr(at, end - at);
   EXPECT_NE(text.find("2 operations more"), std::string::npos);
   const auto document = nlohmann::json::parse(json_of(known));
-  EXPECT_EQ(document["culprit"], "no-answer");
+  EXPECT_EQ(document["culprit"], "peer-data");
   EXPECT_EQ(document["operations"][0]["bytes"], 1 << 20);
-  EXPECT_EQ(document["operations"][0]["waits_for"], "matching_receive");
+  EXPECT_EQ(document["operations"][0]["waits_for"], "peer_data");
   EXPECT_EQ(document["unlisted"], 2);
+  known.subject.endpoints[0].counts[outstanding::operations] = 0;
+  EXPECT_EQ(nlohmann::json::parse(json_of(known))["unlisted"], 0) << "begun after it was counted";
+}
+
+TEST(why, breaks_a_long_verdict_at_blanks) {
+  evidence known = waiting(wait_reason::matching_receive);
+  const std::string text = text_of(known);
+  EXPECT_EQ(text.substr(0, text.find("\n\n")),
+            "1 operation waits for a matching receive at 127.0.0.1:200 (process 2, app),\n"
+            "  which has not got the message within 12 s");
+  for (int length = 1; length < 100; ++length) {
+    known.host[1].command += length % 10 == 0 ? ' ' : 'x';
+    std::istringstream lines(text_of(known));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST(why, shows_rows_that_differ_in_their_age_alone_once) {
+  evidence known = waiting(wait_reason::peer_data);
+  record r = known.subject.operations[0];
+  const auto rows = [&] {
+    const std::string text = text_of(known);
+    return text.substr(text.find("WAITS FOR\n") + 10);
+  };
+  const std::string one = rows();
+  for (int i = 0; i < 2; ++i) {
+    r.since += one_second;
+    known.subject.operations.push_back(r);
+  }
+  EXPECT_EQ(rows(), one + "      2 more like this\n");
+  r.done = 4096;
+  known.subject.operations.push_back(r);
+  r.done = 0;
+  known.subject.operations.push_back(r);
+  const std::string text = rows();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4) << text;
+  EXPECT_EQ(text.find("2 more like this\n"), one.size() + 6) << text;
 }
 
 TEST(why, says_once_for_each_path_why_it_is_taken) {
