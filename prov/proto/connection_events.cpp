@@ -191,6 +191,14 @@ void connection_manager::handle_request(peer_request&& request) {
 
 // A request of a peer that there is a connection with.
 void connection_manager::meet_request(connection& c, peer_request&& request) {
+  if (reconnector::may_go_on(c) && c.terms.instance == request.remote_hello.instance) {
+    // A request that was lost on its way, and made again, can come even after the next one has been
+    // accepted. Where the peer has no session any more it says so when it is asked to go on.
+    if (!c.is_interrupted() && !is_older(c, request.remote_hello) &&
+        is_from_its_host(*request.info, request.remote_hello))
+      lost_soon(c, FI_ECONNRESET);
+    return opener_.reject(*request.info, wire::reject_reason::simultaneous);
+  }
   const bool closed = ends_.contains(c.id) || c.closing.agreed;
   if (!closed &&
       (is_older(c, request.remote_hello) || !is_from_its_host(*request.info, request.remote_hello)))

@@ -3,18 +3,19 @@
 // then, at random, as a link that fails does. Over tcp the connection is shut down or, one time in
 // eight, reset, which throws away what is under way in both directions (and the end here may not
 // notice before it sends something); over verbs the queue pair goes into the error state. Sockets
-// that are not libfabric's (MPI's launcher, a test's own channel) are left alone.
+// that are not libfabric's (MPI's launcher, a test's own channel), and connections of a process
+// with itself, are left alone.
 //   GAUDI_CUT_EVERY_MS  mean time between two cuts of a process (default 50)
 //   GAUDI_CUT_MOST      a process makes so many at most (default: no limit)
 //   GAUDI_CUT_SEED      what times and connections are drawn from (default 1)
-//   GAUDI_CUT_REPORT    a folder in which each process keeps a file cuts.PID with its number of
-//   cuts
+//   GAUDI_CUT_REPORT    a folder in which each process keeps a file cuts.PID, its number of cuts
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -48,6 +49,14 @@ bool is_libfabric(const void* caller) {
 
 bool is_ip(const sockaddr* address) {
   return address != nullptr && (address->sa_family == AF_INET || address->sa_family == AF_INET6);
+}
+
+/// An end of a connection, as getsockname or getpeername tells it. Empty: there is none.
+std::string name_of(int (*tell)(int, sockaddr*, socklen_t*), int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (tell(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return {};
+  return {reinterpret_cast<const char*>(&address), length};
 }
 
 /// The connections of this process and the thread that cuts them. Never destroyed: the thread
@@ -103,14 +112,22 @@ class cutter {
     if (all == 0) return false;
     const std::size_t chosen = random_() % all;
     if (chosen < sockets_.size()) {
-      const bool is_cut = cut(sockets_[chosen]);
+      if (!cut(sockets_[chosen])) return false;
       sockets_.erase(sockets_.begin() + static_cast<std::ptrdiff_t>(chosen));
-      return is_cut;
+      return true;
     }
     return cut(queue_pairs_[chosen - sockets_.size()]);
   }
 
+  // An endpoint's connection with itself has no link.
+  bool is_with_itself(int fd) const {
+    const std::string peer = name_of(getpeername, fd);
+    return std::any_of(sockets_.begin(), sockets_.end(),
+                       [&](int other) { return name_of(getsockname, other) == peer; });
+  }
+
   bool cut(int fd) {
+    if (is_with_itself(fd)) return false;
     if (random_() % 8 != 0) return shutdown(fd, SHUT_RDWR) == 0;
     // Dissolves the association: the peer is sent a reset.
     const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
