@@ -65,7 +65,9 @@ void pause_requests(peer& p, base::clock::time_point now) noexcept {
 // as a session would.
 bool may_ask_again(peer& p, base::clock::time_point now, std::chrono::seconds limit) noexcept {
   pause_requests(p, now);
-  return now - p.asks_since < limit;
+  if (now - p.asks_since < limit) return true;
+  p.pause = {};  // the next one begins from the start
+  return false;
 }
 
 // Whether it was the link that ended the request, not the peer: over a stream a request that does
