@@ -24,6 +24,12 @@ bad --size 0
 bad --duration 0
 bad --memory disk
 bad --json --csv
+bad --pairs 0
+bad --pairs 2 --threads 0
+bad --threads 2
+bad --pairs 2 --threads 3
+bad --pairs 2 --op read --pages 4
+bad --pairs 2 --tour
 long=$("$perf" --help | awk 'length > 80')
 [[ -z $long ]] || fail "--help is wider than 80 columns: $long"
 

@@ -29,8 +29,7 @@ info_ptr get_info(const endpoint_request& request) {
 }  // namespace
 
 endpoint::endpoint(const endpoint_request& request)
-    : timeout_(request.timeout),
-      open_(common::open_endpoint(get_info(request), FI_CQ_FORMAT_MSG)) {}
+    : open_(common::open_endpoint(get_info(request), FI_CQ_FORMAT_MSG)) {}
 
 std::vector<std::uint8_t> endpoint::name() const {
   std::vector<std::uint8_t> name(256);
@@ -58,57 +57,59 @@ const fi_gaudi_ops& endpoint::device_ops() {
 }
 
 template <class Post>
-void endpoint::start(ticket& done, std::string_view call, Post post) {
+bool endpoint::start(ticket& done, std::string_view call, Post post) {
   done.busy_ = true;
-  ssize_t ret = -FI_EAGAIN;
-  wait_until(
-      [&] {
-        ret = post();
-        if (ret == -FI_EAGAIN) ++refused_;
-        return ret != -FI_EAGAIN;
-      },
-      call);
+  const ssize_t ret = post();
+  if (ret == -FI_EAGAIN) {
+    done.busy_ = false;
+    ++refused_;
+    return false;
+  }
   require(ret, call);
+  return true;
 }
 
-void endpoint::send(local_memory from, std::size_t size, ticket& done) {
-  start(done, "fi_send",
-        [&] { return fi_send(open_.ep.get(), from.address, size, from.desc, peer_, &done); });
+bool endpoint::send(local_memory from, std::size_t size, ticket& done) {
+  return start(done, "fi_send", [&] {
+    return fi_send(open_.ep.get(), from.address, size, from.desc, peer_, &done);
+  });
 }
 
-void endpoint::receive(local_memory to, std::size_t size, ticket& done) {
-  start(done, "fi_recv",
-        [&] { return fi_recv(open_.ep.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, &done); });
+bool endpoint::receive(local_memory to, std::size_t size, ticket& done) {
+  return start(done, "fi_recv", [&] {
+    return fi_recv(open_.ep.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, &done);
+  });
 }
 
-void endpoint::tagged_send(local_memory from, std::size_t size, std::uint64_t tag, ticket& done) {
-  start(done, "fi_tsend",
-        [&] { return fi_tsend(open_.ep.get(), from.address, size, from.desc, peer_, tag, &done); });
+bool endpoint::tagged_send(local_memory from, std::size_t size, std::uint64_t tag, ticket& done) {
+  return start(done, "fi_tsend", [&] {
+    return fi_tsend(open_.ep.get(), from.address, size, from.desc, peer_, tag, &done);
+  });
 }
 
-void endpoint::tagged_receive(local_memory to, std::size_t size, std::uint64_t tag, ticket& done) {
-  start(done, "fi_trecv", [&] {
+bool endpoint::tagged_receive(local_memory to, std::size_t size, std::uint64_t tag, ticket& done) {
+  return start(done, "fi_trecv", [&] {
     return fi_trecv(open_.ep.get(), to.address, size, to.desc, FI_ADDR_UNSPEC, tag, 0, &done);
   });
 }
 
-void endpoint::write(local_memory from, std::size_t size, remote_memory to, ticket& done,
+bool endpoint::write(local_memory from, std::size_t size, remote_memory to, ticket& done,
                      bool more) {
-  start_rma(from, size, to, done, "fi_writemsg", [&](const fi_msg_rma& message) {
+  return start_rma(from, size, to, done, "fi_writemsg", [&](const fi_msg_rma& message) {
     return fi_writemsg(open_.ep.get(), &message,
                        FI_DELIVERY_COMPLETE | FI_COMPLETION | (more ? FI_MORE : 0));
   });
 }
 
-void endpoint::read(local_memory to, std::size_t size, remote_memory from, ticket& done,
+bool endpoint::read(local_memory to, std::size_t size, remote_memory from, ticket& done,
                     bool more) {
-  start_rma(to, size, from, done, "fi_readmsg", [&](const fi_msg_rma& message) {
+  return start_rma(to, size, from, done, "fi_readmsg", [&](const fi_msg_rma& message) {
     return fi_readmsg(open_.ep.get(), &message, FI_COMPLETION | (more ? FI_MORE : 0));
   });
 }
 
 template <class Post>
-void endpoint::start_rma(local_memory here, std::size_t size, remote_memory there, ticket& done,
+bool endpoint::start_rma(local_memory here, std::size_t size, remote_memory there, ticket& done,
                          std::string_view call, Post post) {
   const iovec local{here.address, size};
   const fi_rma_iov remote{there.address, size, there.key};
@@ -120,7 +121,7 @@ void endpoint::start_rma(local_memory here, std::size_t size, remote_memory ther
   message.rma_iov = &remote;
   message.rma_iov_count = 1;
   message.context = &done;
-  start(done, call, [&] { return post(message); });
+  return start(done, call, [&] { return post(message); });
 }
 
 bool endpoint::progress() {
@@ -149,13 +150,6 @@ void endpoint::report_error() {
                                       text.data(), text.size());
   throw failure(fmt::format("an operation failed: {} ({})", fi_strerror(error.entry.err),
                             reason != nullptr ? reason : "no more is known"));
-}
-
-void endpoint::wait_step(common::patience& waited, std::string_view what) {
-  if (progress())
-    waited.reward();
-  else if (waited.spend(what) && peer_gone_ && peer_gone_())
-    throw failure(fmt::format("the peer is gone, in {}", what));
 }
 
 }  // namespace gaudi::perf

@@ -9,9 +9,7 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -19,7 +17,6 @@
 
 #include "common/fabric.hpp"
 #include "common/failure.hpp"
-#include "common/patience.hpp"
 
 namespace gaudi::perf {
 
@@ -61,11 +58,11 @@ struct endpoint_request {
   std::string provider;
   bool device = false;
   std::string source;  ///< address of this host to bind to; empty: the provider's choice
-  std::chrono::seconds timeout{60};
 };
 
-/// An RDM endpoint with one completion queue and one peer. One thread. Everything fails with a
-/// failure; no wait is longer than the time-out without progress.
+/// An RDM endpoint with a domain and a completion queue of its own, and one peer. One thread at a
+/// time. Everything fails with a failure. Nothing waits: what starts an operation gives false where
+/// the provider has no room for it (-FI_EAGAIN), and is called again after some progress.
 class endpoint {
  public:
   explicit endpoint(const endpoint_request& request);
@@ -81,46 +78,34 @@ class endpoint {
   const fi_gaudi_ops* find_device_ops();
   const fi_gaudi_ops& device_ops();
 
-  /// Asked now and then during long waits; true ends the wait with a failure.
-  void set_peer_gone(std::function<bool()> probe) { peer_gone_ = std::move(probe); }
-
-  void send(local_memory from, std::size_t size, ticket& done);
-  void receive(local_memory to, std::size_t size, ticket& done);
-  void tagged_send(local_memory from, std::size_t size, std::uint64_t tag, ticket& done);
-  void tagged_receive(local_memory to, std::size_t size, std::uint64_t tag, ticket& done);
+  [[nodiscard]] bool send(local_memory from, std::size_t size, ticket& done);
+  [[nodiscard]] bool receive(local_memory to, std::size_t size, ticket& done);
+  [[nodiscard]] bool tagged_send(local_memory from, std::size_t size, std::uint64_t tag,
+                                 ticket& done);
+  [[nodiscard]] bool tagged_receive(local_memory to, std::size_t size, std::uint64_t tag,
+                                    ticket& done);
 
   /// Finishes when the bytes are visible at the target (FI_DELIVERY_COMPLETE).
   /// `more`: another follows at once (FI_MORE).
-  void write(local_memory from, std::size_t size, remote_memory to, ticket& done,
-             bool more = false);
-  void read(local_memory to, std::size_t size, remote_memory from, ticket& done, bool more = false);
+  [[nodiscard]] bool write(local_memory from, std::size_t size, remote_memory to, ticket& done,
+                           bool more = false);
+  [[nodiscard]] bool read(local_memory to, std::size_t size, remote_memory from, ticket& done,
+                          bool more = false);
 
-  /// Calls that the provider had no room for (-FI_EAGAIN) and that were repeated.
+  /// Calls that the provider had no room for.
   std::uint64_t refused() const { return refused_; }
 
   /// Polls once; true when an operation finished.
   bool progress();
 
-  template <class Predicate>
-  void wait_until(Predicate done, std::string_view what) {
-    common::patience waited(timeout_);
-    while (!done()) wait_step(waited, what);
-  }
-  void wait(const ticket& t, std::string_view what) {
-    wait_until([&t] { return !t.busy(); }, what);
-  }
-
  private:
-  void wait_step(common::patience& waited, std::string_view what);
   [[noreturn]] void report_error();
   template <class Post>
-  void start(ticket& done, std::string_view call, Post post);
+  bool start(ticket& done, std::string_view call, Post post);
   template <class Post>
-  void start_rma(local_memory here, std::size_t size, remote_memory there, ticket& done,
+  bool start_rma(local_memory here, std::size_t size, remote_memory there, ticket& done,
                  std::string_view call, Post post);
 
-  std::chrono::seconds timeout_;
-  std::function<bool()> peer_gone_;
   std::uint64_t refused_ = 0;
   const fi_gaudi_ops* ops_ = nullptr;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;

@@ -37,15 +37,15 @@ plotted_run run_on(oob_channel& oob, options chosen) {
   else
     chosen.work = oob.receive().get<plan>();
 
-  endpoint ep({.provider = chosen.provider,
-               .device = chosen.memory == memory_kind::device,
-               .source = oob.local_address(),
-               .timeout = chosen.timeout});
-  connect(ep, oob);
-  const side own = describe(ep, chosen.memory);
+  session work({.ep = {.provider = chosen.provider,
+                       .device = chosen.memory == memory_kind::device,
+                       .source = oob.local_address()},
+                .pairs = chosen.work.pairs,
+                .threads = chosen.work.threads,
+                .timeout = chosen.timeout},
+               oob, client);
+  const side own = describe(work.first_endpoint(), chosen.memory);
   const side peer = oob.exchange(own).get<side>();
-
-  session work(ep, oob, client);
   work.use_memory(chosen.memory, capacity_for(chosen.work));
   std::vector<measurement> results;
   for (const std::size_t size : chosen.work.sizes)

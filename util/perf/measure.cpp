@@ -1,7 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "measure.hpp"
 
+#include <algorithm>
+
 namespace gaudi::perf {
+
+rate_range range_of_pairs(const measurement& m) {
+  if (m.pairs.empty()) return {m.megabytes_per_second, m.megabytes_per_second};
+  const auto slower = [](const pair_rates& a, const pair_rates& b) {
+    return a.megabytes_per_second < b.megabytes_per_second;
+  };
+  const auto [min, max] = std::minmax_element(m.pairs.begin(), m.pairs.end(), slower);
+  return {min->megabytes_per_second, max->megabytes_per_second};
+}
+
+void to_json(nlohmann::json& j, const pair_rates& p) {
+  j = {{"megabytes_per_second", p.megabytes_per_second},
+       {"messages_per_second", p.messages_per_second}};
+  if (!p.path.empty()) j["path"] = p.path;
+}
+
+void from_json(const nlohmann::json& j, pair_rates& p) {
+  j.at("megabytes_per_second").get_to(p.megabytes_per_second);
+  j.at("messages_per_second").get_to(p.messages_per_second);
+  p.path = j.value("path", "");
+}
 
 void to_json(nlohmann::json& j, const measurement& m) {
   j = {{"size", m.size},
@@ -15,6 +38,7 @@ void to_json(nlohmann::json& j, const measurement& m) {
     j["refused_per_page"] = m.refused_per_page;
   }
   if (!m.path.empty()) j["path"] = m.path;
+  if (!m.pairs.empty()) j["pairs"] = m.pairs;
 }
 
 void from_json(const nlohmann::json& j, measurement& m) {
@@ -26,6 +50,7 @@ void from_json(const nlohmann::json& j, measurement& m) {
   m.of_one_piece = j.value("of_one_piece", 0.0);
   m.refused_per_page = j.value("refused_per_page", 0.0);
   m.path = j.value("path", "");
+  m.pairs = j.value("pairs", std::vector<pair_rates>());
 }
 
 }  // namespace gaudi::perf

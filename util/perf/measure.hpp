@@ -4,13 +4,21 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "common/latency.hpp"
 
 namespace gaudi::perf {
 
-/// What one size gave. Bandwidth in 10^6 bytes per second, both directions together when
-/// bidirectional.
+/// What one pair of several gave meanwhile.
+struct pair_rates {
+  double megabytes_per_second = 0;
+  double messages_per_second = 0;
+  std::string path;
+};
+
+/// What one size gave, of all pairs together. Bandwidth in 10^6 bytes per second, both directions
+/// together when bidirectional.
 struct measurement {
   std::size_t size = 0;
   std::uint64_t iterations = 0;
@@ -20,8 +28,18 @@ struct measurement {
   double of_one_piece = 0;      ///< with pages: their rate, by that of one piece of the same bytes
   double refused_per_page = 0;  ///< with pages: calls that ended with -FI_EAGAIN
   std::string path;  ///< which way the bytes went; empty where the provider does not tell
+  std::vector<pair_rates> pairs;  ///< empty with a single one
 };
 
+/// The slowest and the fastest pair, in 10^6 bytes per second; with a single one, that.
+struct rate_range {
+  double min = 0;
+  double max = 0;
+};
+rate_range range_of_pairs(const measurement& m);
+
+void to_json(nlohmann::json& j, const pair_rates& p);
+void from_json(const nlohmann::json& j, pair_rates& p);
 void to_json(nlohmann::json& j, const measurement& m);
 void from_json(const nlohmann::json& j, measurement& m);
 

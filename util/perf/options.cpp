@@ -17,12 +17,13 @@ namespace {
 using common::failure;
 using common::mib;
 
-// Bytes that one measurement moves, and that the slots of one buffer may fill, unless told
-// otherwise.
+// Bytes that one measurement moves, and that the slots of one buffer of each pair may fill
+// together, unless told otherwise.
 constexpr std::size_t default_volume = 512 * mib;
 constexpr std::size_t slot_memory = 128 * mib;
 constexpr std::size_t max_slots = 256;
 constexpr std::uint64_t max_pages = 1U << 20U;
+constexpr std::size_t max_pairs = 256;
 
 constexpr int bad_option = 2;
 
@@ -30,6 +31,30 @@ const std::map<std::string, operation> operations{{"send", operation::send},
                                                   {"tagged", operation::tagged},
                                                   {"write", operation::write},
                                                   {"read", operation::read}};
+
+// What makes no sense together: pages are about one endpoint, and the tour's table has no room.
+void add_pair_options(CLI::App& app, CLI::Option* pages, CLI::Option* tour, plan& work) {
+  auto* pairs = app.add_option("--pairs", work.pairs,
+                               "independent pairs of endpoints, which do the same\nat once; "
+                               "figures are of all together (default 1)")
+                    ->check(CLI::Range(std::size_t{1}, max_pairs))
+                    ->excludes(pages)
+                    ->excludes(tour)
+                    ->option_text("N");
+  app.add_option(
+         "--threads", work.threads,
+         "with --pairs: threads of each side, which have the\npairs divided among them (default 1)")
+      ->check(CLI::Range(std::size_t{1}, max_pairs))
+      ->needs(pairs)
+      ->option_text("N");
+}
+
+void check_together(const plan& work) {
+  if (work.pages != 0 && !is_rma(work.op))
+    throw CLI::ValidationError("--pages", "only with --op write or read");
+  if (work.threads > work.pairs)
+    throw CLI::ValidationError("--threads", "not more than --pairs, as each pair has one thread");
+}
 
 // Earlier runs are an option of their own: the one positional argument is the server.
 void add_plot_options(CLI::App& app, CLI::Option* tour, options& out) {
@@ -61,8 +86,8 @@ const char* name_of(memory_kind kind) {
 
 std::uint64_t iterations_for(const plan& p, std::size_t size) {
   if (p.iterations != 0) return p.iterations;
-  return std::clamp<std::uint64_t>(default_volume / size / std::max<std::uint64_t>(p.pages, 1), 8,
-                                   1000);
+  const std::size_t pieces = std::max<std::size_t>(p.pages, 1) * p.pairs;
+  return std::clamp<std::uint64_t>(default_volume / size / pieces, 8, 1000);
 }
 
 std::uint64_t warmup_for(const plan& p, std::size_t size) {
@@ -73,13 +98,14 @@ std::uint64_t warmup_for(const plan& p, std::size_t size) {
 std::size_t slots_for(const plan& p, std::size_t size) {
   if (p.pages != 0) return p.pages;
   const std::size_t wanted = p.check ? std::max<std::size_t>(p.window, max_slots) : p.window;
-  return std::max<std::size_t>(2, std::min(wanted, slot_memory / size));
+  return std::max<std::size_t>(2, std::min(wanted, slot_memory / p.pairs / size));
 }
 
 void to_json(nlohmann::json& j, const plan& p) {
   j = {{"op", name_of(p.op)}, {"sizes", p.sizes},       {"iterations", p.iterations},
        {"warmup", p.warmup},  {"window", p.window},     {"bidirectional", p.bidirectional},
-       {"check", p.check},    {"duration", p.duration}, {"pages", p.pages}};
+       {"check", p.check},    {"duration", p.duration}, {"pages", p.pages},
+       {"pairs", p.pairs},    {"threads", p.threads}};
 }
 
 void from_json(const nlohmann::json& j, plan& p) {
@@ -94,6 +120,10 @@ void from_json(const nlohmann::json& j, plan& p) {
   p.pages = j.value("pages", std::uint64_t{0});
   if (p.pages > max_pages || (p.pages != 0 && !is_rma(p.op)))
     throw failure("the peer asks for a run with pages that cannot be");
+  p.pairs = j.value("pairs", std::size_t{1});
+  p.threads = j.value("threads", std::size_t{1});
+  if (p.pairs > max_pairs || p.threads == 0 || p.threads > p.pairs)
+    throw failure("the peer asks for a run with no thread, or more threads than pairs");
   if (p.window == 0 || p.sizes.empty() || std::count(p.sizes.begin(), p.sizes.end(), 0U) != 0)
     throw failure("the peer asks for a run with no size, a size of 0 or no window");
 }
@@ -135,13 +165,13 @@ std::optional<int> parse(int argc, char** argv, options& out) {
                       ->option_text("S");
   auto* both =
       app.add_flag("--bidirectional", out.work.bidirectional, "stream in both directions at once");
-  app.add_option("--pages", out.work.pages,
-                 "write or read: N pages of --size at once, apart in\nmemory, against one piece of "
-                 "the same bytes")
-      ->check(CLI::Range(std::uint64_t{1}, max_pages))
-      ->excludes(seconds)
-      ->excludes(both)
-      ->option_text("N");
+  auto* pages = app.add_option("--pages", out.work.pages,
+                               "write or read: N pages of --size at once, apart in\nmemory, "
+                               "against one piece of the same bytes")
+                    ->check(CLI::Range(std::uint64_t{1}, max_pages))
+                    ->excludes(seconds)
+                    ->excludes(both)
+                    ->option_text("N");
   app.add_flag("--check", out.work.check, "verify every byte of every operation");
   auto* json = app.add_flag("--json", out.json, "print one JSON document in place of the table");
   app.add_flag("--csv", out.csv, "print comma-separated values in place of the table")
@@ -152,17 +182,16 @@ std::optional<int> parse(int argc, char** argv, options& out) {
   app.add_option("--timeout", timeout, "seconds without progress to give up after\n(default 60)")
       ->check(CLI::Range(1, 86400))
       ->option_text("S");
-  add_plot_options(app,
-                   app.add_flag("--tour", out.tour,
-                                "start both sides here, show all operations and\npairs of memory"),
-                   out);
+  auto* tour = app.add_flag("--tour", out.tour,
+                            "start both sides here, show all operations and\npairs of memory");
+  add_pair_options(app, pages, tour, out.work);
+  add_plot_options(app, tour, out);
 
   try {
     app.parse(argc, argv);
     const auto chosen = common::parse_memory(memory);
     if (chosen.device) out.memory = memory_kind::device;
-    if (out.work.pages != 0 && !is_rma(out.work.op))
-      throw CLI::ValidationError("--pages", "only with --op write or read");
+    check_together(out.work);
     out.device = chosen.gaudi;
   } catch (const CLI::Error& error) {
     return app.exit(error) == 0 ? EXIT_SUCCESS : bad_option;

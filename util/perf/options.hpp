@@ -24,9 +24,11 @@ const char* name_of(memory_kind kind);
 struct plan {
   operation op = operation::tagged;
   std::vector<std::size_t> sizes;  ///< bytes, each at least 1
-  std::uint64_t iterations = 0;    ///< per size and measurement; 0: chosen by size
+  std::uint64_t iterations = 0;    ///< per size, pair and measurement; 0: chosen by size
   std::uint64_t warmup = 0;        ///< as iterations
-  std::uint64_t window = 16;       ///< operations in flight when streaming
+  std::uint64_t window = 16;       ///< operations in flight when streaming, of each pair
+  std::size_t pairs = 1;           ///< of endpoints, all of which do the same
+  std::size_t threads = 1;         ///< of each side, among which the pairs are divided
   std::uint64_t pages = 0;         ///< of an operation, all in flight; 0: it is one piece
   double duration = 0;             ///< seconds that each size streams at least; 0: once
   bool bidirectional = false;
@@ -37,7 +39,7 @@ std::uint64_t iterations_for(const plan& p, std::size_t size);
 std::uint64_t warmup_for(const plan& p, std::size_t size);
 
 /// Messages of `size` that have a place of their own in a buffer: at least the window where that
-/// fits into the memory limit, else as many as do, never fewer than 2.
+/// fits into the memory limit of all pairs, else as many as do, never fewer than 2.
 std::size_t slots_for(const plan& p, std::size_t size);
 
 void to_json(nlohmann::json& j, const plan& p);

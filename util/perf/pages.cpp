@@ -17,6 +17,11 @@ constexpr std::size_t batch = 16;
 constexpr unsigned local_turn = 0;
 constexpr unsigned remote_turn = 1;
 
+// Where the page is. Whoever acts has pages in its own order, the other end in that of the target.
+std::size_t place_of_page(const step& s, std::size_t page, bool acts) {
+  return scattered_order(s.pages, acts ? local_turn : remote_turn)[page] * s.size;
+}
+
 }  // namespace
 
 scattered_order::scattered_order(std::size_t count, unsigned turn) noexcept
@@ -33,38 +38,37 @@ bool more_follow(std::size_t page, std::size_t pages) noexcept {
 }
 
 void session::post_page(const step& s, std::size_t page, ticket& done) {
-  const std::size_t here = scattered_order(s.pages, local_turn)[page] * s.size;
-  const std::size_t there = scattered_order(s.pages, remote_turn)[page] * s.size;
-  const bool more = more_follow(page, s.pages);
-  if (s.op == operation::write)
-    ep_.write(tx_->local(here), s.size, {peer_.rx.address + there, peer_.rx.key}, done, more);
-  else
-    ep_.read(rx_->local(here), s.size, {peer_.tx.address + there, peer_.tx.key}, done, more);
+  const auto post = [&] {
+    return pairs_.front()->post_rma(s, place_of_page(s, page, true), place_of_page(s, page, false),
+                                    done, more_follow(page, s.pages));
+  };
+  crew_->wait_until(crew_->own(), post, name_of(s.op));
 }
 
-// Whoever acts has pages in its own order, the other end in that of the target.
-std::size_t session::place_of_page(const step& s, std::size_t page, bool acts) const {
-  return scattered_order(s.pages, acts ? local_turn : remote_turn)[page] * s.size;
+void session::wait(const ticket& t, const step& s) {
+  crew_->wait_until(
+      crew_->own(), [&t] { return !t.busy(); }, name_of(s.op));
 }
 
 double session::page_batch(const step& s, std::uint64_t turn, std::vector<ticket>& tickets) {
+  pair& one = *pairs_.front();
   const bool i_receive = client_ == (s.op == operation::read);
   const std::uint64_t first = turn * s.pages;
   if (s.check && !i_receive) {
     for (std::size_t page = 0; page < s.pages; ++page)
-      tx_->fill(outgoing(s, phase::stream, first + page), place_of_page(s, page, client_), s.size);
+      one.fill(s, phase::stream, first + page, place_of_page(s, page, client_));
   }
   oob_.barrier();
   const common::stopwatch watch;
   if (client_) {
     for (std::size_t page = 0; page < s.pages; ++page) post_page(s, page, tickets[page]);
-    for (const ticket& t : tickets) ep_.wait(t, name_of(s.op));
+    for (const ticket& t : tickets) wait(t, s);
   }
   const double elapsed = watch.microseconds();
   oob_.barrier();
   if (s.check && i_receive) {
     for (std::size_t page = 0; page < s.pages; ++page)
-      verify_at(s, phase::stream, first + page, *rx_, place_of_page(s, page, client_));
+      one.verify(s, phase::stream, first + page, place_of_page(s, page, client_));
   }
   return elapsed;
 }
@@ -76,8 +80,9 @@ double session::one_piece(const step& s) {
   oob_.barrier();
   const common::stopwatch watch;
   if (client_) {
-    post_rma(whole, 0, done);
-    ep_.wait(done, name_of(s.op));
+    const auto post = [&] { return pairs_.front()->post_rma(whole, 0, 0, done); };
+    crew_->wait_until(crew_->own(), post, name_of(s.op));
+    wait(done, s);
   }
   const double elapsed = watch.microseconds();
   oob_.barrier();
@@ -86,14 +91,15 @@ double session::one_piece(const step& s) {
 
 // Batches and single operations of the same bytes take turns, so that a noisy minute hits both.
 measurement session::run_pages(const step& s) {
-  measurement result{.size = s.size, .iterations = s.iterations, .latency = {}, .path = {}};
+  measurement result;
+  result.size = s.size;
+  result.iterations = s.iterations;
   std::vector<ticket> tickets(client_ ? s.pages : 0);
-  const path_bytes before = count_paths(ep_);
   for (std::uint64_t i = 0; i < s.warmup; ++i) {
     page_batch(s, i, tickets);
     one_piece(s);
   }
-  const std::uint64_t refused = ep_.refused();
+  const std::uint64_t refused = first_endpoint().refused();
   std::vector<double> times;
   double whole = 0;
   for (std::uint64_t i = 0; i < s.iterations; ++i) {
@@ -106,8 +112,7 @@ measurement session::run_pages(const step& s) {
   result.messages_per_second = pages / elapsed * 1e6;
   result.megabytes_per_second = pages * static_cast<double>(s.size) / elapsed;
   result.of_one_piece = whole / elapsed;
-  result.refused_per_page = static_cast<double>(ep_.refused() - refused) / pages;
-  result.path = path_since(before);
+  result.refused_per_page = static_cast<double>(first_endpoint().refused() - refused) / pages;
   return result;
 }
 

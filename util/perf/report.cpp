@@ -31,6 +31,18 @@ void print_pages(const plan& p, const std::vector<measurement>& results) {
                m.path);
 }
 
+// The pairs' own rates beside those of all together, in place of the fastest and slowest operation.
+void print_pairs(const std::vector<measurement>& results) {
+  fmt::print("{:>7} {:>9} {:>9} {:>9} {:>8} {:>9} {:>8} {:>8} {}\n", "size", "count", "median us",
+             "MB/s", "Gb/s", "ops/s", "min pair", "max pair", "path");
+  for (const auto& m : results) {
+    const rate_range pairs = range_of_pairs(m);
+    fmt::print("{:>7} {:>9} {:>9.2f} {:>9.1f} {:>8.2f} {:>9.0f} {:>8.1f} {:>8.1f} {}\n",
+               common::size_text(m.size), m.iterations, m.latency.median, m.megabytes_per_second,
+               gigabits(m), m.messages_per_second, pairs.min, pairs.max, m.path);
+  }
+}
+
 const char* latency_kind(operation op) {
   if (op == operation::write) return "time to delivery";
   return op == operation::read ? "time to completion" : "half round trip";
@@ -75,8 +87,12 @@ void print_table(const plan& p, const side& client, const side& server,
              p.bidirectional ? ", bidirectional" : "", p.check ? ", every byte verified" : "");
   fmt::print("client memory: {}\nserver memory: {}\n", memory_text(client), memory_text(server));
   if (p.pages != 0) return print_pages(p, results);
+  if (p.pairs > 1)
+    fmt::print("{} pairs at once, {} on each side; min and max pair in MB/s\n", p.pairs,
+               p.threads == 1 ? "one thread" : fmt::format("{} threads", p.threads));
   fmt::print("latency: {}; bandwidth: {} in flight, Gb/s = 10^9 bits/s\n\n", latency_kind(p.op),
              p.window);
+  if (p.pairs > 1) return print_pairs(results);
   const bool path_shown = std::any_of(results.begin(), results.end(),
                                       [](const measurement& m) { return !m.path.empty(); });
   fmt::print("{:>7} {:>8} {:>8} {:>9} {:>8} {:>8} {:>7} {:>8} {}\n", "size", "count", "min us",
@@ -91,13 +107,16 @@ void print_csv(const plan& p, const side& client, const side& server,
                const std::vector<measurement>& results) {
   fmt::print(
       "op,client_memory,server_memory,device,size,count,min_us,median_us,p99_us,MB_per_s,Gb_per_s,"
-      "ops_per_s,path\n");
+      "ops_per_s,path,pairs,threads,min_pair_MB_per_s,max_pair_MB_per_s\n");
   const std::string& device = client.device.empty() ? server.device : client.device;
-  for (const auto& m : results)
-    fmt::print("{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.1f},{}\n", name_of(p.op),
-               client.memory, server.memory, device, m.size, m.iterations, m.latency.min,
-               m.latency.median, m.latency.p99, m.megabytes_per_second, gigabits(m),
-               m.messages_per_second, m.path);
+  for (const auto& m : results) {
+    const rate_range pairs = range_of_pairs(m);
+    fmt::print(
+        "{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.1f},{},{},{},{:.3f},{:.3f}\n",
+        name_of(p.op), client.memory, server.memory, device, m.size, m.iterations, m.latency.min,
+        m.latency.median, m.latency.p99, m.megabytes_per_second, gigabits(m), m.messages_per_second,
+        m.path, p.pairs, p.threads, pairs.min, pairs.max);
+  }
 }
 
 void print_json(const plan& p, const side& client, const side& server,

@@ -3,78 +3,124 @@
 
 #include <algorithm>
 
-#include "path.hpp"
+#include "common/latency.hpp"
 
 namespace gaudi::perf {
-namespace {
 
-constexpr std::uint64_t data_tag = 0xda7a;
-
-}  // namespace
-
-step step_for(const plan& p, std::size_t size) {
-  const std::size_t slots = slots_for(p, size);
-  return {.op = p.op,
-          .size = size,
-          .iterations = iterations_for(p, size),
-          .warmup = warmup_for(p, size),
-          .window = std::min<std::size_t>(p.window, slots),
-          .slots = slots,
-          .pages = p.pages,
-          .duration = p.duration,
-          .bidirectional = p.bidirectional,
-          .check = p.check};
+session::session(const session_request& request, oob_channel& oob, bool client)
+    : oob_(oob), client_(client), threads_(request.threads), timeout_(request.timeout) {
+  for (std::size_t i = 0; i < request.pairs; ++i)
+    pairs_.push_back(std::make_unique<pair>(request.ep, i, client));
+  for (const auto& one : pairs_) one->connect(oob);
+  oob.set_idle_work([this] { poll(); });
 }
 
-void connect(endpoint& ep, oob_channel& oob) {
-  const auto peer = oob.exchange(ep.name());
-  ep.set_peer(peer.get<std::vector<std::uint8_t>>());
-  oob.set_idle_work([&ep] { ep.progress(); });
-  ep.set_peer_gone([&oob] { return oob.peer_gone(); });
+session::~session() {
+  oob_.set_idle_work({});
 }
-
-session::session(endpoint& ep, oob_channel& oob, bool client)
-    : ep_(ep), oob_(oob), client_(client), control_(ep, memory_kind::host, 2) {}
 
 void session::use_memory(memory_kind kind, std::size_t capacity) {
-  tx_.reset();
-  rx_.reset();
-  tx_ = std::make_unique<buffer>(ep_, kind, capacity);
-  rx_ = std::make_unique<buffer>(ep_, kind, capacity);
-  const remote_memory tx = tx_->remote();
-  const remote_memory rx = rx_->remote();
-  const auto peer = oob_.exchange({tx.address, tx.key, rx.address, rx.key});
-  peer_ = {.tx = {peer.at(0), peer.at(1)}, .rx = {peer.at(2), peer.at(3)}};
+  for (const auto& one : pairs_) one->use_memory(kind, capacity, oob_);
+}
+
+// The pairs of this thread: all, where no others drive some.
+void session::poll() const {
+  if (crew_) {
+    crew::poll(crew_->own());
+  } else {
+    for (const auto& one : pairs_) one->ep().progress();
+  }
 }
 
 measurement session::run(const step& s) {
-  if (s.pages != 0) return run_pages(s);
-  measurement result{.size = s.size, .iterations = s.iterations, .latency = {}, .path = {}};
-  const path_bytes before = count_paths(ep_);
-  const bool rma = is_rma(s.op);
-  rma ? rma_latency(s, s.warmup) : message_latency(s, s.warmup);
-  result.latency =
-      common::summarise(rma ? rma_latency(s, s.iterations) : message_latency(s, s.iterations));
-  rma ? rma_stream(s, s.warmup) : message_stream(s, s.warmup);
-  double elapsed = 0;
-  std::uint64_t streamed = 0;
-  do {
-    elapsed += rma ? rma_stream(s, s.iterations) : message_stream(s, s.iterations);
-    streamed += s.iterations;
-  } while (streams_on(s, elapsed));
-  result.iterations = streamed;
-  const auto messages = static_cast<double>(streamed * (s.bidirectional ? 2 : 1));
-  result.messages_per_second = messages / elapsed * 1e6;
-  result.megabytes_per_second = messages * static_cast<double>(s.size) / elapsed;
-  result.path = path_since(before);
+  const std::vector<path_bytes> before = count_all_paths();
+  crew_.emplace(pairs_, threads_, timeout_, [this] { return oob_.peer_gone(); });
+  measurement result = s.pages != 0 ? run_pages(s) : measure(s);
+  crew_.reset();
+  add_paths(result, before);
   return result;
 }
 
-// Of both sides together.
-std::string session::path_since(const path_bytes& before) {
-  path_bytes moved = count_paths(ep_) - before;
-  moved += oob_.exchange(moved).get<path_bytes>();
-  return path_of(moved);
+measurement session::measure(const step& s) {
+  outcome warmup;
+  outcome alone;
+  outcome streamed;
+  run_part(s, phase::latency, s.warmup, warmup);
+  run_part(s, phase::latency, s.iterations, alone);
+  run_part(s, phase::stream, s.warmup, warmup);
+  std::uint64_t count = 0;
+  do {
+    run_part(s, phase::stream, s.iterations, streamed);
+    count += s.iterations;
+  } while (streams_on(s, streamed.elapsed));
+
+  const auto messages = static_cast<double>(count * (s.bidirectional ? 2 : 1));
+  const auto rates = [&](double number, double elapsed) -> pair_rates {
+    return {.megabytes_per_second = number * static_cast<double>(s.size) / elapsed,
+            .messages_per_second = number / elapsed * 1e6,
+            .path = {}};
+  };
+  const pair_rates all = rates(messages * static_cast<double>(pairs_.size()), streamed.elapsed);
+  measurement result;
+  result.size = s.size;
+  result.iterations = count * pairs_.size();
+  result.latency = common::summarise(std::move(alone.times));
+  result.megabytes_per_second = all.megabytes_per_second;
+  result.messages_per_second = all.messages_per_second;
+  if (pairs_.size() > 1)
+    for (const double elapsed : streamed.pair_elapsed)
+      result.pairs.push_back(rates(messages, elapsed));
+  return result;
+}
+
+void session::run_part(const step& s, phase part, std::uint64_t count, outcome& sum) {
+  sum.pair_elapsed.resize(pairs_.size());
+  const std::uint64_t length = burst_length(s, part, count);
+  for (std::uint64_t first = 0; first < count; first += length)
+    run_burst(s, {.part = part, .first = first, .count = std::min(length, count - first)}, sum);
+}
+
+// Filling and comparing are not in the time: both sides meet before and after.
+void session::run_burst(const step& s, const burst_range& range, outcome& sum) {
+  bursts all;
+  for (const auto& one : pairs_) all.push_back(make_burst(*one, s, range));
+  crew_->run([&](const crew::group& own) {
+    for (const pair* one : own) all[one->number()]->prepare();
+  });
+  oob_.barrier();
+  const std::vector<double> ended = drive(all, s);
+  oob_.barrier();
+  crew_->run([&](const crew::group& own) {
+    for (const pair* one : own) all[one->number()]->verify();
+  });
+
+  sum.elapsed += *std::max_element(ended.begin(), ended.end());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    sum.pair_elapsed[i] += ended[i];
+    sum.times.insert(sum.times.end(), all[i]->times().begin(), all[i]->times().end());
+  }
+}
+
+// When each pair ended, in microseconds from the start of all. Each thread goes round its pairs.
+std::vector<double> session::drive(bursts& all, const step& s) {
+  std::vector<double> ended(all.size());
+  const common::stopwatch watch;
+  crew_->run([&](const crew::group& own) {
+    crew::group left = own;
+    const auto finish = [&](const pair* one) {
+      if (!all[one->number()]->advance()) return false;
+      ended[one->number()] = watch.microseconds();
+      return true;
+    };
+    crew_->wait_until(
+        own,
+        [&] {
+          std::erase_if(left, finish);
+          return left.empty();
+        },
+        name_of(s.op));
+  });
+  return ended;
 }
 
 // The client decides for both, by its own clock.
@@ -86,49 +132,24 @@ bool session::streams_on(const step& s, double elapsed) {
   return more;
 }
 
-common::pattern session::outgoing(const step& s, phase p, std::uint64_t i) const {
-  return {s.size, i, static_cast<unsigned>(p) + (client_ ? 0U : 1U)};
+std::vector<path_bytes> session::count_all_paths() {
+  std::vector<path_bytes> counts;
+  for (const auto& one : pairs_) counts.push_back(count_paths(one->ep()));
+  return counts;
 }
 
-common::pattern session::incoming(const step& s, phase p, std::uint64_t i) const {
-  return {s.size, i, static_cast<unsigned>(p) + (client_ ? 1U : 0U)};
-}
-
-void session::verify_at(const step& s, phase p, std::uint64_t i, const buffer& where,
-                        std::size_t offset) const {
-  if (const auto byte = where.find_difference(incoming(s, p, i), offset, s.size))
-    throw failure(fmt::format("WRONG DATA: {} of {} bytes, iteration {}: byte {} differs",
-                              name_of(s.op), s.size, i, *byte));
-}
-
-void session::post_send(const step& s, std::size_t slot, ticket& done) {
-  const local_memory from = tx_->local(slot * s.size);
-  if (s.op == operation::tagged)
-    ep_.tagged_send(from, s.size, data_tag, done);
-  else
-    ep_.send(from, s.size, done);
-}
-
-void session::post_receive(const step& s, std::size_t slot, ticket& done) {
-  const local_memory to = rx_->local(slot * s.size);
-  if (s.op == operation::tagged)
-    ep_.tagged_receive(to, s.size, data_tag, done);
-  else
-    ep_.receive(to, s.size, done);
-}
-
-void session::post_rma(const step& s, std::size_t slot, ticket& done) {
-  const std::size_t offset = slot * s.size;
-  if (s.op == operation::write)
-    ep_.write(tx_->local(offset), s.size, {peer_.rx.address + offset, peer_.rx.key}, done);
-  else
-    ep_.read(rx_->local(offset), s.size, {peer_.tx.address + offset, peer_.tx.key}, done);
-}
-
-void session::finish_receive(const step& s, const ticket& done) {
-  ep_.wait(done, "a receive");
-  if (done.length() != s.size)
-    throw failure(fmt::format("WRONG DATA: {} of {} bytes arrived", done.length(), s.size));
+// Of both sides together.
+void session::add_paths(measurement& m, const std::vector<path_bytes>& before) {
+  std::vector<path_bytes> moved = count_all_paths();
+  for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = moved[i] - before[i];
+  const auto of_peer = oob_.exchange(moved).get<std::vector<path_bytes>>();
+  path_bytes all;
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    moved[i] += of_peer.at(i);
+    all += moved[i];
+    if (!m.pairs.empty()) m.pairs[i].path = path_of(moved[i]);
+  }
+  m.path = path_of(all);
 }
 
 }  // namespace gaudi::perf

@@ -1,102 +1,78 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <memory>
+#include <chrono>
+#include <optional>
 #include <vector>
 
+#include "burst.hpp"
 #include "common/oob.hpp"
-#include "endpoint.hpp"
+#include "crew.hpp"
 #include "measure.hpp"
-#include "memory.hpp"
-#include "options.hpp"
 #include "path.hpp"
 
 namespace gaudi::perf {
 
 using common::descriptor;
-using common::oob_channel;
 using common::peer_failure;
 
-/// One measurement of one size.
-struct step {
-  operation op = operation::tagged;
-  std::size_t size = 1;
-  std::uint64_t iterations = 1;
-  std::uint64_t warmup = 1;
-  std::size_t window = 1;
-  std::size_t slots = 2;
-  std::size_t pages = 0;  ///< of an operation, each of `size`; 0: one piece
-  double duration = 0;    ///< seconds; the stream is repeated until then
-  bool bidirectional = false;
-  bool check = false;
+struct session_request {
+  endpoint_request ep;
+  std::size_t pairs = 1;
+  std::size_t threads = 1;  ///< at most as many as pairs
+  std::chrono::seconds timeout{60};
 };
 
-step step_for(const plan& p, std::size_t size);
-
 /// The two sides of a run. Both call the same functions with the same steps; only the client's
-/// results are meant to be read. With check every operation of a measurement carries bytes of its
-/// own, which the receiving side compares; a difference is a failure on the side that finds it.
+/// results are meant to be read.
 class session {
  public:
-  session(endpoint& ep, oob_channel& oob, bool client);
+  /// Opens the endpoints and exchanges addresses. From then on they are polled while a side waits
+  /// for the other one.
+  session(const session_request& request, oob_channel& oob, bool client);
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+  ~session();
 
-  /// Takes two buffers of `capacity` bytes (one to send or be read from, one to receive or be
-  /// written to) and tells the peer where they are.
+  /// The first pair's.
+  endpoint& first_endpoint() { return pairs_.front()->ep(); }
+
+  /// Two buffers of `capacity` bytes for each pair.
   void use_memory(memory_kind kind, std::size_t capacity);
 
   measurement run(const step& s);
 
  private:
-  struct peer_memory {
-    remote_memory tx;
-    remote_memory rx;
+  // Of the bursts of a part together; the times in microseconds.
+  struct outcome {
+    double elapsed = 0;                ///< from the start of all pairs to the end of the last
+    std::vector<double> pair_elapsed;  ///< to the end of each
+    std::vector<double> times;         ///< of single operations
   };
+  using bursts = std::vector<std::unique_ptr<burst>>;
 
-  // Patterns differ by the direction of the bytes and by the side of the measurement they belong
-  // to.
-  enum class phase : unsigned { latency = 0, stream = 2 };
-  common::pattern outgoing(const step& s, phase p, std::uint64_t i) const;
-  common::pattern incoming(const step& s, phase p, std::uint64_t i) const;
-  void verify(const step& s, phase p, std::uint64_t i, const buffer& where,
-              std::size_t slot) const {
-    verify_at(s, p, i, where, slot * s.size);
-  }
-  void verify_at(const step& s, phase p, std::uint64_t i, const buffer& where,
-                 std::size_t offset) const;
-  std::string path_since(const path_bytes& before);
+  measurement measure(const step& s);
+  void run_part(const step& s, phase part, std::uint64_t count, outcome& sum);
+  void run_burst(const step& s, const burst_range& range, outcome& sum);
+  std::vector<double> drive(bursts& all, const step& s);
+  bool streams_on(const step& s, double elapsed);
+  void poll() const;
+  std::vector<path_bytes> count_all_paths();
+  void add_paths(measurement& m, const std::vector<path_bytes>& before);
 
   // pages.cpp
   measurement run_pages(const step& s);
   double page_batch(const step& s, std::uint64_t turn, std::vector<ticket>& tickets);
   double one_piece(const step& s);
   void post_page(const step& s, std::size_t page, ticket& done);
-  [[nodiscard]] std::size_t place_of_page(const step& s, std::size_t page, bool acts) const;
+  void wait(const ticket& t, const step& s);
 
-  std::vector<double> message_latency(const step& s, std::uint64_t count);
-  std::vector<double> rma_latency(const step& s, std::uint64_t count);
-  bool streams_on(const step& s, double elapsed);
-  double message_stream(const step& s, std::uint64_t count);
-  double rma_stream(const step& s, std::uint64_t count);
-  double message_burst(const step& s, std::uint64_t first, std::uint64_t count);
-  double rma_burst(const step& s, std::uint64_t first, std::uint64_t count);
-  void fill_burst(const step& s, std::uint64_t first, std::uint64_t count);
-  void verify_burst(const step& s, std::uint64_t first, std::uint64_t count) const;
-
-  void post_send(const step& s, std::size_t slot, ticket& done);
-  void post_receive(const step& s, std::size_t slot, ticket& done);
-  void post_rma(const step& s, std::size_t slot, ticket& done);
-  void finish_receive(const step& s, const ticket& done);
-
-  endpoint& ep_;
   oob_channel& oob_;
   const bool client_;
-  buffer control_;  // two bytes: an acknowledgement to send, one to receive
-  std::unique_ptr<buffer> tx_;
-  std::unique_ptr<buffer> rx_;
-  peer_memory peer_{};
+  const std::size_t threads_;
+  const std::chrono::seconds timeout_;
+  pairs pairs_;
+  std::optional<crew> crew_;  // while something is measured
 };
-
-/// Opens an endpoint, exchanges addresses and keeps both sides polling while they wait.
-void connect(endpoint& ep, oob_channel& oob);
 
 }  // namespace gaudi::perf

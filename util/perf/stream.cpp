@@ -1,148 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Many operations in flight.
-#include <algorithm>
-#include <numeric>
-
-#include "session.hpp"
+// Many messages in flight.
+#include "burst.hpp"
+#include "pipeline.hpp"
 
 namespace gaudi::perf {
 namespace {
 
-constexpr std::uint64_t ack_tag = 0xacc;
-
-// Posts operations 0 .. count-1, each in the slot of its number, never more than `window` in
-// flight. An operation's slot is free again when the one before it there has finished, so results
-// appear in order.
-class pipeline {
+// The sender is done with the receiver's acknowledgement, not with its own completions, which may
+// only mean that the bytes have been taken over.
+class message_stream final : public burst {
  public:
-  pipeline(std::uint64_t count, std::size_t window, std::size_t slots)
-      : count_(count), window_(window), tickets_(slots) {}
+  message_stream(pair& here, const step& s, const burst_range& range)
+      : burst(here, s, range),
+        sends_(here.is_client() || s.bidirectional),
+        receives_(!here.is_client() || s.bidirectional),
+        sending_(sends_ ? range.count : 0, s.window, s.slots),
+        receiving_(receives_ ? range.count : 0, s.slots, s.slots),
+        ack_received_(sends_ ? 1 : 0, 1, 1),
+        ack_sent_(receives_ ? 1 : 0, 1, 1) {}
 
-  bool all_done() const { return finished_ == count_; }
-  bool can_post() const { return posted_ < count_ && posted_ - finished_ < window_; }
-  std::size_t next_slot() const { return posted_ % tickets_.size(); }
-  ticket& post() { return tickets_[posted_++ % tickets_.size()]; }
+  bool advance() override {
+    receiving_.collect([&](const ticket& done) { expect_length(step_, done); });
+    post_first();
+    sending_.collect([](const ticket&) {});
+    sending_.refill([&](std::size_t slot, ticket& t) { return pair_.post_send(step_, slot, t); });
+    return receiving_.all_done() && acknowledge() && sending_.all_done() && acknowledged();
+  }
 
-  // The oldest operation if it has finished; it is then counted.
-  const ticket* take_finished() {
-    if (finished_ == posted_ || oldest().busy()) return nullptr;
-    const ticket* done = &oldest();
-    ++finished_;
-    return done;
+ protected:
+  bool gives() const override { return sends_; }
+  bool gets() const override { return receives_; }
+  void post_first() override {
+    ack_received_.refill([&](std::size_t, ticket& t) { return pair_.await_ack(t); });
+    receiving_.refill(
+        [&](std::size_t slot, ticket& t) { return pair_.post_receive(step_, slot, t); });
   }
 
  private:
-  const ticket& oldest() const { return tickets_[finished_ % tickets_.size()]; }
-
-  std::uint64_t count_;
-  std::size_t window_;
-  std::vector<ticket> tickets_;
-  std::uint64_t posted_ = 0;
-  std::uint64_t finished_ = 0;
-};
-
-// Lets `post` start what the window allows and gives each finished operation to `finish`.
-template <class Post, class Finish>
-void advance(pipeline& line, Post post, Finish finish) {
-  while (const ticket* done = line.take_finished()) finish(*done);
-  while (line.can_post()) {
-    const std::size_t slot = line.next_slot();
-    post(slot, line.post());
+  bool acknowledge() {
+    ack_sent_.refill([&](std::size_t, ticket& t) { return pair_.post_ack(t); });
+    ack_sent_.collect([](const ticket&) {});
+    return ack_sent_.all_done();
   }
-}
+  bool acknowledged() {
+    ack_received_.collect([](const ticket&) {});
+    return ack_received_.all_done();
+  }
 
-// Without checking everything is one burst; with it a burst ends when each slot has been used once.
-std::uint64_t burst_length(const step& s, std::uint64_t count) {
-  return s.check ? std::min<std::uint64_t>(count, s.slots) : count;
-}
+  const bool sends_;
+  const bool receives_;
+  pipeline sending_;
+  pipeline receiving_;
+  pipeline ack_received_;
+  pipeline ack_sent_;
+};
 
 }  // namespace
 
-void session::fill_burst(const step& s, std::uint64_t first, std::uint64_t count) {
-  for (std::uint64_t i = 0; i < count; ++i)
-    tx_->fill(outgoing(s, phase::stream, first + i), (i % s.slots) * s.size, s.size);
-}
-
-void session::verify_burst(const step& s, std::uint64_t first, std::uint64_t count) const {
-  for (std::uint64_t i = 0; i < count; ++i) verify(s, phase::stream, first + i, *rx_, i % s.slots);
-}
-
-double session::message_stream(const step& s, std::uint64_t count) {
-  double elapsed = 0;
-  const std::uint64_t length = burst_length(s, count);
-  for (std::uint64_t first = 0; first < count; first += length)
-    elapsed += message_burst(s, first, std::min(length, count - first));
-  return elapsed;
-}
-
-// The sender's time ends with the receiver's acknowledgement, not with its own completions, which
-// may only mean that the bytes have been taken over.
-double session::message_burst(const step& s, std::uint64_t first, std::uint64_t count) {
-  const bool sends = client_ || s.bidirectional;
-  const bool receives = !client_ || s.bidirectional;
-  pipeline sending(sends ? count : 0, s.window, s.slots);
-  pipeline receiving(receives ? count : 0, s.slots, s.slots);
-  ticket ack_received;
-  ticket ack_sent;
-  const auto post_receives = [&](std::size_t slot, ticket& t) { post_receive(s, slot, t); };
-  const auto post_sends = [&](std::size_t slot, ticket& t) { post_send(s, slot, t); };
-
-  if (s.check && sends) fill_burst(s, first, count);
-  if (sends) ep_.tagged_receive(control_.local(1), 1, ack_tag, ack_received);
-  advance(receiving, post_receives, [](const ticket&) {});
-  oob_.barrier();
-
-  const common::stopwatch watch;
-  bool acknowledged = false;
-  ep_.wait_until(
-      [&] {
-        advance(receiving, post_receives, [&](const ticket& done) { finish_receive(s, done); });
-        advance(sending, post_sends, [](const ticket&) {});
-        if (receives && receiving.all_done() && !acknowledged) {
-          ep_.tagged_send(control_.local(0), 1, ack_tag, ack_sent);
-          acknowledged = true;
-        }
-        return receiving.all_done() && sending.all_done() && !ack_received.busy() &&
-               !ack_sent.busy();
-      },
-      "a stream of messages");
-  const double elapsed = watch.microseconds();
-
-  oob_.barrier();
-  if (s.check && receives) verify_burst(s, first, count);
-  return elapsed;
-}
-
-double session::rma_stream(const step& s, std::uint64_t count) {
-  double elapsed = 0;
-  const std::uint64_t length = burst_length(s, count);
-  for (std::uint64_t first = 0; first < count; first += length)
-    elapsed += rma_burst(s, first, std::min(length, count - first));
-  return elapsed;
-}
-
-double session::rma_burst(const step& s, std::uint64_t first, std::uint64_t count) {
-  const bool acts = client_ || s.bidirectional;
-  const bool is_target = !client_ || s.bidirectional;
-  const bool gives = s.op == operation::write ? acts : is_target;
-  const bool gets = s.op == operation::write ? is_target : acts;
-  pipeline acting(acts ? count : 0, s.window, s.slots);
-
-  if (s.check && gives) fill_burst(s, first, count);
-  oob_.barrier();
-  const common::stopwatch watch;
-  ep_.wait_until(
-      [&] {
-        advance(
-            acting, [&](std::size_t slot, ticket& t) { post_rma(s, slot, t); },
-            [](const ticket&) {});
-        return acting.all_done();
-      },
-      name_of(s.op));
-  const double elapsed = watch.microseconds();
-  oob_.barrier();
-  if (s.check && gets) verify_burst(s, first, count);
-  return elapsed;
+std::unique_ptr<burst> make_stream(pair& here, const step& s, const burst_range& range) {
+  return std::make_unique<message_stream>(here, s, range);
 }
 
 }  // namespace gaudi::perf

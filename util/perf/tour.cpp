@@ -104,14 +104,14 @@ void run_pair(session& work, const memory_pair& pair, bool client, std::chrono::
 }
 
 void run_on(oob_channel& oob, const options& chosen, bool device, bool client) {
-  endpoint ep(
-      {.provider = chosen.provider, .device = device, .source = {}, .timeout = chosen.timeout});
-  connect(ep, oob);
+  session work({.ep = {.provider = chosen.provider, .device = device, .source = {}},
+                .timeout = chosen.timeout},
+               oob, client);
+  endpoint& ep = work.first_endpoint();
   const side own = describe(ep, device ? memory_kind::device : memory_kind::host);
   const side peer = oob.exchange(own).get<side>();
   if (client) print_title(own, peer);
 
-  session work(ep, oob, client);
   const std::size_t count = device && own.copies && peer.copies ? pairs.size() : 1;
   for (const memory_pair& pair : std::span(pairs).first(count))
     run_pair(work, pair, client, chosen.timeout);
