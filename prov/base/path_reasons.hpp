@@ -34,7 +34,7 @@ constexpr std::string_view text_of(path_reason why) noexcept {
       "the sender asks to write, as its memory is not to be read",
       "the kernel keeps the sender's memory from this process",
       "no NIC here reads device memory of the sender's process",
-      "FI_GAUDI_RENDEZVOUS=staged",
+      "FI_GAUDI_RNDV=staged",
       "no NIC has this device memory registered",
       "the kernel keeps this process's memory from the sender",
       "a read over tcp is not safe before libfabric 1.18",

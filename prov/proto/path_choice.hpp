@@ -34,7 +34,7 @@ struct path_facts {
   bool sink_on_device = false;     // some of it is
   bool sink_is_reached = false;    // the core reaches it for the source to write
   bool sink_is_kept = false;       // the kernel keeps it from the source
-  bool staging_is_chosen = false;  // FI_GAUDI_RENDEZVOUS=staged
+  bool staging_is_chosen = false;  // FI_GAUDI_RNDV=staged
 };
 
 struct path_choice {
