@@ -115,6 +115,13 @@ struct fi_gaudi_path_stats {
 	uint64_t dmabuf_ipc_bytes;
 };
 
+/* Why transfers of long messages go the way that they go. The strings are the library's, for as long as it is loaded. */
+struct fi_gaudi_path_reason {
+	const char *name;		/* "source_can_be_read", one word */
+	const char *text;		/* for people, what comes behind "because" */
+	uint64_t transfers;		/* of the domain so far, counted at the end that chooses: the receiver */
+};
+
 /*
  * The domain's cache of registrations: of device memory, with the NIC, each of a whole allocation or a window of it. It
  * looks nothing up where the NIC does not reach device memory. See FI_GAUDI_MR_CACHE_MAX_COUNT,
@@ -292,6 +299,12 @@ struct fi_gaudi_ops {
 
 	/* -FI_EBUSY: pieces are not freed, or a memory region or a copy uses some of it; -FI_EINVAL: no such pool. */
 	int (*pool_destroy)(struct fid_domain *domain, uint64_t pool);
+
+	/*
+	 * Writes the first *count reasons, or all that there are, and sets *count to how many there are. A later release may
+	 * know more. -FI_EOPNOTSUPP: of FI_EP_MSG, where every operation is the core's.
+	 */
+	int (*path_reasons)(struct fid_domain *domain, struct fi_gaudi_path_reason *reasons, uint64_t *count);
 };
 
 #ifdef __cplusplus

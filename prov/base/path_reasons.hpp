@@ -24,9 +24,23 @@ enum class path_reason : std::uint8_t {
   core_reads_badly = 10,
 };
 
+/// Reasons, without undecided.
+inline constexpr std::size_t path_reason_count = 10;
+
+constexpr std::string_view name_of(path_reason why) noexcept {
+  constexpr std::array<std::string_view, path_reason_count + 1> names{
+      "undecided",          "one_device",           "source_passes_dmabuf",
+      "source_can_be_read", "source_asks_to_write", "source_is_kept",
+      "no_import",          "staging_is_chosen",    "device_is_not_reached",
+      "sink_is_kept",       "core_reads_badly",
+  };
+  const auto at = static_cast<std::size_t>(why);
+  return at < names.size() ? names[at] : std::string_view{};
+}
+
 /// For people: what comes behind "because". Empty for what is no reason.
 constexpr std::string_view text_of(path_reason why) noexcept {
-  constexpr std::array<std::string_view, 11> texts{
+  constexpr std::array<std::string_view, path_reason_count + 1> texts{
       "",
       "both ends are memory of one device, in one process",
       "the sender passes a dma-buf of its device memory",

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/params.hpp"
+#include "base/path_reasons.hpp"
 #include "device/device_registry.hpp"
 #include "fi/domain.hpp"
 #include "fi/domain_base.hpp"
@@ -201,6 +202,19 @@ int path_stats(fid_domain* d, fi_gaudi_path_stats* stats) noexcept {
   return 0;
 }
 
+int path_reasons(fid_domain* d, fi_gaudi_path_reason* reasons, std::uint64_t* count) noexcept {
+  domain& self = domain::of(d);
+  const base::scoped_domain_lock lock(self.lock());
+  const auto& chosen = self.paths().chosen;
+  for (std::size_t i = 0; i < chosen.size() && i < *count; ++i) {
+    const auto why = static_cast<base::path_reason>(i + 1);
+    // Both are literals.
+    reasons[i] = {base::name_of(why).data(), base::text_of(why).data(), chosen[i]};
+  }
+  *count = chosen.size();
+  return 0;
+}
+
 int device_count(fid_domain*, int* count) noexcept {
   return guarded_int([&] {
     const auto known = domain_base::count_devices();
@@ -313,6 +327,7 @@ fi_gaudi_ops extension_ops{.size = sizeof(fi_gaudi_ops),
                            .pool_create = in_own_process<domain_base, pool_create<domain>>,
                            .pool_alloc = in_own_process<domain_base, pool_alloc>,
                            .pool_free = in_own_process<domain_base, pool_free>,
-                           .pool_destroy = in_own_process<domain_base, pool_destroy<domain>>};
+                           .pool_destroy = in_own_process<domain_base, pool_destroy<domain>>,
+                           .path_reasons = in_own_process<domain_base, path_reasons>};
 
 }  // namespace gaudi::fi

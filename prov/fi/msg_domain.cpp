@@ -39,6 +39,7 @@ int bind_msg_domain(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 fi_gaudi_ops msg_extension_ops = [] {
   fi_gaudi_ops ops = extension_ops;
   ops.path_stats = not_supported;
+  ops.path_reasons = not_supported;
   ops.cache_stats = in_own_process<domain_base, cache_stats<msg_domain>>;
   ops.device_stats = in_own_process<domain_base, device_stats<msg_domain>>;
   ops.pool_create = in_own_process<domain_base, pool_create<msg_domain>>;

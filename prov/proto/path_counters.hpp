@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+
+#include "base/path_reasons.hpp"
 
 namespace gaudi::proto {
 
@@ -36,6 +40,13 @@ struct path_counters {
     std::uint64_t interrupted = 0;  // whose core connection was lost
     std::uint64_t resumed = 0;      // of these: by another one, with nothing lost
   } connections;
+  // Transfers of messages by the reason for their way, from base::path_reason 1 on. Counted at the
+  // sink, which chooses, each time that it does.
+  std::array<std::uint64_t, base::path_reason_count> chosen{};
+
+  void count_choice(base::path_reason why) noexcept {
+    if (why != base::path_reason::undecided) ++chosen[static_cast<std::size_t>(why) - 1];
+  }
 };
 
 }  // namespace gaudi::proto

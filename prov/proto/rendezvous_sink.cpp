@@ -102,6 +102,7 @@ void rendezvous_sink::ask_to_write(connection& c, transfer& t) {
 void rendezvous_sink::go(connection& c, const wire::rts_fields& rts, transfer& t,
                          const path_choice& chosen) {
   tell(c, chosen);
+  paths_.count_choice(chosen.reason);
   switch (chosen.path) {
     case transfer_path::engine:
       t.pull.via_copy_engine = true;

@@ -23,7 +23,7 @@ class rendezvous_sink {
   rendezvous_sink(core::inner_domain& core, const endpoint_settings& config,
                   packet_channel& channel, transfer_completion& completion, slot_granter& slots,
                   cooperative_copier& cooperative, data_mover& mover, dmabuf_importer& importer,
-                  operation_records& records) noexcept
+                  operation_records& records, path_counters& paths) noexcept
       : core_(core),
         config_(config),
         channel_(channel),
@@ -32,7 +32,8 @@ class rendezvous_sink {
         cooperative_(cooperative),
         mover_(mover),
         importer_(importer),
-        records_(records) {}
+        records_(records),
+        paths_(paths) {}
 
   /// The transfer's memory is where the data goes, and its length what is wanted of it. It may have
   /// ended on return.
@@ -59,6 +60,7 @@ class rendezvous_sink {
   data_mover& mover_;
   dmabuf_importer& importer_;
   operation_records& records_;
+  path_counters& paths_;
 };
 
 }  // namespace gaudi::proto

@@ -18,7 +18,7 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       importer(config, with.connections, with.channel, table, mover),
       source(with.core, config, exporter),
       sink(with.core, config, with.channel, completion, slots, cooperative, mover, importer,
-           table.records()),
+           table.records(), with.paths),
       packets({with.connections, with.channel, table, completion, cooperative, mover, exporter,
                importer, sink}) {}
 

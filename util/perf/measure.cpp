@@ -38,6 +38,7 @@ void to_json(nlohmann::json& j, const measurement& m) {
     j["refused_per_page"] = m.refused_per_page;
   }
   if (!m.path.empty()) j["path"] = m.path;
+  if (!m.reasons.empty()) j["path_reasons"] = m.reasons;
   if (!m.pairs.empty()) j["pairs"] = m.pairs;
 }
 
@@ -50,6 +51,7 @@ void from_json(const nlohmann::json& j, measurement& m) {
   m.of_one_piece = j.value("of_one_piece", 0.0);
   m.refused_per_page = j.value("refused_per_page", 0.0);
   m.path = j.value("path", "");
+  m.reasons = j.value("path_reasons", path_reasons());
   m.pairs = j.value("pairs", std::vector<pair_rates>());
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/latency.hpp"
+#include "path_reasons.hpp"
 
 namespace gaudi::perf {
 
@@ -27,7 +28,8 @@ struct measurement {
   double messages_per_second = 0;
   double of_one_piece = 0;      ///< with pages: their rate, by that of one piece of the same bytes
   double refused_per_page = 0;  ///< with pages: calls that ended with -FI_EAGAIN
-  std::string path;  ///< which way the bytes went; empty where the provider does not tell
+  std::string path;      ///< which way the bytes went; empty where the provider does not tell
+  path_reasons reasons;  ///< why long messages went that way
   std::vector<pair_rates> pairs;  ///< empty with a single one
 };
 

@@ -2,6 +2,7 @@
 #include "report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -31,6 +32,17 @@ void print_pages(const plan& p, const std::vector<measurement>& results) {
                m.path);
 }
 
+void print_single(const std::vector<measurement>& results) {
+  const bool path_shown = std::any_of(results.begin(), results.end(),
+                                      [](const measurement& m) { return !m.path.empty(); });
+  fmt::print("{:>7} {:>8} {:>8} {:>9} {:>8} {:>8} {:>7} {:>8} {}\n", "size", "count", "min us",
+             "median us", "p99 us", "MB/s", "Gb/s", "ops/s", path_shown ? "path" : "");
+  for (const auto& m : results)
+    fmt::print("{:>7} {:>8} {:>8.2f} {:>9.2f} {:>8.2f} {:>8.1f} {:>7.2f} {:>8.0f} {}\n",
+               common::size_text(m.size), m.iterations, m.latency.min, m.latency.median,
+               m.latency.p99, m.megabytes_per_second, gigabits(m), m.messages_per_second, m.path);
+}
+
 // The pairs' own rates beside those of all together, in place of the fastest and slowest operation.
 void print_pairs(const std::vector<measurement>& results) {
   fmt::print("{:>7} {:>9} {:>9} {:>9} {:>8} {:>9} {:>8} {:>8} {}\n", "size", "count", "median us",
@@ -41,6 +53,19 @@ void print_pairs(const std::vector<measurement>& results) {
                common::size_text(m.size), m.iterations, m.latency.median, m.megabytes_per_second,
                gigabits(m), m.messages_per_second, pairs.min, pairs.max, m.path);
   }
+}
+
+// Below the table, which has no room for it: "cma: the sender's memory can be read from here".
+void print_reasons(const std::vector<measurement>& results) {
+  std::vector<std::string> lines;
+  for (const auto& m : results) {
+    for (const auto& [name, reason] : m.reasons) {
+      std::string line = fmt::format("{}: {}", m.path, reason.text);
+      if (std::find(lines.begin(), lines.end(), line) == lines.end())
+        lines.push_back(std::move(line));
+    }
+  }
+  if (!lines.empty()) fmt::print("\n{}\n", fmt::join(lines, "\n"));
 }
 
 const char* latency_kind(operation op) {
@@ -92,30 +117,23 @@ void print_table(const plan& p, const side& client, const side& server,
                p.threads == 1 ? "one thread" : fmt::format("{} threads", p.threads));
   fmt::print("latency: {}; bandwidth: {} in flight, Gb/s = 10^9 bits/s\n\n", latency_kind(p.op),
              p.window);
-  if (p.pairs > 1) return print_pairs(results);
-  const bool path_shown = std::any_of(results.begin(), results.end(),
-                                      [](const measurement& m) { return !m.path.empty(); });
-  fmt::print("{:>7} {:>8} {:>8} {:>9} {:>8} {:>8} {:>7} {:>8} {}\n", "size", "count", "min us",
-             "median us", "p99 us", "MB/s", "Gb/s", "ops/s", path_shown ? "path" : "");
-  for (const auto& m : results)
-    fmt::print("{:>7} {:>8} {:>8.2f} {:>9.2f} {:>8.2f} {:>8.1f} {:>7.2f} {:>8.0f} {}\n",
-               common::size_text(m.size), m.iterations, m.latency.min, m.latency.median,
-               m.latency.p99, m.megabytes_per_second, gigabits(m), m.messages_per_second, m.path);
+  p.pairs > 1 ? print_pairs(results) : print_single(results);
+  print_reasons(results);
 }
 
 void print_csv(const plan& p, const side& client, const side& server,
                const std::vector<measurement>& results) {
   fmt::print(
       "op,client_memory,server_memory,device,size,count,min_us,median_us,p99_us,MB_per_s,Gb_per_s,"
-      "ops_per_s,path,pairs,threads,min_pair_MB_per_s,max_pair_MB_per_s\n");
+      "ops_per_s,path,pairs,threads,min_pair_MB_per_s,max_pair_MB_per_s,path_reasons\n");
   const std::string& device = client.device.empty() ? server.device : client.device;
   for (const auto& m : results) {
     const rate_range pairs = range_of_pairs(m);
     fmt::print(
-        "{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.1f},{},{},{},{:.3f},{:.3f}\n",
+        "{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.1f},{},{},{},{:.3f},{:.3f},{}\n",
         name_of(p.op), client.memory, server.memory, device, m.size, m.iterations, m.latency.min,
         m.latency.median, m.latency.p99, m.megabytes_per_second, gigabits(m), m.messages_per_second,
-        m.path, p.pairs, p.threads, pairs.min, pairs.max);
+        m.path, p.pairs, p.threads, pairs.min, pairs.max, names_of(m.reasons));
   }
 }
 

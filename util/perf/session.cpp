@@ -34,10 +34,12 @@ void session::poll() const {
 
 measurement session::run(const step& s) {
   const std::vector<path_bytes> before = count_all_paths();
+  const path_reasons reasons_before = count_all_reasons();
   crew_.emplace(pairs_, threads_, timeout_, [this] { return oob_.peer_gone(); });
   measurement result = s.pages != 0 ? run_pages(s) : measure(s);
   crew_.reset();
   add_paths(result, before);
+  add_reasons_since(result, reasons_before);
   return result;
 }
 
@@ -136,6 +138,18 @@ std::vector<path_bytes> session::count_all_paths() {
   std::vector<path_bytes> counts;
   for (const auto& one : pairs_) counts.push_back(count_paths(one->ep()));
   return counts;
+}
+
+path_reasons session::count_all_reasons() {
+  path_reasons sum;
+  for (const auto& one : pairs_) add_reasons(sum, one->ep());
+  return sum;
+}
+
+// Of both sides together, as those of the paths.
+void session::add_reasons_since(measurement& m, const path_reasons& before) {
+  m.reasons = reasons_since(before, count_all_reasons());
+  add_reasons(m.reasons, oob_.exchange(m.reasons).get<path_reasons>());
 }
 
 // Of both sides together.

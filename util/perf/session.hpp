@@ -58,7 +58,9 @@ class session {
   bool streams_on(const step& s, double elapsed);
   void poll() const;
   std::vector<path_bytes> count_all_paths();
+  path_reasons count_all_reasons();
   void add_paths(measurement& m, const std::vector<path_bytes>& before);
+  void add_reasons_since(measurement& m, const path_reasons& before);
 
   // pages.cpp
   measurement run_pages(const step& s);

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -36,6 +37,16 @@ class the_documents(unittest.TestCase):
         sources = [path for path in source_tree.sources(ROOT) if path.suffix in document_names.C_SUFFIXES]
         self.assertTrue(any(document_names.CITED.search(source_tree.text(path)) for path in sources))
         self.assertEqual(document_names.missing_sections(ROOT, sources), [])
+
+    def test_have_each_counter_at_its_place(self):
+        names = source_tree.text(ROOT / "prov/base/counter_names.hpp")
+        page = (ROOT / "man/fi_gaudi_counters.7").read_text(encoding="utf-8")
+        for kind in ("domain", "device"):
+            table = re.search(rf"std::array {kind}_values\{{(.*?)\n\}};", names, re.DOTALL).group(1)
+            section = re.search(rf"^\.SS Values of a {kind}\n(.*?)^\.S", page, re.DOTALL | re.MULTILINE).group(1)
+            counters = re.findall(r'value_name\{(\d+), "(\w+)"', table)
+            self.assertTrue(counters)
+            self.assertEqual(re.findall(r"^\.B (\d+) (\w+)$", section, re.MULTILINE), counters)
 
     def test_name_only_variables_that_there_are(self):
         known = document_names.tree(ROOT)

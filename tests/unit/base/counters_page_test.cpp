@@ -10,10 +10,12 @@
 
 #include <cstring>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/counter_names.hpp"
+#include "base/path_reasons.hpp"
 
 namespace {
 
@@ -184,6 +186,15 @@ TEST(counter_names, name_each_place_once_in_order) {
       EXPECT_FALSE(v.help.empty()) << v.name;
     }
     EXPECT_EQ(value_count(kind), next);
+  }
+}
+
+TEST(counter_names, end_with_the_reasons_for_paths_in_their_order) {
+  const auto reasons = std::span(domain_values).last<gaudi::base::path_reason_count>();
+  for (std::size_t i = 0; i < reasons.size(); ++i) {
+    const auto why = static_cast<gaudi::base::path_reason>(i + 1);
+    EXPECT_EQ(reasons[i].name, "path_" + std::string(gaudi::base::name_of(why)));
+    EXPECT_FALSE(gaudi::base::text_of(why).empty()) << reasons[i].name;
   }
 }
 

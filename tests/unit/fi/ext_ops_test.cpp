@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/path_reasons.hpp"
 #include "opened.hpp"
 
 namespace gaudi::fi {
@@ -135,6 +136,25 @@ TEST_F(extension, counts_paths_from_nothing) {
   EXPECT_EQ(stats.eager_ops + stats.direct_ops + stats.staged_ops + stats.cma_ops + stats.shm_ops +
                 stats.engine_ops + stats.dmabuf_ipc_ops,
             0U);
+}
+
+TEST_F(extension, names_all_reasons_for_paths_however_few_there_is_room_for) {
+  std::uint64_t count = 0;
+  ASSERT_EQ(ops().path_reasons(domain(), nullptr, &count), 0);
+  ASSERT_EQ(count, base::path_reason_count);
+  std::vector<fi_gaudi_path_reason> reasons(count + 1, {nullptr, nullptr, 1});
+  count = 2;
+  ASSERT_EQ(ops().path_reasons(domain(), reasons.data(), &count), 0);
+  EXPECT_EQ(count, base::path_reason_count);
+  EXPECT_STREQ(reasons[1].name, "source_passes_dmabuf");
+  EXPECT_EQ(reasons[2].name, nullptr) << "no room for a third";
+  count = reasons.size();
+  ASSERT_EQ(ops().path_reasons(domain(), reasons.data(), &count), 0);
+  ASSERT_EQ(count, base::path_reason_count);
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_EQ(reasons[i].text, base::text_of(static_cast<base::path_reason>(i + 1)));
+    EXPECT_EQ(reasons[i].transfers, 0U);
+  }
 }
 
 TEST_F(extension, counts_no_cached_registrations_where_no_nic_makes_any) {
