@@ -23,6 +23,10 @@ namespace {
 // What only has to leave this process takes no peer's time.
 constexpr std::chrono::milliseconds min_linger{500};
 
+bool has_queued(const connection& c) noexcept {
+  return !c.outbox.ordered.empty() || c.outbox.has_control();
+}
+
 }  // namespace
 
 // Whether the peer may not have received all. It says nothing of credits alone.
@@ -40,7 +44,8 @@ bool goodbye::must_linger() {
   if (!until_) until_ = config_.clock.now() + std::max(config_.linger, min_linger);
   const connection* waits_for = nullptr;
   connections_.for_each([&](connection& c) {
-    if ((c.usable() && !has_left(c)) || (c.is_interrupted() && is_awaited(c))) waits_for = &c;
+    if ((c.usable() && !has_left(c)) || (c.is_interrupted() && (has_queued(c) || is_awaited(c))))
+      waits_for = &c;
   });
   if (!waits_for && !sender_.any_injected()) return false;
   if (config_.clock.now() < *until_) return true;
@@ -53,7 +58,7 @@ bool goodbye::must_linger() {
 
 // Whether all that the connection was given is with the peer, or as near as can be told.
 bool goodbye::has_left(connection& c) {
-  if (!c.outbox.ordered.empty() || c.outbox.has_control()) return false;
+  if (has_queued(c)) return false;
   if (c.session.is_kept && !is_awaited(c)) return true;
   if (c.session.is_kept && !core_.core().over_rdma()) return false;
   if (owes_goodbye(c)) {
@@ -61,7 +66,7 @@ bool goodbye::has_left(connection& c) {
     return ret != 0 && ret != -FI_EAGAIN;
   }
   if (c.session.is_kept) return false;
-  return std::none_of(c.posted.begin(), c.posted.end(),
+  return std::none_of(c.at_core.posted.begin(), c.at_core.posted.end(),
                       [](const posted_op& w) { return w.what == posted_op::kind::message; });
 }
 
