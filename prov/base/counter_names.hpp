@@ -90,6 +90,12 @@ inline constexpr std::array domain_values{
                "transfers staged: the kernel keeps the receiver's memory from the sender"},
     value_name{47, "path_core_reads_badly", behaviour::grows,
                "transfers not read: the core tcp before libfabric 1.18 does not do it safely"},
+    value_name{48, "rail_ops", behaviour::grows,
+               "of the direct and staged ones: over other rails than the first"},
+    value_name{49, "rail_bytes", behaviour::grows, "bytes of these"},
+    value_name{50, "rails_made", behaviour::grows, "rails beside the first that came up"},
+    value_name{51, "rails_lost", behaviour::grows,
+               "of these: that the network or the NIC ended; the others did their work"},
 };
 
 inline constexpr std::array device_values{

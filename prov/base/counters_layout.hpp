@@ -56,7 +56,7 @@ struct block_header {
   std::array<std::uint64_t, 2> spare;
 };
 
-inline constexpr std::size_t max_values = 48;
+inline constexpr std::size_t max_values = 64;
 
 /// Values only grow, but for those that are counts of what there is now (counter_names.hpp). Each
 /// is written as a whole; several of them need not be of one moment.
@@ -65,12 +65,12 @@ struct block {
   alignas(64) std::array<std::uint64_t, max_values> values;
 };
 
-inline constexpr std::size_t page_size = 65536;
+inline constexpr std::size_t page_size = 81920;
 inline constexpr std::size_t header_size = sizeof(block);
 inline constexpr std::size_t block_count = (page_size - header_size) / sizeof(block);
 
 static_assert(sizeof(page_header) == 88 && sizeof(page_header) <= header_size);
-static_assert(sizeof(block_header) == 128 && sizeof(block) == 512);
+static_assert(sizeof(block_header) == 128 && sizeof(block) == 640);
 static_assert(header_size + block_count * sizeof(block) == page_size);
 
 }  // namespace gaudi::base::counters

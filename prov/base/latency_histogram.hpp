@@ -29,7 +29,7 @@ inline constexpr std::array<std::string_view, 6> latency_names{
 /// The values of a block of kind `latency`, in nanoseconds, with buckets that double. Each of them
 /// grows only. Written by one thread at a time.
 struct latency_histogram {
-  static constexpr std::size_t bucket_count = max_values - 2;
+  static constexpr std::size_t bucket_count = 46;
 
   std::uint64_t count = 0;
   std::uint64_t sum = 0;
@@ -54,6 +54,7 @@ struct latency_histogram {
   }
 };
 
-static_assert(sizeof(latency_histogram) == max_values * sizeof(std::uint64_t));
+static_assert(sizeof(latency_histogram) ==
+              (2 + latency_histogram::bucket_count) * sizeof(std::uint64_t));
 
 }  // namespace gaudi::base::counters

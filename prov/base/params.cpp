@@ -92,6 +92,18 @@ class reader {
     return found;
   }
 
+  /// A number, or names.
+  [[nodiscard]] rail_choice rails() {
+    rail_choice chosen;
+    const auto number = parse_number(text(param::rails));
+    if (!number) chosen.interfaces = names(param::rails);
+    chosen.count = number ? *number : chosen.interfaces.size();
+    if (chosen.count < 1 || chosen.count > max_rails)
+      refuse(param::rails, "a number from 1 to " + std::to_string(max_rails) +
+                               ", or as many names of interfaces");
+    return chosen;
+  }
+
   template <class Choice, std::size_t Count>
   [[nodiscard]] Choice choice(param id, const std::array<named<Choice>, Count>& names) {
     const std::string given = text(id);
@@ -161,6 +173,8 @@ result<params> params::parse(const lookup& text_of) {
   p.unexpected_limit = in.number(param::unexpected_limit);
   p.timeouts.connect = std::chrono::seconds(in.number(param::connect_timeout));
   p.timeouts.reconnect = std::chrono::seconds(in.number(param::reconnect_timeout));
+  p.rails = in.rails();
+  p.rails.chunk = in.number(param::rail_chunk);
   p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));
   p.copy_timeout = std::chrono::seconds(in.number(param::copy_timeout));
   p.copy_table = in.copy_table();

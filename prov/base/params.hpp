@@ -69,6 +69,8 @@ enum class param : std::size_t {
   unexpected_limit,
   connect_timeout,
   reconnect_timeout,
+  rails,
+  rail_chunk,
   device_timeout,
   copy_timeout,
   copy_table,
@@ -113,6 +115,13 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"reconnect_timeout", "10", 0, 86400,
      "seconds that operations wait for a connection which was lost to be made again, with nothing "
      "lost; 0: they fail with it"},
+    {"rails", "1", 0, 0,
+     "connections that the RMA of long transfers to a peer is shared out over: a number up to 8, "
+     "or "
+     "names of interfaces (core tcp), comma-separated, one rail over each"},
+    {"rail_chunk", "524288", 4096, 1073741824,
+     "bytes that a rail gets at a time; transfers of less than two such pieces stay on one "
+     "connection"},
     {"device_timeout", "15", 0, 3600, "seconds to wait for a device in reset"},
     {"copy_timeout", "60", 0, 86400,
      "seconds after which a device that has not completed a copy counts as lost; 0: when its "
@@ -155,6 +164,14 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
 /// The environment variable of a parameter: "FI_GAUDI_EAGER_SIZE".
 std::string variable_name(const param_spec& spec);
 
+/// FI_GAUDI_RAILS.
+inline constexpr std::size_t max_rails = 8;
+struct rail_choice {
+  std::size_t count = 1;
+  std::vector<std::string> interfaces;  ///< empty: only their number was given
+  std::size_t chunk = 0;                ///< bytes (FI_GAUDI_RAIL_CHUNK)
+};
+
 /// How long who connects waits. In whole seconds.
 struct connection_timeouts {
   std::chrono::seconds connect{0};    ///< for an answer of the peer's; 0: as long as it takes
@@ -173,6 +190,7 @@ struct params {
   std::size_t rx_buffers = 0;        ///< buffers per endpoint
   std::size_t unexpected_limit = 0;  ///< bytes per endpoint
   connection_timeouts timeouts{};
+  rail_choice rails;
   std::chrono::seconds device_timeout{0};
   std::chrono::seconds copy_timeout{0};  ///< 0: none
   copy_overrides copy_table;

@@ -10,6 +10,7 @@
 #include "base/params.hpp"
 #include "fi/guard.hpp"
 #include "fi/info_offer.hpp"
+#include "fi/rail_addresses.hpp"
 #include "fi/tables.hpp"
 
 namespace gaudi::fi {
@@ -91,6 +92,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .unexpected_limit = p.unexpected_limit,
           .linger = linger_time,
           .timeouts = p.timeouts,
+          .rails = rails_of(d.core(), p),
           .copies = copy::engine_config::of(p),
           .rendezvous = p.rndv,
           .loop = &d.loop(),

@@ -6,8 +6,8 @@
 namespace gaudi::proto {
 
 bool connection::is_idle() const noexcept {
-  return transfers.empty() && posted.empty() && outbox.ordered.empty() && !outbox.has_control() &&
-         postponed.packets.empty() && !rma_order.holds_early;
+  return transfers.empty() && at_core.posted.empty() && outbox.ordered.empty() &&
+         !outbox.has_control() && postponed.packets.empty() && !rma_order.holds_early;
 }
 
 void connection::take_terms(const wire::hello& remote_hello,

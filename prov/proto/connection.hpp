@@ -17,6 +17,7 @@
 #include "proto/credits.hpp"
 #include "proto/peer.hpp"
 #include "proto/posted_op.hpp"
+#include "proto/rail.hpp"
 #include "proto/session.hpp"
 #include "proto/shared_slots.hpp"
 #include "proto/transfer.hpp"
@@ -165,8 +166,10 @@ class connection {
       return !control.empty() || !control_buffers.empty();
     }
   } outbox;
-  // Posted to the core and not yet completed.
-  posted_op_list posted;
+  struct {
+    posted_op_list posted;            // and not yet completed
+    std::unique_ptr<rail_set> rails;  // null: never had any
+  } at_core;
   proto::session session;
   // Operations that fail if it does.
   transfer_list transfers;

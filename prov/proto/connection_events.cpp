@@ -149,7 +149,10 @@ void connection_manager::read_events() {
 
 void connection_manager::request_came(core::unique_info info, wire::reject_reason verdict,
                                       const hello& remote_hello) {
-  if (verdict == wire::reject_reason::none) return take_request({std::move(info), remote_hello});
+  const bool is_acceptable = verdict == wire::reject_reason::none;
+  if (is_acceptable && (remote_hello.flags & wire::is_rail) && connector_.rails())
+    return connector_.rails()->requested(*info, remote_hello);
+  if (is_acceptable) return take_request({std::move(info), remote_hello});
   GAUDI_WARN(EP_CTRL, "refused a connection request: %s (ours is version %u, the peer's %u)\n",
              to_string(verdict), wire::version, remote_hello.version);
   opener_.reject(*info, verdict);
@@ -157,7 +160,8 @@ void connection_manager::request_came(core::unique_info info, wire::reject_reaso
 
 // Not at once: completions may be on their way through us, and theirs is the first turn.
 void connection_manager::endpoint_ended(const fid* endpoint) {
-  if (connection* const c = connections_.of(endpoint)) lost_soon(*c, FI_ECONNRESET);
+  if (connection* const c = connections_.of(endpoint)) return lost_soon(*c, FI_ECONNRESET);
+  if (connector_.rails()) connector_.rails()->ended(endpoint);
 }
 
 void connection_manager::take_request(peer_request&& request) {
@@ -224,7 +228,8 @@ void connection_manager::handle_resumption(peer_request&& request) {
     return opener_.reject(info, wire::reject_reason::no_session);
   const bool ours_goes_on =
       c->state == connection_state::reconnecting && precedes(address_of(remote_hello), name());
-  const bool core_has_some = c->state == connection_state::interrupted && !c->posted.empty();
+  const bool core_has_some =
+      c->state == connection_state::interrupted && !c->at_core.posted.empty();
   if (ours_goes_on || core_has_some) return opener_.reject(info, wire::reject_reason::simultaneous);
   if (c->state != connection_state::interrupted) {
     // The end here is only late, or an attempt has failed that is not known to have: what has come
@@ -238,6 +243,7 @@ void connection_manager::handle_resumption(peer_request&& request) {
 
 void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_hello) {
   connection* const c = connections_.of(endpoint);
+  if (!c && connector_.rails()) connector_.rails()->up(endpoint);
   if (!c) return;
   try {
     if (c->state == connection_state::connecting) return take_answer(*c, remote_hello);
@@ -267,6 +273,7 @@ void connection_manager::take_answer(connection& c, const hello* remote_hello) {
 void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reason verdict,
                                          const hello& remote_hello, int error) {
   connection* const c = connections_.of(endpoint);
+  if (!c && connector_.rails()) connector_.rails()->ended(endpoint);
   if (!c) return;
   if (verdict == wire::reject_reason::wrong_version) {
     GAUDI_WARN(

@@ -67,8 +67,8 @@ class connection_manager final : private connection_events {
   }
   void poll_now();
 
-  /// The core's event queue, for fi_trywait. Null before listen().
-  [[nodiscard]] fid* events() const noexcept { return connector_.events(); }
+  /// What makes core endpoints, for whom it concerns that not all are a connection's.
+  [[nodiscard]] core_connector& connector() noexcept { return connector_; }
 
   /// A packet came on a connection that is not usable yet. False: it is not up after all.
   bool confirm_connected(connection& c);

@@ -31,6 +31,25 @@ void set_source(fi_info& info, const net_address& name) noexcept {
   info.src_addrlen = 0;
 }
 
+// Any port of the address. False: there is no memory.
+bool set_source_address(fi_info& info, const net_address& from) noexcept {
+  const net_address here = from.with_port(0);
+  void* const copy = std::malloc(here.length());
+  if (!copy) return false;
+  std::memcpy(copy, here.raw(), here.length());
+  std::free(info.src_addr);
+  info.src_addr = copy;
+  info.src_addrlen = here.length();
+  return true;
+}
+
+base::result<net_address> name_of(fid_pep& listener) {
+  sockaddr_storage address{};
+  std::size_t length = sizeof address;
+  if (const int ret = fi_getname(&listener.fid, &address, &length)) return base::error{ret};
+  return net_address(&address, length);
+}
+
 void set_destination(fi_info& info, const net_address& to) noexcept {
   std::free(info.dest_addr);
   info.dest_addr = std::malloc(to.length());
@@ -50,24 +69,16 @@ base::result<core::unique_fid<fid_eq>> core_connector::open_queue(bool waitable)
 }
 
 base::result<core::unique_fid<fid_pep>> core_connector::open_listener(fid_eq* events,
-                                                                      bool any_port) const {
-  const core::unique_info info(fi_dupinfo(&core_.info()));
-  if (!info) return base::error{-FI_ENOMEM};
-  if (any_port && info->src_addr) {
-    const net_address here = net_address(info->src_addr, info->src_addrlen).with_port(0);
-    std::memcpy(info->src_addr, here.raw(), here.length());
-  }
+                                                                      fi_info& info) const {
   fid_pep* pep = nullptr;
   core::unique_fid<fid_pep> listener;
-  int ret = fi_passive_ep(core_.fabric(), info.get(), &pep, nullptr);
+  int ret = fi_passive_ep(core_.fabric(), &info, &pep, nullptr);
   if (!ret) {
     listener.reset(pep);
     ret = fi_pep_bind(pep, &events->fid, 0);
   }
   if (!ret) ret = fi_listen(pep);
   if (!ret) return listener;
-  GAUDI_WARN(EP_CTRL, "cannot listen for peers on %s: %s\n", info->domain_attr->name,
-             fi_strerror(-ret));
   return base::error{ret};
 }
 
@@ -77,15 +88,35 @@ base::result<void> core_connector::listen(fid_cq* completions, fid_ep* shared_re
   shared_receives_ = shared_receives;
   auto events = open_queue(waitable);
   if (!events) return events.failure();
-  auto listener = open_listener(events->get(), any_port);
-  if (!listener) return listener.failure();
-  sockaddr_storage address{};
-  std::size_t length = sizeof address;
-  if (const int ret = fi_getname(&(*listener)->fid, &address, &length)) return base::error{ret};
-  name_ = net_address(&address, length);
+  const core::unique_info info(fi_dupinfo(&core_.info()));
+  if (!info) return base::error{-FI_ENOMEM};
+  if (any_port && info->src_addr) {
+    const net_address here = net_address(info->src_addr, info->src_addrlen).with_port(0);
+    std::memcpy(info->src_addr, here.raw(), here.length());
+  }
+  auto listener = open_listener(events->get(), *info);
+  if (!listener) {
+    GAUDI_WARN(EP_CTRL, "cannot listen for peers on %s: %s\n", info->domain_attr->name,
+               fi_strerror(-listener.code()));
+    return listener.failure();
+  }
+  const auto name = name_of(**listener);
+  if (!name) return name.failure();
+  name_ = *name;
   events_ = std::move(*events);
   listener_ = std::move(*listener);
   return {};
+}
+
+base::result<net_address> core_connector::listen_also(const net_address& at) {
+  const core::unique_info info(fi_dupinfo(&core_.info()));
+  if (!info || !set_source_address(*info, at)) return base::error{-FI_ENOMEM};
+  others_.reserve(others_.size() + 1);
+  auto listener = open_listener(events_.get(), *info);
+  if (!listener) return listener.failure();
+  auto name = name_of(**listener);
+  if (name) others_.push_back(std::move(*listener));
+  return name;
 }
 
 core::unique_info core_connector::info_for(const net_address& to) const {
@@ -93,6 +124,14 @@ core::unique_info core_connector::info_for(const net_address& to) const {
   if (!info) return info;
   set_destination(*info, to);
   set_source(*info, name_);
+  return info;
+}
+
+core::unique_info core_connector::info_for(const net_address& to, const net_address& from) const {
+  core::unique_info info(fi_dupinfo(&core_.info()));
+  if (!info) return info;
+  set_destination(*info, to);
+  if (!set_source_address(*info, from)) info.reset();
   return info;
 }
 

@@ -5,6 +5,8 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 
+#include <vector>
+
 #include "base/result.hpp"
 #include "core/fid.hpp"
 #include "core/inner_domain.hpp"
@@ -32,6 +34,18 @@ class connection_events {
   ~connection_events() = default;
 };
 
+/// Who handles what the core tells of rails, whose endpoints are no connection's. A request is the
+/// caller's on return, and an endpoint may be of none that is known.
+class rail_events {
+ public:
+  virtual void requested(fi_info& info, const hello& remote_hello) = 0;
+  virtual void up(const fid* endpoint) noexcept = 0;
+  virtual void ended(const fid* endpoint) noexcept = 0;
+
+ protected:
+  ~rail_events() = default;
+};
+
 /// The core's side of making connections: a passive endpoint that takes requests, active endpoints,
 /// and the queue where the core tells what becomes of them. Not thread safe: the caller holds the
 /// domain lock.
@@ -44,6 +58,9 @@ class core_connector {
   /// asked for is taken.
   base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable,
                             bool any_port);
+  /// Takes requests at an address of another interface as well, at a port of its own. After
+  /// listen(). Its name, or an error of the core's.
+  base::result<net_address> listen_also(const net_address& at);
   [[nodiscard]] bool listens() const noexcept { return events_ != nullptr; }
   [[nodiscard]] const net_address& name() const noexcept { return name_; }
   /// For fi_trywait. Null before listen().
@@ -51,11 +68,17 @@ class core_connector {
 
   /// What an endpoint is made of that asks `to` for a connection. Null: there is no memory.
   [[nodiscard]] core::unique_info info_for(const net_address& to) const;
+  /// The same from another address of this host.
+  [[nodiscard]] core::unique_info info_for(const net_address& to, const net_address& from) const;
   /// By info_for(), or a request's. It is not enabled yet, and a request is then the endpoint's:
   /// its end refuses it.
   base::result<core::unique_fid<fid_ep>> create_endpoint(fi_info& info, void* context) const;
   /// It takes receives from then on, and may connect or accept.
   base::result<void> enable(fid_ep* ep) const;
+
+  /// Who takes rails; it outlives the last look at the core.
+  void use_for_rails(rail_events& to) noexcept { rails_ = &to; }
+  [[nodiscard]] rail_events* rails() const noexcept { return rails_; }
 
   void reject(const fi_info& info, const hello& why) const noexcept;
   /// Before the end: refuses all requests that were not read.
@@ -69,14 +92,16 @@ class core_connector {
   void read_error(connection_events& to);
   [[nodiscard]] base::result<core::unique_fid<fid_eq>> open_queue(bool waitable) const;
   [[nodiscard]] base::result<core::unique_fid<fid_pep>> open_listener(fid_eq* events,
-                                                                      bool any_port) const;
+                                                                      fi_info& info) const;
 
   core::inner_domain& core_;
   fid_cq* completions_ = nullptr;
   fid_ep* shared_receives_ = nullptr;
   core::unique_fid<fid_eq> events_;
   core::unique_fid<fid_pep> listener_;
+  std::vector<core::unique_fid<fid_pep>> others_;
   net_address name_;
+  rail_events* rails_ = nullptr;
 };
 
 }  // namespace gaudi::proto

@@ -216,7 +216,10 @@ int core_transport::send_uncounted(connection& c, const wire::header& packet, st
   return inject(c, bytes, length);
 }
 
-int core_transport::post(connection& c, posted_op& w, const rma& operation) {
+template <bool by_rail>
+[[gnu::always_inline]] inline int core_transport::post_on(connection& c, fid_ep* ep,
+                                                          posted_op_list& posted, posted_op& w,
+                                                          const rma& operation) {
   if (!has_room(c)) [[unlikely]]
     return -FI_EAGAIN;
   iovec local{operation.bytes, operation.length};
@@ -231,24 +234,39 @@ int core_transport::post(connection& c, posted_op& w, const rma& operation) {
                            .context = w.context(),
                            .data = 0};
   // A stream says of a write that it is the kernel's, and what that has is lost with its socket.
-  const bool at_delivery = operation.delivery || (is_stream_ && c.session.is_kept);
+  const bool at_delivery = operation.delivery || (is_stream_ && (c.session.is_kept || by_rail));
   const base::cancellation_deferred while_the_core_posts;
-  const ssize_t ret = operation.read
-                          ? fi_readmsg(c.ep.get(), &message, FI_COMPLETION)
-                          : fi_writemsg(c.ep.get(), &message,
-                                        FI_COMPLETION | (at_delivery ? FI_DELIVERY_COMPLETE : 0));
-  if (ret) return refusal(c, ret);
+  const ssize_t ret =
+      operation.read
+          ? fi_readmsg(ep, &message, FI_COMPLETION)
+          : fi_writemsg(ep, &message, FI_COMPLETION | (at_delivery ? FI_DELIVERY_COMPLETE : 0));
+  if (ret) return by_rail ? static_cast<int>(ret) : refusal(c, ret);
   w.number = c.session.sent;
   w.tries = 0;
-  list(c, w);
+  list(c, posted, w);
   return 0;
 }
 
+int core_transport::post(connection& c, posted_op& w, const rma& operation) {
+  return post_on<false>(c, c.ep.get(), c.at_core.posted, w, operation);
+}
+
+int core_transport::post(connection& c, rail& on, posted_op& w, const rma& operation) {
+  return post_on<true>(c, on.ep.get(), on.posted, w, operation);
+}
+
 void core_transport::connection_down(connection& c, int error) {
-  while (!c.posted.empty()) {
-    posted_op& w = c.posted.front();
-    c.posted.pop_front();
+  abandon(c.at_core.posted, error);
+  if (!c.at_core.rails) return;
+  for (rail& r : c.at_core.rails->rails) abandon(r.posted, error);
+}
+
+void core_transport::abandon(posted_op_list& posted, int error) {
+  while (!posted.empty()) {
+    posted_op& w = posted.front();
+    posted.pop_front();
     w.connection = nullptr;
+    w.rail = 0;
     if (w.what == posted_op::kind::piece) {
       auto& piece = static_cast<rma_op&>(w);
       piece.owner = nullptr;

@@ -94,19 +94,24 @@ class core_transport {
   };
   /// `w` comes back when it has ended. 0, -FI_EAGAIN: no room; others are the core's.
   int post(connection& c, posted_op& w, const rma& operation);
+  /// The same on a rail that is not the first, where it says to be in the peer's memory at its end:
+  /// packets go another way.
+  int post(connection& c, rail& on, posted_op& w, const rma& operation);
 
   /// Lists what will come back with a completion: done by send() and post(); by others for what
   /// they complete themselves.
-  void list(connection& c, posted_op& w) noexcept {
-    ++posted_;
-    w.connection = &c;
-    c.posted.push_back(w);
-  }
-  /// It has come back.
+  void list(connection& c, posted_op& w) noexcept { list(c, c.at_core.posted, w); }
+  /// It has come back, not from a rail.
   void unlist(posted_op& w) noexcept {
     --posted_;
     if (!w.connection) return;
-    w.connection->posted.erase(w.connection->posted.iterator_to(w));
+    w.connection->at_core.posted.erase(w.connection->at_core.posted.iterator_to(w));
+    w.connection = nullptr;
+  }
+  /// From a rail that is not the first, and of a connection that is there.
+  void unlist(rail& from, posted_op& w) noexcept {
+    --posted_;
+    from.posted.erase(from.posted.iterator_to(w));
     w.connection = nullptr;
   }
 
@@ -154,7 +159,16 @@ class core_transport {
     int error = 0;
   };
   failed_op read_error() noexcept;
+  void list(connection& c, posted_op_list& among, posted_op& w) noexcept {
+    ++posted_;
+    w.connection = &c;
+    among.push_back(w);
+  }
   int post_message(connection& c, buffer& b);
+  template <bool by_rail>
+  int post_on(connection& c, fid_ep* ep, posted_op_list& posted, posted_op& w,
+              const rma& operation);
+  static void abandon(posted_op_list& posted, int error);
 
   core::inner_domain& core_;
   const bool is_stream_;

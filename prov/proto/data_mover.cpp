@@ -25,11 +25,32 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
     : core_(core),
       config_(config),
       parts_(collaborators),
+      shared_out_from_(collaborators.rails.threshold()),
       nic_copies_(config.copies,
                   config.rendezvous == base::rendezvous_choice::staged ? nullptr : config.loop,
                   config.flush, parts_.copies),
       chunks_(core, config.staging_chunk, staging_pool::buffers_per_slab,
               staging_pool::limit_for(config.staging_depth)) {}
+
+// The next piece, or what it waits for.
+[[gnu::always_inline]] inline data_mover::issue_result data_mover::issue_next(transfer& t) {
+  const auto place = t.memory.at(t.moved.issued);
+  std::size_t limit = std::min(t.length - t.moved.issued, place.left());
+  if (!t.slots.in_use)
+    limit =
+        std::min({limit, t.remote_at(t.moved.issued).length, parts_.transport.operation_limit()});
+  if (t.pull.via_copy_engine) {
+    limit = std::min(limit, parts_.planner.params_of(t).chunk);
+    return issue_by_engine(t, place, limit);
+  }
+  if (t.length >= shared_out_from_ && parts_.rails.shares_out(t)) [[unlikely]] {
+    limit = std::min(limit, parts_.rails.chunk());
+    if (!parts_.rails.choose(*t.connection, limit, t.length - t.moved.issued))
+      return issue_result::no_room;
+  }
+  const bool staged = t.slots.in_use || (!place.segment->is_host() && !core_takes(t, place, limit));
+  return staged ? issue_staged(t, limit) : issue_direct(t, place, limit);
+}
 
 // Hands out as much as there is room for.
 void data_mover::progress(transfer& t) {
@@ -38,17 +59,7 @@ void data_mover::progress(transfer& t) {
   if (t.pull.cooperative && parts_.cooperative.copy(t)) return;
   const auto id = t.id;
   while (t.moved.issued < t.length && !t.ending.begun && t.outcome.status == 0) {
-    const auto place = t.memory.at(t.moved.issued);
-    std::size_t limit = std::min(t.length - t.moved.issued, place.left());
-    if (!t.slots.in_use)
-      limit =
-          std::min({limit, t.remote_at(t.moved.issued).length, parts_.transport.operation_limit()});
-    if (t.pull.via_copy_engine) limit = std::min(limit, parts_.planner.params_of(t).chunk);
-    const bool staged =
-        t.slots.in_use || (!place.segment->is_host() && !core_takes(t, place, limit));
-    const issue_result did = t.pull.via_copy_engine ? issue_by_engine(t, place, limit)
-                             : staged               ? issue_staged(t, limit)
-                                                    : issue_direct(t, place, limit);
+    const issue_result did = issue_next(t);
     if (did == issue_result::issued) {
       // A chunk that needed no device and could not leave has ended the transfer.
       if (parts_.table.find(id) != &t) return;
@@ -60,16 +71,15 @@ void data_mover::progress(transfer& t) {
       t.moved.starved = did == issue_result::no_chunk;
       parts_.table.stall(t);
     }
-    if (parts_.table.find(id) == &t) note_remainder(t);
+    if (config_.rma_order && parts_.table.find(id) == &t) note_remainder(t);
     return;
   }
-  note_remainder(t);
+  if (config_.rma_order) note_remainder(t);
 }
 
 // Nothing may overtake it (data_connection), so that the core sees operations in their order.
 void data_mover::note_remainder(transfer& t) noexcept {
-  const bool rest =
-      config_.rma_order && !t.slots.in_use && t.moved.issued < t.length && !t.ending.begun;
+  const bool rest = !t.slots.in_use && t.moved.issued < t.length && !t.ending.begun;
   if (rest == t.rma.partially_issued || !t.connection) return;
   t.rma.partially_issued = rest;
   rest ? ++t.connection->rma_order.pending : --t.connection->rma_order.pending;
@@ -99,20 +109,42 @@ inline void data_mover::count_piece(transfer& t, const local_memory::place& plac
   if (t.strategy == transfer_strategy::pull) t.flush.nic_wrote = true;
 }
 
+// To the rail whose turn it is.
+int data_mover::post_on_rail(transfer& t, posted_op& w, const core_transport::rma& operation) {
+  connection& c = *t.connection;
+  const auto place = parts_.rails.choose(c, operation.length, t.length - t.moved.issued);
+  if (!place) return -FI_EAGAIN;
+  rail& on = c.at_core.rails->rails[*place];
+  int ret = *place == 0 ? parts_.transport.post(c, w, operation)
+                        : parts_.transport.post(c, on, w, operation);
+  if (ret == 0) {
+    parts_.rails.posted(c, w, *place, operation.length);
+  } else if (ret != -FI_EAGAIN && *place != 0) {
+    parts_.rails.fail(c, on);
+    ret = -FI_EAGAIN;
+  }
+  return ret;
+}
+
 // `target`: where the peer's bytes begin.
 inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length,
                                     void* descriptor, const wire::segment& target) {
   const bool reads = t.strategy == transfer_strategy::pull;
-  const int ret = parts_.transport.post(*t.connection, w,
-                                        {.read = reads,
-                                         .delivery = t.rma.delivery,
-                                         .bytes = bytes,
-                                         .descriptor = descriptor,
-                                         .length = length,
-                                         .remote = target});
+  const core_transport::rma operation{.read = reads,
+                                      .delivery = t.rma.delivery,
+                                      .bytes = bytes,
+                                      .descriptor = descriptor,
+                                      .length = length,
+                                      .remote = target};
+  int ret = 0;
+  if (t.length >= shared_out_from_ && parts_.rails.shares_out(t)) [[unlikely]] {
+    ret = post_on_rail(t, w, operation);
+  } else {
+    ret = parts_.transport.post(*t.connection, w, operation);
+  }
   if (ret == -FI_EAGAIN) return ret;
   t.reach.via_core = true;
-  t.connection->closing.core_wrote = t.connection->closing.core_wrote || !reads;
+  if (!reads) t.connection->closing.core_wrote = true;
   return ret;
 }
 
@@ -256,6 +288,15 @@ int data_mover::post_again(posted_op& w) {
                   piece.offset, 0);
 }
 
+int data_mover::post_elsewhere(posted_op& w) {
+  const int ret = post_again(w);
+  if (ret || w.what != posted_op::kind::chunk || w.rail > 1) return ret;
+  const auto& b = static_cast<const buffer&>(w);
+  if (b.owner->strategy == transfer_strategy::push && b.owner->slots.in_use)
+    send_chunk(*b.owner, b);
+  return 0;
+}
+
 void data_mover::retry_stalled() {
   stalled_list& stalled = parts_.table.stalled();
   if (chunks_.is_worth_another_try()) tried_in_vain_ = 0;
@@ -280,8 +321,9 @@ void data_mover::retry_stalled() {
 
 bool data_mover::waits_unnoticed() const noexcept {
   const stalled_list& stalled = parts_.table.stalled();
-  return std::any_of(write_backlog_.begin(), write_backlog_.end(),
-                     [](const buffer* b) { return b->owner->connection->posted.empty(); }) ||
+  return std::any_of(
+             write_backlog_.begin(), write_backlog_.end(),
+             [](const buffer* b) { return b->owner->connection->at_core.posted.empty(); }) ||
          std::any_of(stalled.begin(), stalled.end(),
                      [this](const transfer& t) { return must_retry(t); });
 }
@@ -292,7 +334,7 @@ bool data_mover::must_retry(const transfer& t) const noexcept {
   // The engine may be full of what others have it do.
   const bool by_core =
       t.strategy == transfer_strategy::pull ? !t.pull.via_copy_engine : !t.memory.on_device();
-  return !by_core || !t.connection || t.connection->posted.empty();
+  return !by_core || !t.connection || t.connection->at_core.posted.empty();
 }
 
 void data_mover::await_helpers() {

@@ -16,6 +16,7 @@
 #include "proto/packet_channel.hpp"
 #include "proto/path_counters.hpp"
 #include "proto/pipeline_planner.hpp"
+#include "proto/rail_scheduler.hpp"
 #include "proto/receive_buffers.hpp"
 #include "proto/slot_granter.hpp"
 #include "proto/staging_pool.hpp"
@@ -47,6 +48,7 @@ class data_mover final : public device_copies::observer {
     slot_granter& slots;
     immediate_copies& immediate;
     cooperative_copier& cooperative;
+    rail_scheduler& rails;
   };
 
   data_mover(core::inner_domain& core, const endpoint_settings& config, parts collaborators);
@@ -70,6 +72,8 @@ class data_mover final : public device_copies::observer {
   /// The same for one that the core gave back undone: a piece or a chunk of a transfer that goes
   /// on.
   int post_again(posted_op& w);
+  /// The same for one of a rail that was lost: no packet has told the peer of it.
+  int post_elsewhere(posted_op& w);
 
   // What comes back.
   void rma_ended(posted_op& w, int error) {
@@ -107,6 +111,8 @@ class data_mover final : public device_copies::observer {
     no_chunk,  // of the peer's quota
   };
   issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
+  issue_result issue_next(transfer& t);
+  int post_on_rail(transfer& t, posted_op& w, const core_transport::rma& operation);
   int post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
                    const wire::segment& target);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
@@ -129,6 +135,7 @@ class data_mover final : public device_copies::observer {
   core::inner_domain& core_;
   const endpoint_settings& config_;
   const parts parts_;
+  const std::size_t shared_out_from_;  // rail_scheduler::threshold, which is looked at all the time
   nic_copies nic_copies_;
   // For our side of a transfer, given to peers until they are done.
   staging_pool chunks_;

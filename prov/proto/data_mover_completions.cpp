@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <cstring>
+#include <utility>
 
 #include "base/make_room.hpp"
 #include "proto/data_mover.hpp"
@@ -19,12 +20,14 @@ void data_mover::piece_completed(rma_op& piece, int error) {
 
 void data_mover::chunk_completed(buffer& b, int error) {
   transfer* t = b.owner;
+  const bool by_rail = std::exchange(b.rail, 0) > 1;
   if (t && !error && t->strategy == transfer_strategy::pull && !t->ending.begun) {
     const int ret =
         parts_.copies.start(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
     if (ret == 0 && b.copies != 0) return;
     error = -ret;
   }
+  if (t && !error && by_rail && t->slots.in_use && !t->ending.begun) send_chunk(*t, b);
   const std::size_t length = b.length;
   release_staging(b);
   if (t) piece_finished(*t, length, error);
@@ -74,9 +77,10 @@ void data_mover::chunk_loaded(transfer& t, buffer& b, int error) {
       return;
     }
     if (ret == 0) {
-      if (!t.slots.in_use) return;
-      // Behind the write on the same connection: the data is there when this is read.
-      return send_chunk(t, b);
+      // Behind the write on the same connection: the data is there when this is read. What another
+      // rail carries is there at its end.
+      if (t.slots.in_use && b.rail <= 1) send_chunk(t, b);
+      return;
     }
   }
   const std::size_t length = b.length;

@@ -35,7 +35,7 @@ connection_config terms_of(const endpoint_settings& config) {
 }  // namespace
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
-                   settings config, const latency_histograms* latencies)
+                   const settings& config, const latency_histograms* latencies)
     : paths_(paths),
       config_(config),
       connections_(std::make_unique<connection_manager>(core, terms_of(config_),
@@ -60,7 +60,8 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                  {*connections_, keys, channel_, transfers_.table, transfers_.completion,
                   transfers_.flush, transfers_.source, delivery_}),
       dispatcher_({*connections_, receive_buffers_, channel_, closer_, delivery_, sender_,
-                   one_sided_.target, one_sided_.atomics, transfers_.packets, transfers_.sessions}),
+                   one_sided_.target, one_sided_.atomics, transfers_.packets, transfers_.sessions,
+                   transfers_.rail_making}),
       goodbye_(config_, *connections_, transport_, channel_, sender_),
       report_({*connections_, transfers_.table, copies_, delivery_}) {}
 
@@ -92,7 +93,7 @@ base::result<void> endpoint::open(opening config) {
   if (!listens) return listens;
   report_.open(config_.clock);
   if (!config.waitable) return listens;
-  return transport_.open_wait_fds(connections_->events());
+  return transport_.open_wait_fds(connections_->connector().events());
 }
 
 bool endpoint::must_linger() {
@@ -194,7 +195,7 @@ bool endpoint::is_quiet(fi_addr_t with) {
   const bool moving =
       any_early || std::any_of(c->transfers.begin(), c->transfers.end(),
                                [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
-  if (!moving && c->posted.empty() && c->outbox.ordered.empty()) return true;
+  if (!moving && c->at_core.posted.empty() && c->outbox.ordered.empty()) return true;
   progress();
   return false;
 }

@@ -45,8 +45,8 @@ class endpoint final : private connection_observer,
  public:
   using settings = endpoint_settings;
 
-  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths, settings config,
-           const latency_histograms* latencies = nullptr);
+  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
+           const settings& config, const latency_histograms* latencies = nullptr);
   virtual ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;

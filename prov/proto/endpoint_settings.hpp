@@ -9,6 +9,7 @@
 #include "base/params.hpp"
 #include "base/random_source.hpp"
 #include "copy/dma_engine.hpp"
+#include "proto/rail_settings.hpp"
 #include "reg/import_cache.hpp"
 #include "reg/nic_loopback.hpp"
 #include "reg/write_flush.hpp"
@@ -37,6 +38,7 @@ struct endpoint_settings {
   // How long a peer may take to answer a connection request, and how long a session waits for
   // another core connection.
   base::connection_timeouts timeouts{};
+  rail_settings rails{};
   copy::engine_config copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   // Of the domain; null: devices get short messages by their engines.

@@ -21,37 +21,67 @@ wire::reject_reason check_hello(const void* bytes, std::size_t length, hello& ou
   return wire::reject_reason::none;
 }
 
-void set_address(hello& h, const net_address& name) noexcept {
-  h.family = name.raw()->sa_family;
-  if (name.raw()->sa_family == AF_INET) {
+hello hello_of_rail(std::uint64_t instance, std::uint32_t connection, std::uint32_t of_peer,
+                    std::uint32_t number, const net_address& name) noexcept {
+  hello h{};
+  h.magic = wire::magic;
+  h.version = wire::version;
+  h.flags = wire::is_rail;
+  h.connection = connection;
+  h.eager_limit = wire::min_message;
+  h.instance = instance;
+  h.host = number;
+  wire::set_resumed(h, of_peer);
+  set_address(h, name);
+  return h;
+}
+
+wire::rail_name to_wire(const net_address& name) noexcept {
+  wire::rail_name out{};
+  out.family = name.raw()->sa_family;
+  if (out.family == AF_INET) {
     sockaddr_in in{};
     std::memcpy(&in, name.raw(), sizeof in);
-    h.port = in.sin_port;
-    std::memcpy(h.address, &in.sin_addr, sizeof in.sin_addr);
+    out.port = in.sin_port;
+    std::memcpy(out.address, &in.sin_addr, sizeof in.sin_addr);
   } else {
     sockaddr_in6 in{};
     std::memcpy(&in, name.raw(), sizeof in);
-    h.port = in.sin6_port;
-    std::memcpy(h.address, &in.sin6_addr, sizeof in.sin6_addr);
+    out.port = in.sin6_port;
+    std::memcpy(out.address, &in.sin6_addr, sizeof in.sin6_addr);
   }
+  return out;
 }
 
-net_address address_of(const hello& h) noexcept {
-  if (h.family == AF_INET) {
+net_address from_wire(const wire::rail_name& name) noexcept {
+  if (name.family == AF_INET) {
     sockaddr_in in{};
     in.sin_family = AF_INET;
-    in.sin_port = h.port;
-    std::memcpy(&in.sin_addr, h.address, sizeof in.sin_addr);
+    in.sin_port = name.port;
+    std::memcpy(&in.sin_addr, name.address, sizeof in.sin_addr);
     return net_address(&in, sizeof in);
   }
-  if (h.family == AF_INET6) {
+  if (name.family == AF_INET6) {
     sockaddr_in6 in{};
     in.sin6_family = AF_INET6;
-    in.sin6_port = h.port;
-    std::memcpy(&in.sin6_addr, h.address, sizeof in.sin6_addr);
+    in.sin6_port = name.port;
+    std::memcpy(&in.sin6_addr, name.address, sizeof in.sin6_addr);
     return net_address(&in, sizeof in);
   }
   return {};
+}
+
+void set_address(hello& h, const net_address& name) noexcept {
+  const wire::rail_name address = to_wire(name);
+  h.family = address.family;
+  h.port = address.port;
+  std::memcpy(h.address, address.address, sizeof h.address);
+}
+
+net_address address_of(const hello& h) noexcept {
+  wire::rail_name address{h.family, h.port, {}};
+  std::memcpy(address.address, h.address, sizeof h.address);
+  return from_wire(address);
 }
 
 const char* to_string(wire::reject_reason why) noexcept {

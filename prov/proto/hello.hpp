@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "proto/net_address.hpp"
 #include "proto/wire.hpp"
@@ -12,6 +13,15 @@ using hello = wire::hello;
 
 /// Why a hello cannot be accepted; none when it can.
 wire::reject_reason check_hello(const void* bytes, std::size_t length, hello& out) noexcept;
+
+/// Of a rail: `number` is that of the end that asks for it, `connection` and `of_peer` are the
+/// numbers of the connection here and at the peer.
+hello hello_of_rail(std::uint64_t instance, std::uint32_t connection, std::uint32_t of_peer,
+                    std::uint32_t number, const net_address& name) noexcept;
+
+/// An address as packets have it, and back; empty where it is none.
+wire::rail_name to_wire(const net_address& name) noexcept;
+net_address from_wire(const wire::rail_name& name) noexcept;
 
 /// Puts the listener's address in.
 void set_address(hello& h, const net_address& name) noexcept;

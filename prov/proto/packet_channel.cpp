@@ -131,7 +131,7 @@ bool packet_channel::must_flush(std::uint32_t id) const noexcept {
   const bool has_control = c->outbox.has_control();
   const bool has_something =
       !c->outbox.ordered.empty() || (has_control && c->control.can_send()) || c->returns_due();
-  return has_something && (c->shm || c->posted.empty());
+  return has_something && (c->shm || c->at_core.posted.empty());
 }
 
 }  // namespace gaudi::proto

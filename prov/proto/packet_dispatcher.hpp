@@ -12,6 +12,7 @@
 #include "proto/message_delivery.hpp"
 #include "proto/message_sender.hpp"
 #include "proto/packet_channel.hpp"
+#include "proto/rail_connector.hpp"
 #include "proto/receive_buffers.hpp"
 #include "proto/rma_target.hpp"
 #include "proto/session_recovery.hpp"
@@ -37,6 +38,7 @@ class packet_dispatcher {
     proto::atomics& atomics;
     transfer_packets& transfers;
     session_recovery& sessions;
+    rail_connector& rails;
   };
 
   explicit packet_dispatcher(parts collaborators) noexcept : parts_(collaborators) {}

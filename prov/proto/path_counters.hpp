@@ -43,6 +43,13 @@ struct path_counters {
   // Transfers of messages by the reason for their way, from base::path_reason 1 on. Counted at the
   // sink, which chooses, each time that it does.
   std::array<std::uint64_t, base::path_reason_count> chosen{};
+  /// Beside the connections themselves (rail_scheduler).
+  struct {
+    std::uint64_t ops = 0;  // of the direct and staged ones
+    std::uint64_t bytes = 0;
+    std::uint64_t made = 0;
+    std::uint64_t lost = 0;  // what they had left to do went another way
+  } rails;
 
   void count_choice(base::path_reason why) noexcept {
     if (why != base::path_reason::undecided) ++chosen[static_cast<std::size_t>(why) - 1];

@@ -33,6 +33,7 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
 
   const kind what;
   std::uint8_t tries = 0;    // of RMA: connections that were lost with this at their head (session)
+  std::uint8_t rail = 0;     // of RMA that is shared out: which rail has it, from 1 on
   std::uint32_t number = 0;  // of a message; of RMA: of the last packet before it (session)
   // The connection it was posted on, which lists it; null when that connection failed meanwhile.
   proto::connection* connection = nullptr;

@@ -44,6 +44,8 @@ void endpoint::progress() noexcept try {
     });
   if (transfers_.cooperative.any_to_help()) transfers_.cooperative.help_peers();
   if (copies_.any()) copies_.poll();
+  if (transfers_.rail_choice.any_to_look_at()) [[unlikely]]
+    transfers_.rails.progress();
   if (transfers_.mover.has_stalled()) transfers_.mover.retry_stalled();
   if (receive_buffers_.short_of_posted()) [[unlikely]]
     receive_buffers_.post_more();
@@ -76,7 +78,7 @@ bool endpoint::needs_polling() const noexcept {
          !transfers_.immediate.empty() || transfers_.cooperative.any_to_help() ||
          shm_.owes_doorbells() || dispatcher_.can_post_receives() ||
          transfers_.mover.waits_unnoticed() || channel_.waits_unnoticed() ||
-         connections_->any_interrupted();
+         transfers_.rail_choice.any_to_look_at() || connections_->any_interrupted();
 }
 
 int endpoint::try_wait() noexcept try {
@@ -85,7 +87,8 @@ int endpoint::try_wait() noexcept try {
   progress();
   connections_->poll_now();
   if (needs_polling() || !shm_.may_sleep()) return -FI_EAGAIN;
-  if (const int ret = wait_fds().empty() ? 0 : transport_.try_wait(connections_->events()))
+  if (const int ret =
+          wait_fds().empty() ? 0 : transport_.try_wait(connections_->connector().events()))
     return ret;
   report_.fall_asleep();
   return 0;
@@ -103,6 +106,8 @@ std::size_t endpoint::handle_completions(std::size_t most) {
 void endpoint::handle_completed(posted_op& w, std::size_t length, int error) {
   if (w.what == posted_op::kind::receive)
     return dispatcher_.receive_completed(static_cast<buffer&>(w), length, error);
+  if (w.rail != 0 && transfers_.rails.ended(w, error)) [[unlikely]]
+    return;
   if (error == 0 && w.what != posted_op::kind::message) {
     transport_.unlist(w);
     return transfers_.mover.rma_ended(w, 0);
@@ -135,6 +140,7 @@ void endpoint::connection_opened(connection& c) {
   delivery_.reserve(count);
   dispatcher_.reserve(count);
   transfers_.sessions.reserve(count);
+  transfers_.rail_choice.reserve(count);
   // The peer may send as soon as it knows of this.
   receive_buffers_.serve(count);
   dispatcher_.post_receives(c);
@@ -186,6 +192,7 @@ void endpoint::connection_down(connection& c, int error) {
   transfers_.exporter.connection_down(c);
   transfers_.importer.connection_down(c);
   dispatcher_.connection_down(c);
+  transfers_.rails.connection_down(c, error);
   core_transport::connection_down(c, error);
   transfers_.sessions.connection_down(c, error);
   channel_.connection_down(c, error);

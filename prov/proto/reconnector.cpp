@@ -90,7 +90,7 @@ bool reconnector::is_over(const connection& c, base::clock::time_point now) cons
 
 // The core has given all back that it had of the last one.
 bool reconnector::may_ask(const connection& c, base::clock::time_point now) const noexcept {
-  return c.state == connection_state::interrupted && c.posted.empty() &&
+  return c.state == connection_state::interrupted && c.at_core.posted.empty() &&
          now >= c.session.interruption.asks_from;
 }
 

@@ -7,6 +7,9 @@
 #include "proto/dmabuf_importer.hpp"
 #include "proto/immediate_copies.hpp"
 #include "proto/pipeline_planner.hpp"
+#include "proto/rail_connector.hpp"
+#include "proto/rail_recovery.hpp"
+#include "proto/rail_scheduler.hpp"
 #include "proto/rendezvous_sink.hpp"
 #include "proto/rendezvous_source.hpp"
 #include "proto/session_recovery.hpp"
@@ -47,7 +50,10 @@ struct transfer_engine {
   transfer_completion completion;
   immediate_copies immediate;
   cooperative_copier cooperative;
+  rail_scheduler rail_choice;
+  rail_connector rail_making;
   data_mover mover;
+  rail_recovery rails;
   session_recovery sessions;
   dmabuf_exporter exporter;
   dmabuf_importer importer;

@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 12;
+inline constexpr std::uint16_t version = 13;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -38,6 +38,11 @@ enum class kind : std::uint8_t {
   dmabuf = 25,       // dmabuf_fields: it was sent to the sink's ipc::fd_listener, or cannot be had
   dmabuf_revoke = 26,  // allocation_fields: one whose dma-buf the receiver of this message has
   copy_assist = 27,    // copy_assist_fields: a sink on this host copies, the source may copy along
+  ask_rails = 28,      // rail_fields: where does the receiver of this message take rails?
+  rail_names = 29,     // rail_names_fields: there
+  rail_lost = 30,      // rail_fields: the sender has closed its end of a rail; what it had not done
+                       // is written again once the other end is closed, too
+  rail_closed = 31,    // rail_fields: it is; or has ended by itself
   // Neither: only the header, always accepted.
   credit = 32,
   close_request = 33,   // the sender needs the connection no more, and begins nothing on it
@@ -198,6 +203,28 @@ struct credit_fields {
 };
 static_assert(sizeof(credit_fields) == 24);
 
+/// RMA beside the connection goes over rails, of which each is made by the end that posts to it.
+struct rail_fields {
+  header head;
+  std::uint32_t number;  // at the end that made it; ask_rails: 0
+  std::uint32_t reserved;
+};
+
+inline constexpr std::size_t max_rails = 8;
+
+struct rail_name {
+  std::uint16_t family;  // AF_INET or AF_INET6
+  std::uint16_t port;    // network order
+  std::uint8_t address[16];
+};
+static_assert(sizeof(rail_name) == 20);
+
+struct rail_names_fields {
+  header head;
+  std::uint32_t count;
+  rail_name names[max_rails];  // count of them travel; the first is the sender's listener
+};
+
 struct chunk_fields {
   header head;
   std::uint64_t operation;  // at the receiver of this message
@@ -241,9 +268,12 @@ enum hello_flags : std::uint8_t {
                            // outlives the core connection
   resumes = 1 << 3,  // the core connection is a new one of the session between `connection` here
                      // and resumed(hello) at the receiver
+  is_rail = 1 << 4,  // of the connection between `connection` here and resumed(hello) at the
+                     // receiver: `host` is its number
 };
 
-/// With hello_flags::resumes: the receiver's own number of the session. A session has its windows.
+/// With hello_flags::resumes and ::is_rail: the receiver's own number of the connection, which has
+/// its windows.
 inline constexpr std::uint32_t resumed(const hello& h) noexcept {
   return h.data_window | std::uint32_t{h.control_window} << 16;
 }

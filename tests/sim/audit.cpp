@@ -36,8 +36,10 @@ std::string endpoint_audit::leftover(endpoint& e) {
   std::size_t receives = e.receive_buffers_.posted_;
   e.connections_->for_each([&](connection& c) {
     queued += c.outbox.ordered.size() + c.outbox.control.size() + c.outbox.control_buffers.size();
-    posted += c.posted.size();
     receives += c.receives.posted;
+    posted += c.at_core.posted.size();
+    if (!c.at_core.rails) return;
+    for (const rail& r : c.at_core.rails->rails) posted += r.posted.size() + r.undone.size();
   });
   return first_of(std::array<count, 12>{{
       {"transfers", e.transfers_.table.size()},

@@ -40,6 +40,14 @@ const char* name_of(wire::kind what) noexcept {
       return "event";
     case wire::kind::flush:
       return "flush";
+    case wire::kind::ask_rails:
+      return "ask_rails";
+    case wire::kind::rail_names:
+      return "rail_names";
+    case wire::kind::rail_lost:
+      return "rail_lost";
+    case wire::kind::rail_closed:
+      return "rail_closed";
     case wire::kind::credit:
       return "credit";
     case wire::kind::close_request:

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <span>
@@ -189,9 +190,12 @@ TEST(counter_names, name_each_place_once_in_order) {
   }
 }
 
-TEST(counter_names, end_with_the_reasons_for_paths_in_their_order) {
-  const auto reasons = std::span(domain_values).last<gaudi::base::path_reason_count>();
-  for (std::size_t i = 0; i < reasons.size(); ++i) {
+TEST(counter_names, have_the_reasons_for_paths_in_their_order) {
+  const auto first = std::find_if(domain_values.begin(), domain_values.end(),
+                                  [](const value_name& v) { return v.place == 38; });
+  const auto reasons = std::span(first, domain_values.end());
+  ASSERT_GE(reasons.size(), gaudi::base::path_reason_count);
+  for (std::size_t i = 0; i < gaudi::base::path_reason_count; ++i) {
     const auto why = static_cast<gaudi::base::path_reason>(i + 1);
     EXPECT_EQ(reasons[i].name, "path_" + std::string(gaudi::base::name_of(why)));
     EXPECT_FALSE(gaudi::base::text_of(why).empty()) << reasons[i].name;

@@ -65,6 +65,17 @@ TEST(params, names_are_separated_by_commas) {
   EXPECT_THAT(parse({{"nic", "mlx5_1,mlx5_0"}})->nics, testing::ElementsAre("mlx5_1", "mlx5_0"));
 }
 
+TEST(params, rails_are_a_number_or_names) {
+  EXPECT_EQ(parse({})->rails.count, 1U);
+  EXPECT_EQ(parse({{"rails", "3"}})->rails.count, 3U);
+  EXPECT_THAT(parse({{"rails", "3"}})->rails.interfaces, testing::IsEmpty());
+  EXPECT_EQ(parse({{"rails", "eth0,eth1"}})->rails.count, 2U);
+  EXPECT_THAT(parse({{"rails", "eth0,eth1"}})->rails.interfaces,
+              testing::ElementsAre("eth0", "eth1"));
+  for (const char* bad : {"0", "9", "", "eth0,", "a,b,c,d,e,f,g,h,i"})
+    EXPECT_FALSE(parse({{"rails", bad}})) << bad;
+}
+
 TEST(params, numbers_take_suffixes) {
   const auto p = parse({{"eager_size", "8K"}, {"staging_chunk", "2m"}, {"unexpected_limit", "1G"}});
   ASSERT_TRUE(p);

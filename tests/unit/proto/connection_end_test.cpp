@@ -36,7 +36,7 @@ struct two_peers_by_hand {
     v.net.advance(1);
   }
   void say_malformed() {
-    breaking.say(static_cast<wire::kind>(31), wire::fin_fields{});
+    breaking.say(static_cast<wire::kind>(15), wire::fin_fields{});
     v.net.advance(1);
   }
 

@@ -40,7 +40,7 @@ class side final : private connection_observer {
   void look() {
     std::uint32_t event = 0;
     alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
-    auto* const queue = reinterpret_cast<fid_eq*>(manager->events());
+    auto* const queue = reinterpret_cast<fid_eq*>(manager->connector().events());
     fi_eq_read(queue, &event, space, sizeof space, FI_PEEK);
   }
 

@@ -59,10 +59,11 @@ struct endpoint_by_itself : simulated_hosts {
   }
 
   /// Looks at everything once, and lets no time pass in the network.
-  void progress() {
-    clock.at += std::chrono::seconds(1);  // no pause between looks lasts longer
+  void progress(std::chrono::milliseconds passed = no_pause_is_longer) {
+    clock.at += passed;
     ep->progress();
   }
+  static constexpr std::chrono::milliseconds no_pause_is_longer{1000};  // between looks
   [[nodiscard]] completion_spec completion(void* context = nullptr) {
     return {.queue = &queue, .context = context, .report = true};
   }
@@ -139,9 +140,9 @@ class peer_by_hand {
   void close() { ep_.reset(); }
 
   /// Lets all that is under way come to its end, at both ends.
-  void settle() {
+  void settle(std::chrono::milliseconds step = endpoint_by_itself::no_pause_is_longer) {
     for (int i = 0; i < 20; ++i) {
-      v_.progress();
+      v_.progress(step);
       v_.net.advance(1'000'000);
       look();
     }
@@ -174,7 +175,7 @@ class peer_by_hand {
                                     std::count_if(by_ring_.begin(), by_ring_.end(), is));
   }
   /// The endpoint has closed the connection.
-  [[nodiscard]] bool is_cut_off() const noexcept { return is_shut_; }
+  [[nodiscard]] bool is_cut_off() const { return ep_ && is_shut(*ep_); }
 
   /// Memory of the peer's that the endpoint may read and write.
   wire::segment expose(std::span<std::byte> bytes) {
@@ -185,6 +186,36 @@ class peer_by_hand {
     known_.emplace_back(mr);
     return {reinterpret_cast<std::uint64_t>(bytes.data()), fi_mr_key(mr), bytes.size()};
   }
+
+  /// Takes what asks for a connection at its own address from now on (taken), which it gives.
+  net_address listen() {
+    fid_pep* listener = nullptr;
+    fi_passive_ep(fabric_.get(), info_.get(), &listener, nullptr);
+    listener_.reset(listener);
+    fi_pep_bind(listener, &events_->fid, 0);
+    EXPECT_EQ(fi_listen(listener), 0);
+    return net_address(info_->src_addr, info_->src_addrlen);
+  }
+  /// With what it was asked, and its end; that is closed when it goes.
+  struct taken_connection {
+    hello asked{};
+    core::unique_fid<fid_ep> ep;
+  };
+  std::vector<taken_connection> taken;
+  /// Asks for another connection. refusal() says later whether it was refused.
+  core::unique_fid<fid_ep> ask(const hello& request) {
+    refusal_ = wire::reject_reason::none;
+    auto ep = open_endpoint(*info_);
+    std::erase(shut_, &ep->fid);  // of an earlier one
+    EXPECT_EQ(fi_connect(ep.get(), v_.ep->name().raw(), &request, sizeof request), 0);
+    return ep;
+  }
+  [[nodiscard]] wire::reject_reason refusal() const noexcept { return refusal_; }
+  /// The endpoint has closed it.
+  [[nodiscard]] bool is_shut(const fid_ep& asked) const {
+    return std::count(shut_.begin(), shut_.end(), &asked.fid) != 0;
+  }
+  [[nodiscard]] const hello& said_of_itself() const noexcept { return ours_; }
 
   [[nodiscard]] std::uint32_t known_as() const noexcept { return theirs_.connection; }
   /// Messages that it may send before their credits come back.
@@ -221,13 +252,18 @@ class peer_by_hand {
       auto& room = rooms_.emplace_back(8192);
       fi_recv(receives, room.data(), room.size(), nullptr, FI_ADDR_UNSPEC, &room);
     }
+    ep_ = open_endpoint(*info_);
+  }
+
+  core::unique_fid<fid_ep> open_endpoint(fi_info& info) {
     fid_ep* ep = nullptr;
-    fi_endpoint(domain, info_.get(), &ep, nullptr);
-    ep_.reset(ep);
-    fi_ep_bind(ep, &events->fid, 0);
-    fi_ep_bind(ep, &queue->fid, FI_TRANSMIT | FI_RECV);
-    fi_ep_bind(ep, &receives->fid, 0);
+    fi_endpoint(domain_.get(), &info, &ep, nullptr);
+    core::unique_fid<fid_ep> opened(ep);
+    fi_ep_bind(ep, &events_->fid, 0);
+    fi_ep_bind(ep, &queue_->fid, FI_TRANSMIT | FI_RECV);
+    fi_ep_bind(ep, &receives_->fid, 0);
     EXPECT_EQ(fi_enable(ep), 0);
+    return opened;
   }
 
   void connect(packet_way way) {
@@ -275,9 +311,15 @@ class peer_by_hand {
     std::uint32_t what = 0;
     alignas(fi_eq_cm_entry) std::byte space[sizeof(fi_eq_cm_entry) + 256];
     const ssize_t got = fi_eq_read(events_.get(), &what, space, sizeof space, 0);
-    if (got > 0 && what == FI_SHUTDOWN) is_shut_ = true;
-    if (got >= static_cast<ssize_t>(sizeof(fi_eq_cm_entry) + sizeof theirs_))
-      std::memcpy(&theirs_, space + sizeof(fi_eq_cm_entry), sizeof theirs_);
+    const auto& event = *reinterpret_cast<const fi_eq_cm_entry*>(space);
+    const bool has_hello = got >= static_cast<ssize_t>(sizeof event + sizeof theirs_);
+    if (got > 0 && what == FI_SHUTDOWN) shut_.push_back(event.fid);
+    if (got == -FI_EAVAIL) read_refusal();
+    if (has_hello && what == FI_CONNREQ) {
+      take(event);
+    } else if (has_hello && event.fid == &ep_->fid) {
+      std::memcpy(&theirs_, event.data, sizeof theirs_);
+    }
     fi_cq_msg_entry entry{};
     while (fi_cq_read(queue_.get(), &entry, 1) == 1) {
       if (!(entry.flags & FI_RECV)) continue;
@@ -285,6 +327,23 @@ class peer_by_hand {
       keep(by_core_, std::span(room).first(entry.len));
     }
     read_ring();
+  }
+  void take(const fi_eq_cm_entry& request) {
+    const core::unique_info info(request.info);
+    taken_connection& made = taken.emplace_back();
+    std::memcpy(&made.asked, request.data, sizeof made.asked);
+    made.ep = open_endpoint(*info);
+    EXPECT_EQ(fi_accept(made.ep.get(), &ours_, sizeof ours_), 0);
+  }
+  void read_refusal() {
+    fi_eq_err_entry error{};
+    std::byte data[256];
+    error.err_data = data;
+    error.err_data_size = sizeof data;
+    EXPECT_GT(fi_eq_readerr(events_.get(), &error, 0), 0);
+    hello why{};
+    if (error.err_data_size >= sizeof why) std::memcpy(&why, error.err_data, sizeof why);
+    refusal_ = static_cast<wire::reject_reason>(why.reason);
   }
   void read_ring() {
     if (!channel_) return;
@@ -332,12 +391,14 @@ class peer_by_hand {
   packets by_ring_;
   unsigned data_credits_ = 0;
   unsigned control_credits_ = 0;
-  bool is_shut_ = false;
+  std::vector<const fid*> shut_;
+  wire::reject_reason refusal_ = wire::reject_reason::none;
   core::unique_info info_;
   core::unique_fid<fid_fabric> fabric_;
   core::unique_fid<fid_domain> domain_;
   std::vector<core::unique_fid<fid_mr>> known_;
   core::unique_fid<fid_eq> events_;
+  core::unique_fid<fid_pep> listener_;
   core::unique_fid<fid_cq> queue_;
   core::unique_fid<fid_ep> receives_;
   core::unique_fid<fid_ep> ep_;

@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_12_has_it) {
-  ASSERT_EQ(version, 12);
+TEST(wire, every_field_is_where_version_13_has_it) {
+  ASSERT_EQ(version, 13);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -46,6 +46,12 @@ TEST(wire, every_field_is_where_version_12_has_it) {
   EXPECT_EQ(offsetof(copy_assist_fields, piece), 40U);
   EXPECT_EQ(offsetof(copy_assist_fields, number), 48U);
   EXPECT_EQ(sizeof(copy_assist_fields), 56U);
+  EXPECT_EQ(offsetof(rail_fields, number), 16U);
+  EXPECT_EQ(sizeof(rail_fields), 24U);
+  EXPECT_EQ(offsetof(rail_names_fields, count), 16U);
+  EXPECT_EQ(offsetof(rail_names_fields, names), 20U);
+  EXPECT_EQ(offsetof(rail_name, port), 2U);
+  EXPECT_EQ(offsetof(rail_name, address), 4U);
   EXPECT_EQ(offsetof(hello, version), 4U);
   EXPECT_EQ(offsetof(hello, reason), 6U);
   EXPECT_EQ(offsetof(hello, instance), 16U);
@@ -79,7 +85,8 @@ TEST(wire, what_answers_is_control_and_what_asks_is_data) {
     EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
   for (const kind k : {kind::read_reply, kind::read_rts, kind::cts, kind::chunk, kind::slot_credit,
                        kind::fin, kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf,
-                       kind::dmabuf_revoke, kind::copy_assist, kind::credit})
+                       kind::dmabuf_revoke, kind::copy_assist, kind::ask_rails, kind::rail_names,
+                       kind::rail_lost, kind::rail_closed, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
 }
 
@@ -87,7 +94,8 @@ TEST(wire, what_is_only_a_header_takes_no_credit) {
   for (const kind k : {kind::credit, kind::close_request, kind::close_accept, kind::close_refuse,
                        kind::credit_recall, kind::credit_release})
     EXPECT_FALSE(takes_credit(k)) << static_cast<int>(k);
-  for (const kind k : {kind::eager, kind::atomic, kind::read_reply, kind::copy_assist})
+  for (const kind k :
+       {kind::eager, kind::atomic, kind::read_reply, kind::copy_assist, kind::rail_closed})
     EXPECT_TRUE(takes_credit(k)) << static_cast<int>(k);
 }
 

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/rail_recovery.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <utility>
+
+namespace gaudi::proto {
+namespace {
+
+const transfer* transfer_of(const posted_op& w) noexcept {
+  return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).owner
+                                          : static_cast<const buffer&>(w).owner;
+}
+
+std::size_t length_of(const posted_op& w) noexcept {
+  return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).length
+                                          : static_cast<const buffer&>(w).length;
+}
+
+}  // namespace
+
+bool rail_recovery::ended(posted_op& w, int error) {
+  connection* const c = w.connection;
+  if (c) {
+    rail& r = c->at_core.rails->rails[w.rail - 1U];
+    parts_.scheduler.ended(r, length_of(w), error);
+    if (w.rail > 1) {
+      parts_.transport.unlist(r, w);
+      if (error == 0 || !keeps(*c, r, w)) parts_.mover.rma_ended(w, error);
+      return true;
+    }
+  }
+  w.rail = 0;
+  return false;
+}
+
+// A rail that gives back what it had is lost.
+bool rail_recovery::keeps(connection& c, rail& r, posted_op& w) {
+  parts_.scheduler.fail(c, r);
+  parts_.scheduler.look_at(c);
+  const transfer* const t = transfer_of(w);
+  if (!t || t->ending.begun) return false;
+  r.undone.push_back(w);
+  return true;
+}
+
+void rail_recovery::progress() {
+  bool any_connecting = false;
+  for (const std::uint32_t id : parts_.scheduler.take_to_look_at()) {
+    connection* const c = parts_.connections.find(id);
+    if (!c || !c->at_core.rails) continue;
+    c->at_core.rails->is_listed = false;
+    parts_.connections.on_behalf_of(c, [&] {
+      const bool is_connecting = parts_.connector.progress(*c);
+      any_connecting = any_connecting || is_connecting;
+      if (!redo_lost(*c) || is_connecting) parts_.scheduler.look_at(*c);
+    });
+  }
+  if (any_connecting) parts_.connections.poll_now();
+}
+
+// False: there was no room for some.
+bool rail_recovery::redo_lost(connection& c) {
+  bool all = true;
+  for (rail& r : c.at_core.rails->rails) {
+    if (r.now == rail::state::lost && r.posted.empty()) all = redo(c, r) && all;
+  }
+  return all;
+}
+
+// False: there was no room for some.
+bool rail_recovery::redo(connection& c, rail& r) {
+  posted_op_list writes;
+  int ret = 0;
+  while (!r.undone.empty() && ret != -FI_EAGAIN) {
+    posted_op& w = r.undone.front();
+    r.undone.pop_front();
+    const transfer& t = *transfer_of(w);
+    if (t.strategy == transfer_strategy::push && !t.ending.begun && !r.peer_has_closed) {
+      writes.push_back(w);
+      continue;
+    }
+    ret = post_elsewhere(w);
+    if (ret == -FI_EAGAIN) {
+      r.undone.push_front(w);
+    } else if (ret) {
+      parts_.mover.rma_ended(w, -ret);
+    }
+  }
+  r.undone.splice(r.undone.begin(), writes);
+  if (r.undone.empty() && r.peer_has_closed) parts_.connector.is_down(c, r);
+  return ret != -FI_EAGAIN;
+}
+
+int rail_recovery::post_elsewhere(posted_op& w) {
+  w.rail = 0;
+  return transfer_of(w)->ending.begun ? -FI_ECONNRESET : parts_.mover.post_elsewhere(w);
+}
+
+void rail_recovery::connection_down(connection& c, int error) {
+  parts_.connector.connection_down(c);
+  if (!c.at_core.rails) return;
+  for (rail& r : c.at_core.rails->rails) {
+    while (!r.undone.empty()) {
+      posted_op& w = r.undone.front();
+      r.undone.pop_front();
+      w.rail = 0;
+      w.what == posted_op::kind::piece ? static_cast<void>(static_cast<rma_op&>(w).owner = nullptr)
+                                       : static_cast<void>(static_cast<buffer&>(w).owner = nullptr);
+      parts_.mover.rma_ended(w, error);
+    }
+  }
+}
+
+}  // namespace gaudi::proto
