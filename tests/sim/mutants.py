@@ -27,8 +27,8 @@ MUTANTS = [
     ("last-words-before-the-end", "07cd59d", "connection_events.cpp", "observer_.connections_ending();", ""),
     ("last-words-behind-an-error", "handle_completions", "progress.cpp", "left -= std::min(left, taken);", "break;"),
     ("end-in-the-middle", "07cd59d", "connection_events.cpp",
-     "if (connection* const c = connections_.of(endpoint)) lost_soon(*c, FI_ECONNRESET);",
-     "if (connection* const c = connections_.of(endpoint)) fail(*c, FI_ECONNRESET);"),
+     "if (connection* const c = connections_.of(endpoint)) return lost_soon(*c, FI_ECONNRESET);",
+     "if (connection* const c = connections_.of(endpoint)) return fail(*c, FI_ECONNRESET);"),
     ("request-before-the-end", "5061f00, e7c2b55", "connection_events.cpp",
      "deferred_requests_.push_back(std::move(request));\n  fail_soon(c, FI_ECONNRESET);",
      "peer& p = *c.remote;\n  fail(c, FI_ECONNRESET);\n"
@@ -88,6 +88,9 @@ MUTANTS = [
     ("peers-are-told-nothing", "session_recovery", "session_recovery.cpp",
      "parts_.transport.send_header(*c, wire::kind::credit)", "0"),
     ("lost-connections-fail-rma", "session_recovery", "session_recovery.cpp", "!is_lost || !t", "true"),
+    ("rma-of-a-lost-rail-is-forgotten", "rail_recovery", "rail_recovery.cpp", "ret = post_elsewhere(w);", "ret = 0;"),
+    ("lost-rails-fail-rma", "rail_recovery", "rail_recovery.cpp", "!t || t->ending.begun", "true"),
+    ("rails-outlive-their-connection", "rail_recovery", "progress.cpp", "transfers_.rails.connection_down(c, error);", ""),
     ("begins-while-it-is-resumed", "core_transport", "core_transport.hpp", "(c.usable() || c.session.is_replaying)", "true"),
 ]
 

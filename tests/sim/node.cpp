@@ -24,6 +24,10 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
           .unexpected_limit = p.unexpected_limit,
           .refusals_before_waiting = p.refusals,
           .timeouts = {.reconnect = p.net.sessions ? session_limit : std::chrono::seconds(0)},
+          .rails = {.count = p.rails,
+                    .chunk = p.rail_chunk,
+                    .others = {},
+                    .pause = std::chrono::milliseconds(0)},
           .rendezvous = p.rendezvous,
           .clock = base::clock(h),
           .random = base::random_source(h)};

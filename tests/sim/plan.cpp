@@ -222,16 +222,19 @@ void add_forgets(rng& r, plan& p) {
   in_order_of_steps(p.faults);
 }
 
-// Where a loss is survived it may come often, also while the last one is being repaired.
-void add_losses(rng& r, plan& p) {
-  p.net.sessions = r.chance(600);
-  if (!p.net.sessions || r.chance(300)) return;
-  for (std::uint64_t n = r.between(1, 8); n > 0; --n) {
+void add_cuts(rng& r, plan& p, std::uint64_t count) {
+  for (; count > 0; --count) {
     fault f = somewhere(r, p, fault::kind::cut);
     f.choice = r.next();
     p.faults.push_back(f);
   }
   in_order_of_steps(p.faults);
+}
+
+// Where a loss is survived it may come often, also while the last one is being repaired.
+void add_losses(rng& r, plan& p) {
+  p.net.sessions = r.chance(600);
+  if (p.net.sessions && !r.chance(300)) add_cuts(r, p, r.between(1, 8));
 }
 
 }  // namespace
@@ -279,6 +282,11 @@ plan make_plan(std::uint64_t seed) {
   add_forgets(r, p);
   add_losses(r, p);
   p.net.reads_badly = !p.net.rdma && r.chance(500);
+  p.net.late_data = r.chance(500);
+  if (!r.chance(400)) return p;
+  p.rails = r.between(2, 3);
+  p.rail_chunk = std::size_t{128} << r.below(5);
+  if (p.net.sessions) add_cuts(r, p, r.below(12));
   return p;
 }
 

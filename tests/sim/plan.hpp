@@ -73,6 +73,8 @@ struct plan {
   std::size_t unexpected_limit = 64 * 1024;
   bool core_keys = true;
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
+  std::size_t rails = 1;
+  std::size_t rail_chunk = 0;
   nanoseconds max_step = 2'000;
   std::vector<unsigned> pace;  // of each node, in thousandths of all steps
   unsigned calls = 400;        // thousandths of a node's steps that start an operation

@@ -34,6 +34,9 @@ struct conditions {
   delay notice{};        // of the end of a connection
   /// The endpoints keep sessions: the loss of a connection is no reason for a failure.
   bool sessions = false;
+  /// What is on its way when a connection is lost can still arrive, as long as the other end is
+  /// open.
+  bool late_data = false;
   /// What arrives at a closed end makes the kernel drop what the closed end had sent (RST).
   bool reset_by_late_data = false;
 };

@@ -74,8 +74,21 @@ bool network::cut_connection(unsigned a, unsigned b, std::uint64_t which) {
     if ((x == a && y == b) || (x == b && y == a)) between.push_back(wire);
   }
   if (between.empty()) return false;
-  between[which % between.size()]->cut();
+  // There is little RMA, and much goes on with what is lost of it.
+  const auto is_idle = [](const auto& wire) { return !wire->carries_rma(); };
+  if (which % 2 != 0 && !std::all_of(between.begin(), between.end(), is_idle))
+    std::erase_if(between, is_idle);
+  between[which / 2 % between.size()]->cut();
   return true;
+}
+
+void network::wrote(const std::byte* target, std::size_t length, std::uint64_t number, bool late) {
+  if (!how_.late_data) return;
+  const bool is_overtaken = std::any_of(landed_.begin(), landed_.end(), [&](const landed& w) {
+    return w.number > number && w.target < target + length && target < w.target + w.length;
+  });
+  if (late && is_overtaken) complain("a write that was lost comes after one in its place");
+  landed_.push_back({target, length, number});
 }
 
 bool network::has_delivered(const host& of) const noexcept {

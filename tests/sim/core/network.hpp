@@ -114,6 +114,9 @@ class network {
   /// What a host has left open; empty: nothing.
   [[nodiscard]] std::string open_fids() const;
 
+  /// A write has been carried out: no other one that was posted before it may follow it late.
+  void wrote(const std::byte* target, std::size_t length, std::uint64_t number, bool late);
+
   /// Whether all that this process sent has arrived.
   [[nodiscard]] bool has_delivered(const host& of) const noexcept;
 
@@ -156,6 +159,12 @@ class network {
   std::map<std::uint16_t, core_listener*> listeners_;
   std::unordered_map<std::uint64_t, core_completions*> queues_;
   std::vector<std::shared_ptr<wire_connection>> connections_;
+  struct landed {
+    const std::byte* target;
+    std::size_t length;
+    std::uint64_t number;
+  };
+  std::vector<landed> landed_;  // with conditions::late_data
   std::array<std::array<bool, max_hosts>, max_hosts> disturbed_{};
   std::array<std::array<bool, max_hosts>, max_hosts> lost_{};
   std::string complaint_;

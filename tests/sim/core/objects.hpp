@@ -154,6 +154,8 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   std::array<wire_end, 2> ends;
   bool is_cut = false;
   bool is_lost = false;           // by the network, and by neither end
+  bool lets_late_in = false;      // of one that is cut: what was on its way arrives
+  nanoseconds late_from = 0;      // then, if not later
   core_request* asked = nullptr;  // not answered yet
 
   int post(int end, std::shared_ptr<operation> op);
@@ -166,6 +168,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   void cut(bool by_network = true);
   void hear_of_end(int end);
   void close_end(int end);
+  [[nodiscard]] bool carries_rma() const noexcept;
 
  private:
   bool carry_out(int end, const std::shared_ptr<operation>& op);
@@ -176,6 +179,10 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   void finish(int end, const std::shared_ptr<operation>& op, int error, int provider_error = 0);
   void fail_reporting(int end, int error);
   void lose_closed(int end);
+  [[nodiscard]] bool may_arrive(int end) const noexcept;
+  void keep_what_has_left(int end);
+  nanoseconds until_noticed();
+  void write(int end, const std::shared_ptr<operation>& op, std::byte* target);
 };
 
 struct core_endpoint : fid_ep {

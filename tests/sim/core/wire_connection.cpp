@@ -41,6 +41,7 @@ int wire_connection::post(int end, std::shared_ptr<operation> op) {
     net.after(how.acknowledged, [self, end, op] { self->finish(end, op, FI_ENOTCONN); });
     return 0;
   }
+  if (is_cut) return 0;
   me.sent.push_back(op);
   nanoseconds departs = net.now();
   if (!how.rdma && op->parts != 0) departs += net.some(how.departure);
@@ -80,11 +81,17 @@ void wire_connection::arrive(int end) {
 
 void wire_connection::drain(int end) {
   wire_end& me = ends[end];
-  while (!is_cut && !me.sent.empty() && me.sent.front()->arrived) {
+  while (may_arrive(end) && !me.sent.empty() && me.sent.front()->arrived) {
     const auto op = me.sent.front();
     if (!carry_out(end, op)) return;
     if (!me.sent.empty() && me.sent.front() == op) me.sent.pop_front();
   }
+}
+
+// What comes from this end. The other one knows when it is late by when it has heard of the loss.
+bool wire_connection::may_arrive(int end) const noexcept {
+  const wire_end& there = ends[1 - end];
+  return !is_cut || (lets_late_in && net.now() >= late_from && there.ep && !there.has_heard);
 }
 
 // False: it has to wait for a buffer.
@@ -100,7 +107,7 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
     finish(end, op, FI_ECONNRESET);
     return true;
   }
-  if (me.ep) op->gather();
+  if (me.ep && !is_cut) op->gather();
   if (op->what == operation::kind::send) return deliver(end, op);
   const bool reads = op->what == operation::kind::read;
   std::byte* const target = there.ep->domain->find_remote(op->address, op->length, op->key,
@@ -110,6 +117,8 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
            (target ? "" : " (refused)");
   });
   if (!target) {
+    if (is_cut && !net.was_disturbed(me.at->number(), there.at->number()))
+      net.complain("a write that was lost comes after its memory was given back");
     refuse_access(end, op);
     return true;
   }
@@ -118,9 +127,14 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
     answer_read(end, op);
     return true;
   }
-  if (op->length != 0) std::memcpy(target, op->data.data(), op->length);
-  end_later(end, op);
+  write(end, op, target);
   return true;
+}
+
+void wire_connection::write(int end, const std::shared_ptr<operation>& op, std::byte* target) {
+  if (op->length != 0) std::memcpy(target, op->data.data(), op->length);
+  net.wrote(target, op->length, op->number, is_cut);
+  end_later(end, op);
 }
 
 bool wire_connection::deliver(int end, const std::shared_ptr<operation>& op) {
@@ -211,12 +225,45 @@ void wire_connection::cut(bool by_network) {
     }
     net.note(ends[0].at->number(), ends[1].at->number(), [] { return "-- connection lost --"; });
   }
+  // Within one machine nothing is late.
+  lets_late_in =
+      by_network && net.how().late_data && ends[0].at != ends[1].at && net.numbers().chance(500);
+  const auto self = shared_from_this();
+  // Where something comes late one end hears of the loss long after the other.
+  const nanoseconds much =
+      lets_late_in ? net.some(net.how().flight) * net.numbers().between(2, 100) : 0;
+  const int slow = static_cast<int>(net.numbers().below(2));
   for (int end = 0; end < 2; ++end) {
-    ends[end].sent.clear();
-    net.after(net.how().notice, [self = shared_from_this(), end] { self->hear_of_end(end); });
-    net.after(net.how().notice,
-              [self = shared_from_this(), end] { self->fail_reporting(end, FI_ECONNRESET); });
+    keep_what_has_left(end);
+    const nanoseconds longer = end == slow ? much * 2 : 0;
+    net.at(net.now() + net.some(net.how().notice) + longer, [self, end] {
+      self->hear_of_end(end);
+      self->fail_reporting(end, FI_ECONNRESET);
+    });
   }
+  if (!lets_late_in) return;
+  late_from = net.now() + much;
+  net.at(late_from, [self] {
+    for (int end = 0; end < 2; ++end) self->arrive(end);
+  });
+}
+
+bool wire_connection::carries_rma() const noexcept {
+  return std::any_of(ends.begin(), ends.end(), [](const wire_end& end) {
+    return std::any_of(end.sent.begin(), end.sent.end(), [](const auto& op) {
+      return op->what == operation::kind::read || op->what == operation::kind::write;
+    });
+  });
+}
+
+void wire_connection::keep_what_has_left(int end) {
+  wire_end& me = ends[end];
+  if (lets_late_in && net.how().rdma && me.ep)
+    for (const auto& op : me.sent) op->gather();
+  const auto is_lost_now = [&](const auto& op) {
+    return !lets_late_in || !op->departed || op->what == operation::kind::read;
+  };
+  std::erase_if(me.sent, is_lost_now);
 }
 
 void wire_connection::hear_of_end(int end) {
