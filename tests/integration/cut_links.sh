@@ -35,3 +35,6 @@ still=send,inject,senddata,tsend,tinject,tsenddata,write,writedata,read,atomic,f
 still+=,peek,claim,discard,multirecv,counters
 through_cuts 20 off --rounds 30 --seed 1 --operations $still
 through_cuts 20 auto --rounds 30 --seed 2 --operations $still
+# Rails end like connections do.
+export FI_GAUDI_RAILS=3 FI_GAUDI_RAIL_CHUNK=4096
+through_cuts 20 off --rounds 30 --seed 3 --operations $still
