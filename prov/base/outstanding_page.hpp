@@ -52,8 +52,9 @@ class page {
 class record_owner {
  public:
   record_owner() = default;
-  /// Without one where the page has none left.
-  explicit record_owner(record_kind kind) noexcept : record_(page::instance().take(kind)) {}
+  /// Without one where the page has none left. The first one of a process throws std::bad_alloc
+  /// where there is no memory for the page.
+  explicit record_owner(record_kind kind) : record_(page::instance().take(kind)) {}
   record_owner(record_owner&& other) noexcept : record_(std::exchange(other.record_, nullptr)) {}
   record_owner& operator=(record_owner&& other) noexcept {
     if (this == &other) return *this;
