@@ -16,7 +16,7 @@ namespace gaudi::proto {
 namespace {
 
 // A request that was lost with a link is answered never.
-constexpr std::chrono::milliseconds attempt_limit{1000};
+constexpr std::chrono::milliseconds rail_attempt_limit{1000};
 
 rail* find(rail_set& set, std::uint32_t number) noexcept {
   const auto found = std::find_if(set.rails.begin() + 1, set.rails.end(), [&](const rail& r) {
@@ -140,7 +140,8 @@ bool rail_connector::progress(connection& c) {
   for (std::size_t place = 1; place < set.rails.size(); ++place) {
     rail& r = set.rails[place];
     if (r.now == rail::state::down && set.is_wanted && !set.names.empty()) connect(c, place);
-    const bool is_overdue = r.now == rail::state::connecting && now - r.asked_at >= attempt_limit;
+    const bool is_overdue =
+        r.now == rail::state::connecting && now - r.asked_at >= rail_attempt_limit;
     if (is_overdue) parts_.scheduler.fail(c, r);
     if (r.now == rail::state::failing) close_failing(c, r);
     any_connecting = any_connecting || r.now == rail::state::connecting;
