@@ -117,8 +117,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "lost; 0: they fail with it"},
     {"rails", "1", 0, 0,
      "connections that the RMA of long transfers to a peer is shared out over: a number up to 8, "
-     "or "
-     "names of interfaces (core tcp), comma-separated, one rail over each"},
+     "or names of interfaces (core tcp), comma-separated, one rail over each"},
     {"rail_chunk", "524288", 4096, 1073741824,
      "bytes that a rail gets at a time; transfers of less than two such pieces stay on one "
      "connection"},

@@ -3,15 +3,17 @@
 
 #include <ifaddrs.h>
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/log.hpp"
+#include "proto/wire.hpp"
 
 namespace gaudi::fi {
 namespace {
+
+static_assert(base::max_rails == proto::wire::max_rails);
 
 using interface_list = std::unique_ptr<ifaddrs, decltype([](ifaddrs* all) { freeifaddrs(all); })>;
 

@@ -12,7 +12,6 @@
 #include "core/fid.hpp"
 #include "proto/net_address.hpp"
 #include "proto/posted_op.hpp"
-#include "proto/wire.hpp"
 
 namespace gaudi::proto {
 
@@ -49,8 +48,6 @@ struct rail {
 /// The rails between two endpoints, as one end of their connection sees them. Each end makes those
 /// that it posts to itself, and only holds the ends of the peer's.
 struct rail_set {
-  static constexpr std::size_t max = wire::max_rails;
-
   explicit rail_set(std::size_t count) : rails(count) { rails[0].now = rail::state::up; }
 
   [[nodiscard]] bool any_up() const noexcept {
@@ -66,7 +63,7 @@ struct rail_set {
   std::vector<net_address> names;  // where the peer takes them; empty: not known
   bool has_asked = false;          // for these
   bool is_wanted = false;          // a transfer is long enough
-  bool is_listed = false;          // among those that rail_manager looks at
+  bool is_listed = false;          // among those that rail_recovery looks at
   std::uint32_t last_number = 0;
   base::clock::time_point asks_from{};  // of those that are down
   /// An end of the peer's.

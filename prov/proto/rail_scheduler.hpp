@@ -54,7 +54,7 @@ class rail_scheduler {
   /// The rail takes nothing more: it is about to be closed.
   void fail(connection& c, rail& r) noexcept;
 
-  // The connections whose rails rail_manager has something to do with.
+  // The connections whose rails rail_recovery has something to do with.
 
   [[nodiscard]] bool any_to_look_at() const noexcept { return any_to_look_at_; }
   /// Room for so many connections. Throws std::bad_alloc.
