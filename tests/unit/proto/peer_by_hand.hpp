@@ -187,7 +187,7 @@ class peer_by_hand {
     return {reinterpret_cast<std::uint64_t>(bytes.data()), fi_mr_key(mr), bytes.size()};
   }
 
-  /// Takes what asks for a connection at its own address from now on (taken), which it gives.
+  /// Takes what asks for a connection at its own address from now on (taken()), which it gives.
   net_address listen() {
     fid_pep* listener = nullptr;
     fi_passive_ep(fabric_.get(), info_.get(), &listener, nullptr);
@@ -201,7 +201,7 @@ class peer_by_hand {
     hello asked{};
     core::unique_fid<fid_ep> ep;
   };
-  std::vector<taken_connection> taken;
+  [[nodiscard]] const std::vector<taken_connection>& taken() const noexcept { return taken_; }
   /// Asks for another connection. refusal() says later whether it was refused.
   core::unique_fid<fid_ep> ask(const hello& request) {
     refusal_ = wire::reject_reason::none;
@@ -330,7 +330,7 @@ class peer_by_hand {
   }
   void take(const fi_eq_cm_entry& request) {
     const core::unique_info info(request.info);
-    taken_connection& made = taken.emplace_back();
+    taken_connection& made = taken_.emplace_back();
     std::memcpy(&made.asked, request.data, sizeof made.asked);
     made.ep = open_endpoint(*info);
     EXPECT_EQ(fi_accept(made.ep.get(), &ours_, sizeof ours_), 0);
@@ -402,6 +402,7 @@ class peer_by_hand {
   core::unique_fid<fid_cq> queue_;
   core::unique_fid<fid_ep> receives_;
   core::unique_fid<fid_ep> ep_;
+  std::vector<taken_connection> taken_;  // their ends, which the queues outlive
   std::unique_ptr<ipc::shm_channel> channel_;
 };
 

@@ -36,7 +36,7 @@ class rail_to_a_peer : public testing::Test {
     names.names[0] = to_wire(name);
     p.say(wire::kind::rail_names, names, sizeof names);
     settle();
-    ASSERT_EQ(p.taken.size(), 1U);
+    ASSERT_EQ(p.taken().size(), 1U);
     ASSERT_EQ(v.paths.rails.made, 1U);
     ASSERT_EQ(v.take().error, 0);
   }
@@ -77,7 +77,7 @@ class rail_to_a_peer : public testing::Test {
 };
 
 TEST_F(rail_to_a_peer, says_which_connection_it_is_of) {
-  const hello& asked = p.taken.front().asked;
+  const hello& asked = p.taken().front().asked;
   EXPECT_EQ(asked.flags, wire::is_rail);
   EXPECT_EQ(asked.connection, p.known_as());
   EXPECT_EQ(wire::resumed(asked), p.said_of_itself().connection);
@@ -120,12 +120,12 @@ TEST_F(rail_to_a_peer, that_is_lost_leaves_reads_to_the_others_at_once) {
 TEST_F(rail_to_a_peer, is_made_again_when_it_is_wanted) {
   lose_the_rail();
   say(wire::kind::rail_closed, 1);
-  EXPECT_EQ(p.taken.size(), 1U);
+  EXPECT_EQ(p.taken().size(), 1U);
   move(false, 2);
   settle();
   EXPECT_EQ(v.take().error, 0);
-  EXPECT_EQ(p.taken.size(), 2U);
-  EXPECT_EQ(p.taken.back().asked.host, 2U);
+  EXPECT_EQ(p.taken().size(), 2U);
+  EXPECT_EQ(p.taken().back().asked.host, 2U);
   EXPECT_EQ(v.paths.rails.made, 2U);
 }
 
@@ -134,7 +134,7 @@ TEST_F(rail_to_a_peer, ends_with_the_connection) {
   ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
   settle();
   EXPECT_EQ(v.take().error, FI_ECONNRESET);
-  EXPECT_TRUE(p.is_shut(*p.taken.front().ep));
+  EXPECT_TRUE(p.is_shut(*p.taken().front().ep));
 }
 
 TEST_F(rail_to_a_peer, of_its_own_is_taken_and_closed_when_it_asks_for_that) {
