@@ -36,9 +36,11 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
 [[gnu::always_inline]] inline data_mover::issue_result data_mover::issue_next(transfer& t) {
   const auto place = t.memory.at(t.moved.issued);
   std::size_t limit = std::min(t.length - t.moved.issued, place.left());
-  if (!t.slots.in_use)
-    limit =
-        std::min({limit, t.remote_at(t.moved.issued).length, parts_.transport.operation_limit()});
+  wire::segment target{};
+  if (!t.slots.in_use) {
+    target = t.remote_at(t.moved.issued);
+    limit = std::min({limit, target.length, parts_.transport.operation_limit()});
+  }
   if (t.pull.via_copy_engine) {
     limit = std::min(limit, parts_.planner.params_of(t).chunk);
     return issue_by_engine(t, place, limit);
@@ -49,7 +51,7 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
       return issue_result::no_room;
   }
   const bool staged = t.slots.in_use || (!place.segment->is_host() && !core_takes(t, place, limit));
-  return staged ? issue_staged(t, limit) : issue_direct(t, place, limit);
+  return staged ? issue_staged(t, limit) : issue_direct(t, place, target, limit);
 }
 
 // Hands out as much as there is room for.
@@ -149,8 +151,7 @@ inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std:
 }
 
 data_mover::issue_result data_mover::issue_direct(transfer& t, const local_memory::place& place,
-                                                  std::size_t limit) {
-  const wire::segment target = t.remote_at(t.moved.issued);
+                                                  const wire::segment& target, std::size_t limit) {
   const bool may_be_local = t.pull.via_nic || t.connection->shm;
   const bool local = may_be_local && !t.pull.via_nic &&
                      immediate_copies::reaches(t, place.address(), target.address);

@@ -110,7 +110,8 @@ class data_mover final : public device_copies::observer {
     no_room,   // in the core or in the engine
     no_chunk,  // of the peer's quota
   };
-  issue_result issue_direct(transfer& t, const local_memory::place& place, std::size_t limit);
+  issue_result issue_direct(transfer& t, const local_memory::place& place,
+                            const wire::segment& target, std::size_t limit);
   issue_result issue_next(transfer& t);
   int post_on_rail(transfer& t, posted_op& w, const core_transport::rma& operation);
   int post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
