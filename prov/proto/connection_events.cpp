@@ -106,17 +106,16 @@ void connection_manager::poll_now() {
   if (reconnects_.any())
     reconnects_.poll([this](connection& c, int error) { lost_soon(c, error); },
                      [this](connection& c) { fail_soon(c, c.session.interruption.error); });
-  while (!ends_.empty()) {
+  do {
     // The core tells of the end by another way than of messages, and it can be the faster one: a
     // peer that sends, sees it completed and closes must not take its last words back. More may
     // come while these end; their last words are not heard yet.
-    observer_.connections_ending();
+    if (!ends_.empty()) observer_.connections_ending();
     ends_.take([this](std::uint32_t id, int error, bool final) {
       if (connection* const c = find(id)) end(*c, error, final);
     });
-    for (peer_request& request : std::exchange(deferred_requests_, {}))
-      take_request(std::move(request));
-  }
+    for (peer_request& request : requests_.take()) take_request(std::move(request));
+  } while (!ends_.empty());
 }
 
 void connection_manager::end(connection& c, int error, bool final) {
@@ -209,9 +208,16 @@ void connection_manager::meet_request(connection& c, peer_request&& request) {
   if (!closed &&
       (is_older(c, request.remote_hello) || !is_from_its_host(*request.info, request.remote_hello)))
     return opener_.reject(*request.info, wire::reject_reason::simultaneous);
+  // Two processes have asked in the peer's name before the answer to one is confirmed. One of them
+  // has gone, and it may be either, as requests can be late. Where it was that one's, the
+  // connection ends by itself.
+  const bool is_unconfirmed = !closed && c.state == connection_state::accepting;
+  if (is_unconfirmed && requests_.defer_until_confirmed(c.id, request)) return;
+  if (is_unconfirmed || (!closed && request.waits_for == c.id))
+    return opener_.reject(*request.info, wire::reject_reason::simultaneous);
   // It has closed that one, or another process has its address now: only the end here is late. Its
   // last words come first, and this may be called in the middle of some.
-  deferred_requests_.push_back(std::move(request));
+  requests_.defer(std::move(request));
   fail_soon(c, FI_ECONNRESET);
 }
 
@@ -234,7 +240,7 @@ void connection_manager::handle_resumption(peer_request&& request) {
   if (c->state != connection_state::interrupted) {
     // The end here is only late, or an attempt has failed that is not known to have: what has come
     // before that comes first.
-    deferred_requests_.push_back(std::move(request));
+    requests_.defer(std::move(request));
     return lost_soon(*c, FI_ECONNRESET);
   }
   reconnects_.begin_attempt(*c, false);

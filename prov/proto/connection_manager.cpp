@@ -42,7 +42,7 @@ connection_manager::connection_manager(core::inner_domain& core, const connectio
       over_rdma_(core.over_rdma()) {}
 
 connection_manager::~connection_manager() {
-  for (const peer_request& request : deferred_requests_)
+  for (const peer_request& request : requests_.take())
     opener_.reject(*request.info, wire::reject_reason::resources);
   opener_.refuse_unread();
   for (const auto& c : connections_.all()) connections_.close_endpoint(*c);

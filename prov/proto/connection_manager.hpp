@@ -24,6 +24,7 @@
 #include "proto/handshake_limits.hpp"
 #include "proto/hello.hpp"
 #include "proto/peer_registry.hpp"
+#include "proto/peer_requests.hpp"
 #include "proto/pending_ends.hpp"
 #include "proto/poll_pacer.hpp"
 #include "proto/reconnector.hpp"
@@ -108,12 +109,6 @@ class connection_manager final : private connection_events {
   }
 
  private:
-  /// A peer's, that wants a connection.
-  struct peer_request {
-    core::unique_info info;
-    hello remote_hello;
-  };
-
   // connection_manager.cpp: how connections are made and end.
   base::result<connection*> add(peer& p, connection_state s);
   base::result<void> connect(peer& p);
@@ -146,7 +141,7 @@ class connection_manager final : private connection_events {
   peer_registry peers_;
   connection_table connections_;
   pending_ends ends_;
-  std::vector<peer_request> deferred_requests_;  // answered after these
+  peer_requests requests_;  // answered after these, or when they can be
   handshake_limits limits_;
   connection_opener opener_;
   reconnector reconnects_;

@@ -206,7 +206,7 @@ class peer_by_hand {
   core::unique_fid<fid_ep> ask(const hello& request) {
     refusal_ = wire::reject_reason::none;
     auto ep = open_endpoint(*info_);
-    std::erase(shut_, &ep->fid);  // of an earlier one
+    for (auto* known : {&shut_, &accepted_}) std::erase(*known, &ep->fid);  // of an earlier one
     EXPECT_EQ(fi_connect(ep.get(), v_.ep->name().raw(), &request, sizeof request), 0);
     return ep;
   }
@@ -214,6 +214,10 @@ class peer_by_hand {
   /// The endpoint has closed it.
   [[nodiscard]] bool is_shut(const fid_ep& asked) const {
     return std::count(shut_.begin(), shut_.end(), &asked.fid) != 0;
+  }
+  /// The endpoint has accepted it.
+  [[nodiscard]] bool is_accepted(const fid_ep& asked) const {
+    return std::count(accepted_.begin(), accepted_.end(), &asked.fid) != 0;
   }
   [[nodiscard]] const hello& said_of_itself() const noexcept { return ours_; }
 
@@ -314,6 +318,7 @@ class peer_by_hand {
     const auto& event = *reinterpret_cast<const fi_eq_cm_entry*>(space);
     const bool has_hello = got >= static_cast<ssize_t>(sizeof event + sizeof theirs_);
     if (got > 0 && what == FI_SHUTDOWN) shut_.push_back(event.fid);
+    if (got > 0 && what == FI_CONNECTED) accepted_.push_back(event.fid);
     if (got == -FI_EAVAIL) read_refusal();
     if (has_hello && what == FI_CONNREQ) {
       take(event);
@@ -392,6 +397,7 @@ class peer_by_hand {
   unsigned data_credits_ = 0;
   unsigned control_credits_ = 0;
   std::vector<const fid*> shut_;
+  std::vector<const fid*> accepted_;
   wire::reject_reason refusal_ = wire::reject_reason::none;
   core::unique_info info_;
   core::unique_fid<fid_fabric> fabric_;

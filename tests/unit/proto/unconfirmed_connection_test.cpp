@@ -30,6 +30,16 @@ class unconfirmed_connection : public testing::Test {
               0);
   }
 
+  // In the name of the peer, by another process than the one that has asked.
+  core::unique_fid<fid_ep> ask_as_another(unsigned which = 1) {
+    hello request = p.said_of_itself();
+    request.instance += which;
+    request.connection += which;
+    auto asked = p.ask(request);
+    p.settle();
+    return asked;
+  }
+
   endpoint_by_itself v{without_shared_memory()};
   peer_by_hand p{v, packet_way::core, 1, word::kept};
   std::string bytes = "what nobody may lose";
@@ -55,6 +65,38 @@ TEST_F(unconfirmed_connection, fails_nothing_by_its_end) {
   const auto ended = v.take();
   EXPECT_EQ(ended.context, &bytes);
   EXPECT_EQ(ended.error, FI_ECONNREFUSED);
+}
+
+// Requests can be late: which of the two processes has gone is not known.
+TEST_F(unconfirmed_connection, stays_where_another_process_has_asked_too) {
+  const auto other = ask_as_another();
+  EXPECT_FALSE(p.is_accepted(*other));
+  EXPECT_EQ(p.refusal(), wire::reject_reason::none);
+  p.confirm();
+  p.settle();
+  EXPECT_EQ(p.refusal(), wire::reject_reason::simultaneous);
+  EXPECT_FALSE(p.is_cut_off());
+  send();
+  p.settle();
+  EXPECT_EQ(p.waiting(wire::kind::eager), 1U);
+}
+
+TEST_F(unconfirmed_connection, leaves_its_place_to_the_other_process_by_its_end) {
+  const auto other = ask_as_another();
+  p.close();
+  p.settle();
+  EXPECT_TRUE(p.is_accepted(*other));
+  EXPECT_EQ(p.refusal(), wire::reject_reason::none);
+}
+
+TEST_F(unconfirmed_connection, has_one_request_wait_for_its_end) {
+  const auto other = ask_as_another(1);
+  const auto third = ask_as_another(2);
+  EXPECT_EQ(p.refusal(), wire::reject_reason::simultaneous);
+  p.close();
+  p.settle();
+  EXPECT_TRUE(p.is_accepted(*other));
+  EXPECT_FALSE(p.is_accepted(*third));
 }
 
 }  // namespace
