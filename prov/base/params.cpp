@@ -171,8 +171,9 @@ result<params> params::parse(const lookup& text_of) {
   p.staging_depth = in.number(param::staging_depth);
   p.rx_buffers = in.number(param::rx_buffers);
   p.unexpected_limit = in.number(param::unexpected_limit);
-  p.timeouts.connect = std::chrono::seconds(in.number(param::connect_timeout));
-  p.timeouts.reconnect = std::chrono::seconds(in.number(param::reconnect_timeout));
+  p.limits.connect_timeout = std::chrono::seconds(in.number(param::connect_timeout));
+  p.limits.reconnect_timeout = std::chrono::seconds(in.number(param::reconnect_timeout));
+  p.limits.most = in.number(param::max_connections);
   p.rails = in.rails();
   p.rails.chunk = in.number(param::rail_chunk);
   p.device_timeout = std::chrono::seconds(in.number(param::device_timeout));

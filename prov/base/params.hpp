@@ -69,6 +69,7 @@ enum class param : std::size_t {
   unexpected_limit,
   connect_timeout,
   reconnect_timeout,
+  max_connections,
   rails,
   rail_chunk,
   device_timeout,
@@ -115,6 +116,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"reconnect_timeout", "10", 0, 86400,
      "seconds that operations wait for a connection which was lost to be made again, with nothing "
      "lost; 0: they fail with it"},
+    {"max_connections", "1024", 0, 1048576,
+     "connections of an endpoint beyond which it closes those that were not used for the longest; "
+     "they are made again when they are needed; 0: no limit"},
     {"rails", "1", 0, 0,
      "connections that the RMA of long transfers to a peer is shared out over: a number up to 8, "
      "or names of interfaces (core tcp), comma-separated, one rail over each"},
@@ -171,10 +175,12 @@ struct rail_choice {
   std::size_t chunk = 0;                ///< bytes (FI_GAUDI_RAIL_CHUNK)
 };
 
-/// How long who connects waits. In whole seconds.
-struct connection_timeouts {
-  std::chrono::seconds connect{0};    ///< for an answer of the peer's; 0: as long as it takes
-  std::chrono::seconds reconnect{0};  ///< for a connection that was lost to be made again; 0: not
+/// How long an endpoint waits for connections, in whole seconds, and how many it has.
+struct connection_limits {
+  std::chrono::seconds connect_timeout{0};  ///< for a peer's answer; 0: as long as it takes
+  /// For a connection that was lost to be made again; 0: not at all.
+  std::chrono::seconds reconnect_timeout{0};
+  std::size_t most = 0;  ///< while some are idle; 0: as many as there are peers
 };
 
 /// The parsed parameters. Immutable once parsed, so any thread may read them.
@@ -188,7 +194,7 @@ struct params {
   std::size_t staging_depth = 0;     ///< chunks
   std::size_t rx_buffers = 0;        ///< buffers per endpoint
   std::size_t unexpected_limit = 0;  ///< bytes per endpoint
-  connection_timeouts timeouts{};
+  connection_limits limits{};
   rail_choice rails;
   std::chrono::seconds device_timeout{0};
   std::chrono::seconds copy_timeout{0};  ///< 0: none

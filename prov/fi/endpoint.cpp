@@ -2,7 +2,9 @@
 #include "fi/endpoint.hpp"
 
 #include <rdma/fi_errno.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -79,6 +81,16 @@ constexpr std::chrono::milliseconds linger_time{2000};
 constexpr unsigned looks_before_naps = 64;
 constexpr std::chrono::microseconds nap_between_looks{50};
 
+// Over a stream each connection takes a file descriptor, and the application has a use for some.
+base::connection_limits limits_of(const core::inner_domain& core, base::connection_limits limits) {
+  rlimit files{};
+  const bool is_limited = !core.over_rdma() && ::getrlimit(RLIMIT_NOFILE, &files) == 0 &&
+                          files.rlim_cur != RLIM_INFINITY;
+  if (is_limited && limits.most != 0)
+    limits.most = std::clamp<std::size_t>(files.rlim_cur / 4 * 3, 1, limits.most);
+  return limits;
+}
+
 proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
   const base::params& p = base::params::get();
   return {.directed_receive = (info.caps & FI_DIRECTED_RECV) != 0,
@@ -91,7 +103,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
           .linger = linger_time,
-          .timeouts = p.timeouts,
+          .limits = limits_of(d.core(), p.limits),
           .rails = rails_of(d.core(), p),
           .copies = copy::engine_config::of(p),
           .rendezvous = p.rndv,

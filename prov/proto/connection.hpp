@@ -141,11 +141,14 @@ class connection {
   /// Its end that both agree to is the connection_closer's, that of the endpoint goodbye.cpp's.
   struct {
     bool core_wrote = false;    // by RMA, which no credit tells of
+    bool core_moved = false;    // likewise, or read, since connection_lru has looked
     bool said_goodbye = false;  // by the last packet, which the core acknowledges
     bool completion = false;
     bool agreed = false;  // to the peer's request
     bool peer_agreed = false;
     bool owes_answer = false;
+    std::uint64_t seen_use = 0;    // what connection_lru has found
+    std::uint64_t seen_round = 0;  // and when it was new
     [[nodiscard]] bool is_wanted() const noexcept { return completion || agreed; }
   } closing;
   /// Packets that came and wait for memory, in their order: the packet_dispatcher's.

@@ -9,15 +9,34 @@
 namespace gaudi::proto {
 
 void connection_closer::not_needed(const peer& p) noexcept try {
-  if (p.current) list(*p.current);
+  if (!p.current) return;
+  list(*p.current);
+  for (entry& e : listed_)
+    if (e.id == p.current->id) e.is_surplus = false;
 } catch (const std::bad_alloc&) {
   // It stays open, which costs no more than it did.
 }
 
+void connection_closer::close_surplus() noexcept try {
+  const auto is_surplus = [](const entry& e) { return e.is_surplus; };
+  const auto under_way = std::count_if(listed_.begin(), listed_.end(), is_surplus);
+  const std::size_t left = connections_.count() - static_cast<std::size_t>(under_way);
+  const std::size_t surplus = connection_room::surplus(most_, left);
+  const auto now = clock_.now();
+  if (now - looked_at_ < (surplus != 0 ? min_pause : pause_between_looks)) return;
+  looked_at_ = now;
+  for (connection* const c : lru_.choose(connections_, surplus))
+    if (!is_listed(*c)) listed_.push_back({.id = c->id, .is_surplus = true});
+} catch (const std::bad_alloc&) {
+  // As many as there is memory for.
+}
+
+bool connection_closer::is_listed(const connection& c) const noexcept {
+  return std::any_of(listed_.begin(), listed_.end(), [&](const entry& e) { return e.id == c.id; });
+}
+
 void connection_closer::list(const connection& c) {
-  const bool is_listed =
-      std::any_of(listed_.begin(), listed_.end(), [&](const entry& e) { return e.id == c.id; });
-  if (!is_listed) listed_.push_back({.id = c.id});
+  if (!is_listed(c)) listed_.push_back({.id = c.id});
 }
 
 bool connection_closer::owes_answer() const noexcept {
@@ -58,6 +77,7 @@ void connection_closer::ask(connection& c, entry& e) {
   e.asks_from = now + e.pause;
   e.pause = std::min(2 * e.pause, max_pause);
   if (!c.is_idle() || sender_.send_header(c, wire::kind::close_request)) return;
+  e.has_asked = true;
   c.closing.completion = true;
   c.state = connection_state::closing;
 }
@@ -75,7 +95,8 @@ bool connection_closer::is_through(entry& e) {
     return true;
   }
   if (c->is_interrupted() && c->closing.is_wanted()) return false;
-  const bool is_needed = c->remote->address != FI_ADDR_NOTAVAIL;
+  const bool is_needed = e.is_surplus ? e.has_asked || !c->usable() || !c->is_idle()
+                                      : c->remote->address != FI_ADDR_NOTAVAIL;
   if (!is_needed && c->usable()) ask(*c, e);
   return is_needed && !c->closing.owes_answer;
 }

@@ -18,7 +18,7 @@ struct connection_config {
   bool takes_dmabufs;         // of these
   std::size_t slots = 0;      // that data for devices passes through there, each way
   std::size_t slot_size = 0;  // bytes
-  base::connection_timeouts timeouts{};
+  base::connection_limits limits{};
   base::clock clock{};
   base::random_source random{};
 };

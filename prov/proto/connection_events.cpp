@@ -120,7 +120,7 @@ void connection_manager::poll_now() {
 
 void connection_manager::end(connection& c, int error, bool final) {
   if (!final && is_lost_on_the_way(c, error) &&
-      may_ask_again(*c.remote, config_.clock.now(), config_.timeouts.reconnect))
+      may_ask_again(*c.remote, config_.clock.now(), config_.limits.reconnect_timeout))
     return drop(c);
   if (final || !reconnector::may_go_on(c)) return fail(c, error);
   const bool was_up = c.usable();
@@ -180,6 +180,8 @@ void connection_manager::handle_request(peer_request&& request) {
   if (remote_hello.flags & wire::resumes) return handle_resumption(std::move(request));
   peer& p = peers_.named(from);
   connection* c = p.current;
+  if (!c && room_.is_full(connections_.count()))
+    return opener_.reject(info, wire::reject_reason::simultaneous);
   if (!c) return accept(p, info, remote_hello);
 
   const bool self = remote_hello.instance == instance_;

@@ -36,9 +36,10 @@ connection_manager::connection_manager(core::inner_domain& core, const connectio
       shm_({.instance = instance_, .slots = config.slots, .slot_size = config.slot_size}),
       peers_(scope_of(core), observer),
       connections_(config.random),
-      limits_(config.timeouts.connect),
+      limits_(config.limits.connect_timeout),
+      room_(config.limits.most, config.clock),
       opener_(config_, instance_, {connections_, connector_, credits_, shm_, observer}),
-      reconnects_(connections_, opener_, config.timeouts.reconnect, config.clock),
+      reconnects_(connections_, opener_, config.limits.reconnect_timeout, config.clock),
       over_rdma_(core.over_rdma()) {}
 
 connection_manager::~connection_manager() {
@@ -62,6 +63,7 @@ base::result<connection*> connection_manager::get_connection(peer& p) {
   if (const int error = std::exchange(p.last_error, 0)) return base::error{-error};
   if (!p.current) {
     if (p.pause.count() != 0 && config_.clock.now() < p.asks_from) return base::error{-FI_EAGAIN};
+    if (room_.is_full(connections_.count())) return base::error{-FI_EAGAIN};
     if (const auto started = connect(p); !started) return started.failure();
   }
   return base::error{-FI_EAGAIN};
@@ -95,10 +97,12 @@ base::result<void> connection_manager::connect(peer& p) {
     // As a failure that is told.
   }
   if (request) return request;
-  GAUDI_WARN(
-      EP_CTRL, "cannot connect to %s: %s%s\n", p.name.to_string().c_str(),
-      fi_strerror(-request.code()),
-      request.code() == -FI_EMFILE ? " (raise RLIMIT_NOFILE: each peer takes one descriptor)" : "");
+  GAUDI_WARN(EP_CTRL, "cannot connect to %s: %s%s\n", p.name.to_string().c_str(),
+             fi_strerror(-request.code()),
+             request.code() == -FI_EMFILE
+                 ? " (raise RLIMIT_NOFILE, or lower FI_GAUDI_MAX_CONNECTIONS: each takes one "
+                   "descriptor)"
+                 : "");
   drop(c);
   return request;
 }
@@ -152,9 +156,10 @@ void connection_manager::fail(connection& c, int error) {
   drop(c);
   // Nothing was done on it, and what waits for a connection with the peer makes one.
   if (unconfirmed) return;
-  GAUDI_INFO(
-      EP_CTRL, "connection to %s is down: %s\n", c.remote->name.to_string().c_str(),
-      c.closing.is_wanted() ? "one end has no address of the other any more" : fi_strerror(error));
+  GAUDI_INFO(EP_CTRL, "connection to %s is down: %s\n", c.remote->name.to_string().c_str(),
+             c.closing.is_wanted()
+                 ? "one end has no address of the other any more, or too many connections"
+                 : fi_strerror(error));
   if (request && !c.remote->current) c.remote->last_error = error;
   observer_.connection_down(c, error);
 }

@@ -18,6 +18,7 @@
 #include "proto/connection_config.hpp"
 #include "proto/connection_observer.hpp"
 #include "proto/connection_opener.hpp"
+#include "proto/connection_room.hpp"
 #include "proto/connection_table.hpp"
 #include "proto/core_connector.hpp"
 #include "proto/credit_pool.hpp"
@@ -52,9 +53,10 @@ class connection_manager final : private connection_events {
   [[nodiscard]] peer_registry& peers() noexcept { return peers_; }
   [[nodiscard]] shm_negotiator& shm() noexcept { return shm_; }
 
-  /// A usable connection to the peer; starts to make one if there is none. -FI_EAGAIN: not yet.
+  /// A usable connection to the peer; starts to make one if there is none, and room for it
+  /// (connection_room). -FI_EAGAIN: not yet.
   /// -FI_EOPBADSTATE: not before listen(). -FI_ETIMEDOUT: the peer has not answered within
-  /// connection_config::timeouts. Another error: the last attempt failed with it. After an error
+  /// connection_config::limits. Another error: the last attempt failed with it. After an error
   /// the next call makes another attempt.
   base::result<connection*> get_connection(peer& p);
 
@@ -143,6 +145,7 @@ class connection_manager final : private connection_events {
   pending_ends ends_;
   peer_requests requests_;  // answered after these, or when they can be
   handshake_limits limits_;
+  connection_room room_;
   connection_opener opener_;
   reconnector reconnects_;
   unsigned being_made_ = 0;  // and interrupted

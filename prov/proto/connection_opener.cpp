@@ -30,7 +30,7 @@ hello connection_opener::own_hello(const connection* c, wire::reject_reason reas
   h.host = parts_.shm.host();
   h.reason = static_cast<std::uint8_t>(reason);
   if (config_.takes_dmabufs) h.flags |= wire::takes_dmabufs;
-  if (config_.timeouts.reconnect.count() != 0) h.flags |= wire::keeps_session;
+  if (config_.limits.reconnect_timeout.count() != 0) h.flags |= wire::keeps_session;
   if (c && c->is_interrupted()) h.flags |= wire::resumes;
   set_address(h, parts_.connector.name());
   return h;
@@ -78,7 +78,7 @@ void connection_opener::refuse_unread() noexcept {
 // An endpoint's connection with itself has no wire to lose.
 void connection_opener::take_terms(connection& c, const hello& remote_hello) const noexcept {
   c.take_terms(remote_hello, config_.eager_limit);
-  c.session.is_kept = config_.timeouts.reconnect.count() != 0 &&
+  c.session.is_kept = config_.limits.reconnect_timeout.count() != 0 &&
                       (remote_hello.flags & wire::keeps_session) &&
                       remote_hello.instance != instance_;
 }

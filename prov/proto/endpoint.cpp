@@ -27,7 +27,7 @@ connection_config terms_of(const endpoint_settings& config) {
           .takes_dmabufs = config.ipc && config.imports,
           .slots = shared_at_once * config.staging_depth,
           .slot_size = config.staging_chunk,
-          .timeouts = config.timeouts,
+          .limits = config.limits,
           .clock = config.clock,
           .random = config.random};
 }
@@ -46,7 +46,7 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       latencies_(config.clock, latencies),
       copies_(config.copies, config.loop, latencies_, *this),
       channel_(*connections_, transport_, shm_, copies_, paths, *this),
-      closer_(*connections_, channel_, config_.clock),
+      closer_(*connections_, channel_, config_.clock, config_.limits.most),
       addresses_(*connections_, closer_),
       transfers_(config_,
                  {core, *connections_, transport_, receive_buffers_, copies_, channel_, paths}),

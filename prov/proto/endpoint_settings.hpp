@@ -37,7 +37,7 @@ struct endpoint_settings {
   std::chrono::milliseconds linger{0};
   // How long a peer may take to answer a connection request, and how long a session waits for
   // another core connection.
-  base::connection_timeouts timeouts{};
+  base::connection_limits limits{};
   rail_settings rails{};
   copy::engine_config copies{};
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;

@@ -58,13 +58,13 @@ connection_phase phase_of(connection_state s) noexcept {
 }
 
 // While it is being made: since when, and until when at most.
-void put_limits(record& r, const connection& c, const base::connection_timeouts& limits) noexcept {
+void put_limits(record& r, const connection& c, const base::connection_limits& limits) noexcept {
   auto from = c.handshake.made_at;
-  auto limit = limits.connect;
+  auto limit = limits.connect_timeout;
   if (c.is_interrupted()) {
     const auto& lost = c.session.interruption;
     from = lost.since;
-    limit = limits.reconnect;
+    limit = limits.reconnect_timeout;
     r.done = static_cast<std::uint64_t>(std::max(lost.error, 0));
   }
   r.since = nanoseconds(from);
@@ -88,7 +88,7 @@ wait_reason wait_of(const connection& c) noexcept {
 void outstanding_report::open(const base::clock& clock) {
   connections_.reserve(outstanding::max_connections);
   clock_ = clock;
-  timeouts_ = base::params::get().timeouts;
+  limits_ = base::params::get().limits;
   loss_epoch_ = device::device_loss_epoch::count();
   endpoint_ = outstanding::record_owner(outstanding::record_kind::endpoint);
   if (!endpoint_) return;
@@ -191,7 +191,7 @@ void outstanding_report::write_connection(const connection& c, wait_reason why,
   r.id = c.id;
   r.device = -1;
   r.since = since != 0 ? since : nanoseconds(now);
-  if (!c.usable()) put_limits(r, c, timeouts_);
+  if (!c.usable()) put_limits(r, c, limits_);
   r.counts[outstanding::data_credits] = c.data.available();
   r.counts[outstanding::control_credits] = c.control.available();
   r.counts[outstanding::queued_packets] = queued_packets(c);

@@ -67,7 +67,7 @@ class outstanding_report {
 
   const parts parts_;
   base::clock clock_{};
-  base::connection_timeouts timeouts_{};
+  base::connection_limits limits_{};
   base::outstanding::record_owner endpoint_;
   std::vector<shown_connection> connections_;
   base::clock::time_point next_{};

@@ -141,6 +141,7 @@ void endpoint::connection_opened(connection& c) {
   dispatcher_.reserve(count);
   transfers_.sessions.reserve(count);
   transfers_.rail_choice.reserve(count);
+  closer_.make_room();
   // The peer may send as soon as it knows of this.
   receive_buffers_.serve(count);
   dispatcher_.post_receives(c);

@@ -12,6 +12,8 @@ namespace gaudi::proto {
 struct endpoint_audit {
   /// Whether a session waits for another connection.
   static bool is_interrupted(endpoint& e) { return e.connections_->any_interrupted(); }
+  /// Those that are made and those that are being made.
+  static std::size_t connections(endpoint& e) { return e.connections_->count(); }
   /// What is still held although nothing is outstanding; empty: nothing.
   static std::string leftover(endpoint& e);
   /// What grew beyond its limit; empty: nothing.

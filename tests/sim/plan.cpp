@@ -237,6 +237,12 @@ void add_losses(rng& r, plan& p) {
   if (p.net.sessions && !r.chance(300)) add_cuts(r, p, r.between(1, 8));
 }
 
+void add_rails(rng& r, plan& p) {
+  p.rails = r.between(2, 3);
+  p.rail_chunk = std::size_t{128} << r.below(5);
+  if (p.net.sessions) add_cuts(r, p, r.below(12));
+}
+
 }  // namespace
 
 std::size_t plan::size() const noexcept {
@@ -283,10 +289,8 @@ plan make_plan(std::uint64_t seed) {
   add_losses(r, p);
   p.net.reads_badly = !p.net.rdma && r.chance(500);
   p.net.late_data = r.chance(500);
-  if (!r.chance(400)) return p;
-  p.rails = r.between(2, 3);
-  p.rail_chunk = std::size_t{128} << r.below(5);
-  if (p.net.sessions) add_cuts(r, p, r.below(12));
+  if (r.chance(400)) add_rails(r, p);
+  if (r.chance(300)) p.connections = r.between(1, 2);
   return p;
 }
 

@@ -73,6 +73,7 @@ class shrinker {
     const conditions plain;
     bool any = change([](plan& p) { return std::exchange(p.net.refused_posts, 0) != 0; });
     any |= change([&](plan& p) { return std::exchange(p.net.completions, 1024) != 1024; });
+    any |= change([&](plan& p) { return std::exchange(p.connections, 0) != 0; });
     const auto straighten = [&](delay conditions::*which) {
       return change([&](plan& p) {
         const bool differs = (p.net.*which).most != plain.flight.most;
@@ -98,7 +99,9 @@ std::string settings(const plan& p) {
          ", " + std::to_string(p.rx_buffers) + " receive buffers, eager up to " +
          std::to_string(p.eager_size) + " B, posts refused " + std::to_string(p.net.refused_posts) +
          " in 1000, completions " + std::to_string(p.net.completions) +
-         (p.net.sessions ? ", sessions" : "") + "\n";
+         (p.net.sessions ? ", sessions" : "") +
+         (p.connections != 0 ? ", " + std::to_string(p.connections) + " connections at most" : "") +
+         "\n";
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 #   run.sh RANKS PROGRAM [LIBFABRIC-2-FOLDER]
 # MPI_ONE_SIDED=btl has one-sided operations done by RMA and atomics of the provider (btl ofi, osc rdma) instead of
 # messages (osc pt2pt); PROGRAM is then told "no-swap". TEST_PROVIDER names another provider. MPI_PRELOAD is a library
-# (tests/tools/cut_links.cpp) that cuts the ranks' connections, and has to have cut some. 77: skipped, with the reason.
+# (tests/tools/cut_links.cpp) that cuts the ranks' connections, and has to have cut some. MPI_SAYS is what the provider's
+# log has to say. 77: skipped, with the reason.
 set -euo pipefail
 
 ranks=$1 program=$2
@@ -63,6 +64,7 @@ used=$(grep -c "$pattern" "$log") || true
   exit 1
 }
 echo "mtl:ofi used $provider in all $ranks ranks"
+[[ -z ${MPI_SAYS:-} ]] || grep -q "$MPI_SAYS" "$log" || { echo "the provider's log does not say: $MPI_SAYS"; exit 1; }
 [[ -n ${MPI_PRELOAD:-} ]] || exit 0
 compgen -G "$work/cuts.*" >/dev/null || { echo "no connection was cut"; exit 1; }
 echo "cut in each rank: $(cat "$work"/cuts.* | tr '\n' ' ')"

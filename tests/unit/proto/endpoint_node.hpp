@@ -58,7 +58,7 @@ inline endpoint::settings small_settings() {
 inline endpoint::settings with_sessions() {
   auto s = small_settings();
   s.ipc = false;
-  s.timeouts.reconnect = std::chrono::hours(1);
+  s.limits.reconnect_timeout = std::chrono::hours(1);
   return s;
 }
 
@@ -71,8 +71,12 @@ inline local_memory memory_of(void* bytes, std::size_t length, void* descriptor 
 /// An endpoint with everything that it needs, as the fi room sets one up. Several of them talk to
 /// each other in one process.
 struct node {
-  explicit node(endpoint::settings config = small_settings(), std::uint16_t port = 0)
-      : core(loopback_domain(port)) {
+  explicit node(const endpoint::settings& config = small_settings(), std::uint16_t port = 0)
+      : node(loopback_domain(port), config) {}
+  /// Over another core, with room for so many completions.
+  node(std::unique_ptr<core::inner_domain> over, const endpoint::settings& config,
+       std::size_t completions = 8)
+      : core(std::move(over)), queue(completions) {
     ep.emplace(*core, keys, paths, config);
     ep->use_addresses(addresses);
     ep->messages().use_queue(&queue, false);
@@ -131,7 +135,7 @@ struct node {
   reg::key_table keys;
   path_counters paths;
   address_vector addresses;
-  completion_queue queue{8};
+  completion_queue queue;
   std::optional<endpoint> ep;
 };
 

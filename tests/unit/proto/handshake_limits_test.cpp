@@ -150,7 +150,7 @@ TEST(handshake_limits, a_peer_that_never_answers_is_given_up) {
   const net_address name = mute.listen();
   test::driven_clock time;
   auto config = test::small_settings();
-  config.timeouts.connect = 5s;
+  config.limits.connect_timeout = 5s;
   config.clock = base::clock(time);
   test::live_node a(config);
   const fi_addr_t to = a.meet(name);

@@ -46,14 +46,15 @@ struct victim {
     region.core = *core->register_memory(target.data(), target.size(), region.access);
     EXPECT_TRUE(keys.add_requested(region, 77));
     ep.emplace(*core, keys, paths,
-               endpoint::settings{.directed_receive = true,
-                                  .provider_keys = false,
-                                  .eager_size = 4096,
-                                  .staging_chunk = 65536,
-                                  .staging_depth = 4,
-                                  .rx_buffers = 64,
-                                  .unexpected_limit = 1 << 20,
-                                  .timeouts = {.connect = connect_timeout}});
+               endpoint::settings{
+                   .directed_receive = true,
+                   .provider_keys = false,
+                   .eager_size = 4096,
+                   .staging_chunk = 65536,
+                   .staging_depth = 4,
+                   .rx_buffers = 64,
+                   .unexpected_limit = 1 << 20,
+                   .limits = {.connect_timeout = connect_timeout, .reconnect_timeout = {}}});
     ep->use_addresses(addresses);
     ep->messages().use_queue(&queue, false);
     EXPECT_TRUE(ep->enable());

@@ -7,6 +7,8 @@
 #include <array>
 #include <random>
 
+#include "endpoint_node.hpp"
+
 namespace gaudi::proto {
 namespace {
 

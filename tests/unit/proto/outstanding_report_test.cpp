@@ -130,7 +130,7 @@ TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
   const record shown = records_of(record_kind::connection, a)[0];
   EXPECT_EQ(shown.counts[outstanding::queued_packets], 1U);
   EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::connecting));
-  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().timeouts.connect));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().limits.connect_timeout));
 }
 
 // The other end is not progressed, so that it does not answer.
@@ -153,7 +153,7 @@ TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that
   const record shown = records_of(record_kind::connection, a)[0];
   EXPECT_GE(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::interrupted));
   EXPECT_GE(shown.since, nanoseconds(before));
-  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().timeouts.reconnect));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().limits.reconnect_timeout));
   EXPECT_NE(shown.done, 0U) << "what ended it";
   // Attempts that fail are no losses of their own.
   for (int i = 0; i < 5; ++i) {

@@ -17,71 +17,20 @@
 #include <utility>
 #include <vector>
 
-#include "endpoint_node.hpp"
 #include "ipc/fd_listener.hpp"
 #include "ipc/host_identity.hpp"
 #include "ipc/shm_channel.hpp"
-#include "sim/core/network.hpp"
+#include "simulated_endpoint.hpp"
 
 /// An endpoint of ours on the simulated core of tests/sim, and a peer whose every packet the test
 /// makes and reads: no sockets of the core, no threads, and no time but that which a test lets
 /// pass.
 namespace gaudi::proto::test {
 
-/// Every step of the network takes this long, so that nothing comes before settle().
-inline sim::conditions slow_network() {
-  constexpr sim::delay step{.least = 1'000'000, .most = 1'000'000};
-  return {.inject_size = 128,
-          .departure = step,
-          .flight = step,
-          .acknowledged = step,
-          .connecting = step,
-          .notice = step};
-}
-
-/// Where an endpoint and its peer are: two hosts of a network.
-struct simulated_hosts {
-  sim::network net{slow_network(), sim::rng(1), nullptr};
-  sim::host& here = net.add_host(0, 5000);
-  sim::host& there = net.add_host(1, 5001);
-};
-
-/// A whole endpoint, with what an application has beside it.
-struct endpoint_by_itself : simulated_hosts {
-  explicit endpoint_by_itself(endpoint::settings config = small_settings()) {
-    core = std::move(*core::inner_domain::open_over(net.fabric_for(here), net.info_for(here), {},
-                                                    FI_VERSION(2, 1)));
-    config.clock = base::clock(clock);
-    ep.emplace(*core, keys, paths, config);
-    ep->use_addresses(addresses);
-    ep->messages().use_queue(&queue, false);
-    EXPECT_TRUE(ep->enable());
-  }
-
-  /// Looks at everything once, and lets no time pass in the network.
-  void progress(std::chrono::milliseconds passed = no_pause_is_longer) {
-    clock.at += passed;
-    ep->progress();
-  }
-  static constexpr std::chrono::milliseconds no_pause_is_longer{1000};  // between looks
-  [[nodiscard]] completion_spec completion(void* context = nullptr) {
-    return {.queue = &queue, .context = context, .report = true};
-  }
-  /// What has completed; error FI_ENODATA: nothing.
-  cq_entry take() {
-    if (queue.empty()) return {.error = FI_ENODATA};
-    const cq_entry entry = queue.front();
-    queue.pop();
-    return entry;
-  }
-
-  driven_clock clock;
-  std::unique_ptr<core::inner_domain> core;
-  reg::key_table keys;
-  path_counters paths;
-  address_vector addresses;
-  completion_queue queue{256};
-  std::optional<endpoint> ep;
+/// An endpoint of ours and the host of its peer, of two hosts of a network.
+struct endpoint_by_itself : simulated_hosts, simulated_endpoint {
+  explicit endpoint_by_itself(const endpoint::settings& config = small_settings())
+      : simulated_endpoint(net, here, config) {}
 };
 
 /// The way that packets take, both ways. `ring_alone`: and neither process reaches the other's
