@@ -13,6 +13,8 @@ constexpr std::uint16_t first_port = 5000;
 constexpr std::uint64_t requested_key = 77;
 // Longer than a peer may take to close, which can be a call of many virtual seconds (host::now).
 constexpr std::chrono::hours session_limit{1};
+// As endpoints of libfabric have it (prov/fi/endpoint.cpp).
+constexpr std::chrono::milliseconds linger_time{2000};
 
 proto::endpoint::settings settings_of(const plan& p, host& h) {
   return {.directed_receive = true,
@@ -23,6 +25,7 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
           .refusals_before_waiting = p.refusals,
+          .linger = linger_time,
           .limits = {.connect_timeout = {},
                      .reconnect_timeout = p.net.sessions ? session_limit : std::chrono::seconds(0),
                      .most = p.connections},

@@ -15,9 +15,9 @@ namespace {
 constexpr std::size_t max_steps = 6'000;
 constexpr unsigned max_rounds = 6'000;
 constexpr unsigned calm_rounds = 20;  // longer than an idle endpoint takes to look at its events
-// What a closing endpoint gives a peer that takes nothing (min_linger of goodbye.cpp); it warns
+// What a closing endpoint gives a peer that takes nothing (linger_time of node.cpp); it warns
 // then that the last of what it sent may not come.
-constexpr nanoseconds linger_limit = 500'000'000;
+constexpr nanoseconds linger_limit = 2'000'000'000;
 
 }  // namespace
 

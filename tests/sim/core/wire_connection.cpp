@@ -294,8 +294,16 @@ void wire_connection::close_end(int end) {
   if (!ends[1 - end].ep) std::erase(net.connections(), self);
   if (is_cut || !me.is_up) return;
   drain(1 - end);  // for nobody any more
-  // What needs this end's memory is lost; the rest arrives, and behind it the end.
-  std::erase_if(me.sent, [](const auto& op) { return op->parts == 0 && op->data.empty(); });
+  // What needs this end's memory is lost, and what is sent behind that; the rest arrives, and then
+  // the end.
+  const auto is_lost = [](const auto& op) {
+    return op->length != 0 && op->parts == 0 && op->data.empty();
+  };
+  const auto first = std::find_if(me.sent.begin(), me.sent.end(), [&](const auto& op) {
+    return is_lost(op) && op->what != operation::kind::read;
+  });
+  me.sent.erase(first, me.sent.end());
+  std::erase_if(me.sent, is_lost);
   auto last = std::make_shared<operation>();
   last->what = operation::kind::close;
   last->departed = true;
