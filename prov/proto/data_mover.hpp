@@ -82,6 +82,13 @@ class data_mover final : public device_copies::observer {
   }
   void piece_completed(rma_op& piece, int error);
   void chunk_completed(buffer& b, int error);
+  /// What RMA is a part of; null: that has ended.
+  [[nodiscard]] static const transfer* transfer_of(const posted_op& w) noexcept {
+    return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).owner
+                                            : static_cast<const buffer&>(w).owner;
+  }
+  /// Ends RMA that was to be posted again, on a connection that has failed.
+  void give_up(posted_op_list& undone, int error);
   void copied(buffer& b) noexcept override;
 
   /// Tries those again that had to wait for room.

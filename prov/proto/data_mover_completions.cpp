@@ -33,6 +33,20 @@ void data_mover::chunk_completed(buffer& b, int error) {
   if (t) piece_finished(*t, length, error);
 }
 
+void data_mover::give_up(posted_op_list& undone, int error) {
+  while (!undone.empty()) {
+    posted_op& w = undone.front();
+    undone.pop_front();
+    w.rail = 0;
+    if (w.what == posted_op::kind::piece) {
+      static_cast<rma_op&>(w).owner = nullptr;
+    } else {
+      static_cast<buffer&>(w).owner = nullptr;
+    }
+    rma_ended(w, error);
+  }
+}
+
 void data_mover::all_copied(buffer& b) {
   transfer* t = b.owner;
   if (!t) {

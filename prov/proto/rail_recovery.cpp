@@ -8,11 +8,6 @@
 namespace gaudi::proto {
 namespace {
 
-const transfer* transfer_of(const posted_op& w) noexcept {
-  return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).owner
-                                          : static_cast<const buffer&>(w).owner;
-}
-
 std::size_t length_of(const posted_op& w) noexcept {
   return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).length
                                           : static_cast<const buffer&>(w).length;
@@ -39,7 +34,7 @@ bool rail_recovery::ended(posted_op& w, int error) {
 bool rail_recovery::keeps(connection& c, rail& r, posted_op& w) {
   parts_.scheduler.fail(c, r);
   parts_.scheduler.look_at(c);
-  const transfer* const t = transfer_of(w);
+  const transfer* const t = data_mover::transfer_of(w);
   if (!t || t->ending.begun) return false;
   r.undone.push_back(w);
   return true;
@@ -76,7 +71,7 @@ bool rail_recovery::redo(connection& c, rail& r) {
   while (!r.undone.empty() && ret != -FI_EAGAIN) {
     posted_op& w = r.undone.front();
     r.undone.pop_front();
-    const transfer& t = *transfer_of(w);
+    const transfer& t = *data_mover::transfer_of(w);
     if (t.strategy == transfer_strategy::push && !t.ending.begun && !r.peer_has_closed) {
       writes.push_back(w);
       continue;
@@ -95,22 +90,13 @@ bool rail_recovery::redo(connection& c, rail& r) {
 
 int rail_recovery::post_elsewhere(posted_op& w) {
   w.rail = 0;
-  return transfer_of(w)->ending.begun ? -FI_ECONNRESET : parts_.mover.post_elsewhere(w);
+  return data_mover::transfer_of(w)->ending.begun ? -FI_ECONNRESET : parts_.mover.post_elsewhere(w);
 }
 
 void rail_recovery::connection_down(connection& c, int error) {
   parts_.connector.connection_down(c);
   if (!c.at_core.rails) return;
-  for (rail& r : c.at_core.rails->rails) {
-    while (!r.undone.empty()) {
-      posted_op& w = r.undone.front();
-      r.undone.pop_front();
-      w.rail = 0;
-      w.what == posted_op::kind::piece ? static_cast<void>(static_cast<rma_op&>(w).owner = nullptr)
-                                       : static_cast<void>(static_cast<buffer&>(w).owner = nullptr);
-      parts_.mover.rma_ended(w, error);
-    }
-  }
+  for (rail& r : c.at_core.rails->rails) parts_.mover.give_up(r.undone, error);
 }
 
 }  // namespace gaudi::proto

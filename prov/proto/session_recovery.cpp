@@ -15,11 +15,6 @@ bool is_behind(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>(a - b) > 0;
 }
 
-const transfer* owner_of(const posted_op& w) noexcept {
-  return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).owner
-                                          : static_cast<const buffer&>(w).owner;
-}
-
 }  // namespace
 
 void session_recovery::reserve(std::size_t connections) {
@@ -103,7 +98,7 @@ bool session_recovery::keeps(connection& c, posted_op& w, int& error) {
     error = 0;  // the peer has said that it is there
     return false;
   }
-  const transfer* const t = owner_of(w);
+  const transfer* const t = data_mover::transfer_of(w);
   // A stream ends by whatever goes wrong on it.
   const bool is_lost = error == FI_ECONNRESET || !parts_.transport.core().over_rdma();
   if (!is_lost || !t || t->ending.begun || !reconnector::may_go_on(c)) return false;
@@ -134,7 +129,7 @@ void session_recovery::heard(connection& c, std::uint32_t received) {
   posted_op_list done;
   for (auto w = s.undone.begin(); w != s.undone.end();) {
     posted_op& op = *w++;
-    const transfer* const t = owner_of(op);
+    const transfer* const t = data_mover::transfer_of(op);
     const bool is_write = t && t->strategy == transfer_strategy::push;
     if (!is_write || !is_behind(received, op.number)) continue;
     s.undone.erase(s.undone.iterator_to(op));
@@ -209,7 +204,7 @@ int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
     const std::uint32_t behind = w.number;
     const std::uint8_t tries = w.tries;
     int ret = -FI_ECONNRESET;
-    if (!owner_of(w)->ending.begun) {
+    if (!data_mover::transfer_of(w)->ending.begun) {
       s.is_replaying = true;
       ret = parts_.mover.post_again(w);
       s.is_replaying = false;
@@ -231,16 +226,7 @@ void session_recovery::connection_down(connection& c, int error) {
     b.session.kept = false;
     if (!b.session.at_core) message_left(b, error);
   });
-  while (!s.undone.empty()) {
-    posted_op& w = s.undone.front();
-    s.undone.pop_front();
-    if (w.what == posted_op::kind::piece) {
-      static_cast<rma_op&>(w).owner = nullptr;
-    } else {
-      static_cast<buffer&>(w).owner = nullptr;
-    }
-    parts_.mover.rma_ended(w, error);
-  }
+  parts_.mover.give_up(s.undone, error);
 }
 
 void session_recovery::send_words() {
