@@ -183,10 +183,10 @@ result<params> params::parse(const lookup& text_of) {
   p.rndv = in.choice(param::rndv, rndv_names);
   p.flush = in.choice(param::flush, flush_names);
   p.ipc = in.choice(param::ipc, ipc_names);
-  p.mr_cache_max_count = in.number(param::mr_cache_max_count);
-  p.mr_cache_max_size = in.number(param::mr_cache_max_size);
-  p.mr_cache_imported = in.choice(param::mr_cache_imported, switch_names);
-  p.mr_window = in.number(param::mr_window);
+  p.mr_cache.max_count = in.number(param::mr_cache_max_count);
+  p.mr_cache.max_size = in.number(param::mr_cache_max_size);
+  p.mr_cache.imported = in.choice(param::mr_cache_imported, switch_names);
+  p.mr_cache.window = in.number(param::mr_window);
   p.tcp_hmem = in.choice(param::tcp_hmem, switch_names);
   p.counters = in.choice(param::counters, switch_names);
   if (!in.good()) return error{-FI_EINVAL};

@@ -203,12 +203,15 @@ struct params {
   rendezvous_choice rndv = rendezvous_choice::automatic;
   flush_choice flush = flush_choice::automatic;
   ipc_choice ipc = ipc_choice::automatic;
-  std::size_t mr_cache_max_count = 0;   ///< idle registrations per domain
-  std::uint64_t mr_cache_max_size = 0;  ///< bytes that these cover
-  bool mr_cache_imported = false;       ///< dma-bufs of the application's, too
-  std::uint64_t mr_window = 0;          ///< bytes; 0: none
-  bool tcp_hmem = false;                ///< under the name ofi_gaudi
-  bool counters = true;                 ///< in a page that others can read
+  /// Registrations of device memory (FI_GAUDI_MR_*).
+  struct {
+    std::size_t max_count = 0;   ///< idle ones per domain
+    std::uint64_t max_size = 0;  ///< bytes that these cover
+    bool imported = false;       ///< dma-bufs of the application's, too
+    std::uint64_t window = 0;    ///< bytes; 0: none
+  } mr_cache;
+  bool tcp_hmem = false;  ///< under the name ofi_gaudi
+  bool counters = true;   ///< in a page that others can read
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

@@ -119,7 +119,7 @@ core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
 int attach_imported(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
                     carrier by) {
   // A free of our own must not meet what nobody uses.
-  const bool keep = base::params::get().mr_cache_imported &&
+  const bool keep = base::params::get().mr_cache.imported &&
                     !device::device_registry::instance().is_known(r.address);
   r.imported = true;
   const std::uint64_t transfers =
@@ -149,11 +149,11 @@ void attach_pool_alias(reg::region& r) {
 
 reg::cache_limits cache_limits() noexcept {
   const base::params& p = base::params::get();
-  return {.count = p.mr_cache_max_count, .bytes = p.mr_cache_max_size};
+  return {.count = p.mr_cache.max_count, .bytes = p.mr_cache.max_size};
 }
 
 reg::window_size windows() noexcept {
-  return reg::window_size::at_least(base::params::get().mr_window);
+  return reg::window_size::at_least(base::params::get().mr_cache.window);
 }
 
 int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> requested,

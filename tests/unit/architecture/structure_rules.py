@@ -13,7 +13,7 @@ MAX_MEMBERS = 20
 # (methods, data members) of classes that are larger still. They may only shrink: who divides one takes it out.
 LARGER = {
     # Records of values that belong together.
-    "params": (40, 24),
+    "params": (40, 21),
     "endpoint_settings": (40, 23),
 }
 # Rooms whose components are checked one by one.

@@ -34,10 +34,10 @@ TEST(params, defaults_are_those_of_the_table) {
   EXPECT_EQ(p->rx_buffers, 256U);
   EXPECT_EQ(p->unexpected_limit, 64U << 20);
   EXPECT_EQ(p->device_timeout, std::chrono::seconds(15));
-  EXPECT_EQ(p->mr_cache_max_count, 1024U);
-  EXPECT_EQ(p->mr_cache_max_size, 256ULL << 30);
-  EXPECT_FALSE(p->mr_cache_imported);
-  EXPECT_EQ(p->mr_window, 4ULL << 30);
+  EXPECT_EQ(p->mr_cache.max_count, 1024U);
+  EXPECT_EQ(p->mr_cache.max_size, 256ULL << 30);
+  EXPECT_FALSE(p->mr_cache.imported);
+  EXPECT_EQ(p->mr_cache.window, 4ULL << 30);
   EXPECT_FALSE(p->tcp_hmem);
   EXPECT_TRUE(p->counters);
 }
