@@ -44,6 +44,7 @@ MUTANTS = [
      "!c.closing.agreed && c.usable()", "c.usable()"),
     ("early-sends-fail-with-a-closed-one", "connection_closer", "message_sender.cpp", "c.closing.is_wanted() || c.remote->current",
      "c.remote->current != nullptr"),
+    ("no-room-where-all-are-busy", "connection_room", "connection_room.hpp", "return now - full_since_ < patience;", "return true;"),
     ("promises-more-than-is-posted", "credit_pool", "credit_pool.cpp", "others_ -= more;", ""),
     ("released-credits-are-used", "credit_pool", "credits.hpp", "available_ -= count;\n    return count;", "return count;"),
     ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name())", "false"),

@@ -24,12 +24,26 @@ endpoint::settings with_at_most(std::size_t connections) {
   return s;
 }
 
-/// Endpoints that all know each other, by their numbers.
+/// How many operations have ended well.
+unsigned take_all_good(simulated_endpoint& of) {
+  unsigned count = 0;
+  for (cq_entry e = of.take(); e.error != FI_ENODATA; e = of.take()) {
+    EXPECT_EQ(e.error, 0);
+    ++count;
+  }
+  return count;
+}
+
+/// Endpoints of one network.
 struct simulated_job {
   simulated_job(unsigned size, std::size_t connections) {
     for (unsigned i = 0; i < size; ++i)
       all.push_back(std::make_unique<simulated_endpoint>(
           net, net.add_host(i, static_cast<std::uint16_t>(5000 + i)), with_at_most(connections)));
+    std::iota(numbers.begin(), numbers.end(), 0U);
+  }
+  /// All know each other by their numbers.
+  void meet() {
     for (auto& each : all)
       for (auto& other : all) each->meet(*other);
   }
@@ -60,7 +74,7 @@ struct simulated_job {
 
   sim::network net{test::slow_network(), sim::rng(1), nullptr};
   std::vector<std::unique_ptr<simulated_endpoint>> all;
-  std::vector<unsigned> numbers = std::vector<unsigned>(64);
+  std::vector<unsigned> numbers = std::vector<unsigned>(2048);
   std::size_t most = 0;  // connections that one had
 };
 
@@ -69,8 +83,8 @@ TEST(many_connections, stay_within_their_limit_and_lose_nothing) {
   constexpr unsigned size = 12;
   constexpr std::size_t limit = 4;
   simulated_job job(size, limit);
+  job.meet();
   std::vector<std::vector<unsigned>> got(size, std::vector<unsigned>(size, size));
-  std::iota(job.numbers.begin(), job.numbers.end(), 0U);
   for (unsigned at = 0; at < size; ++at) {
     for (unsigned other = 0; other < size; ++other) {
       if (other == at) continue;
@@ -82,12 +96,7 @@ TEST(many_connections, stay_within_their_limit_and_lose_nothing) {
   unsigned ended = 0;
   for (int i = 0; i < 20'000 && ended < 2 * size * (size - 1); ++i) {
     job.pass(milliseconds(1));
-    for (auto& each : job.all) {
-      for (cq_entry e = each->take(); e.error != FI_ENODATA; e = each->take()) {
-        EXPECT_EQ(e.error, 0);
-        ++ended;
-      }
-    }
+    for (auto& each : job.all) ended += take_all_good(*each);
   }
   EXPECT_EQ(ended, 2 * size * (size - 1));
   for (unsigned at = 0; at < size; ++at)
@@ -98,10 +107,42 @@ TEST(many_connections, stay_within_their_limit_and_lose_nothing) {
   EXPECT_GT(job.closed(0), 0U);
 }
 
+// All of them send to one at once, as at the start of a job, and it to them.
+TEST(many_connections, of_one_with_a_thousand_are_made_in_turn) {
+  constexpr unsigned peers = 1000;
+  constexpr std::size_t limit = 64;
+  simulated_job job(peers + 1, limit);
+  simulated_endpoint& hub = *job.all[peers];
+  std::vector<unsigned> got(2 * peers, peers);
+  for (unsigned i = 0; i < peers; ++i) {
+    hub.meet(*job.all[i]);
+    job.all[i]->meet(hub);
+    for (const bool at_hub : {false, true}) {
+      unsigned& room = got[at_hub ? i : peers + i];
+      simulated_endpoint& end = at_hub ? hub : *job.all[i];
+      ASSERT_EQ(end.receive(test::memory_of(&room, sizeof room), at_hub ? i : peers, nullptr), 0);
+    }
+    job.send(i, 0);
+    ASSERT_EQ(hub.send(i, test::memory_of(&job.numbers[i], sizeof(unsigned)), peers, nullptr), 0);
+  }
+  unsigned ended = 0;
+  for (int i = 0; i < 20'000 && ended < 4 * peers; ++i) {
+    job.pass(milliseconds(1));
+    for (auto& each : job.all) ended += take_all_good(*each);
+  }
+  EXPECT_EQ(ended, 4 * peers);
+  for (unsigned i = 0; i < peers; ++i) {
+    EXPECT_EQ(got[i], i);
+    EXPECT_EQ(got[peers + i], i);
+  }
+  EXPECT_LE(job.most, limit);
+}
+
 // The last one has room for four, and five who send to it.
 TEST(many_connections, are_closed_where_nothing_has_come_for_the_longest) {
   for (const unsigned unused : {0U, 1U, 2U, 3U}) {
     simulated_job job(6, 5);
+    job.meet();
     job.send_to_last({0, 1, 2, 3});
     std::vector<unsigned> used{0, 1, 2, 3};
     std::erase(used, unused);
@@ -115,6 +156,7 @@ TEST(many_connections, are_closed_where_nothing_has_come_for_the_longest) {
 
 TEST(many_connections, are_closed_by_nobody_while_there_is_room) {
   simulated_job job(6, 6);
+  job.meet();
   job.send_to_last({0, 1, 2, 3, 4});
   job.settle(milliseconds(1000));
   EXPECT_EQ(job.closed(5), 0U);
@@ -123,6 +165,7 @@ TEST(many_connections, are_closed_by_nobody_while_there_is_room) {
 // Its one connection waits for a message that the application has no receive for.
 TEST(many_connections, are_more_where_all_are_in_use) {
   simulated_job job(3, 1);
+  job.meet();
   std::vector<std::byte> bytes(100'000);
   simulated_endpoint& busy = *job.all[0];
   ASSERT_EQ(busy.send(1, test::memory_of(bytes.data(), bytes.size()), 0, nullptr), 0);
