@@ -30,9 +30,11 @@ MUTANTS = [
      "if (connection* const c = connections_.of(endpoint)) return lost_soon(*c, FI_ECONNRESET);",
      "if (connection* const c = connections_.of(endpoint)) return fail(*c, FI_ECONNRESET);"),
     ("request-before-the-end", "5061f00, e7c2b55", "connection_events.cpp",
-     "deferred_requests_.push_back(std::move(request));\n  fail_soon(c, FI_ECONNRESET);",
+     "requests_.defer(std::move(request));\n  fail_soon(c, FI_ECONNRESET);",
      "peer& p = *c.remote;\n  fail(c, FI_ECONNRESET);\n"
      "  accept(p, *request.info, request.remote_hello);"),
+    ("late-request-ends-its-successor", "meet_request", "connection_events.cpp",
+     "!closed && c.state == connection_state::accepting", "false"),
     ("busy-end-agrees-to-close", "connection_closer", "connection_closer.cpp", "c.closing.agreed || c.is_idle()", "true"),
     ("busy-end-closes", "connection_closer", "connection_closer.cpp", "!c->closing.peer_agreed || !c->is_idle()",
      "!c->closing.peer_agreed"),
