@@ -153,7 +153,8 @@ TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that
   const record shown = records_of(record_kind::connection, a)[0];
   EXPECT_GE(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::interrupted));
   EXPECT_GE(shown.since, nanoseconds(before));
-  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().limits.reconnect_timeout));
+  EXPECT_EQ(shown.total - shown.since,
+            nanoseconds_of(base::params::get().limits.reconnect_timeout));
   EXPECT_NE(shown.done, 0U) << "what ended it";
   // Attempts that fail are no losses of their own.
   for (int i = 0; i < 5; ++i) {
