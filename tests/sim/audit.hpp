@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,7 +15,13 @@ struct endpoint_audit {
   /// Whether a session waits for another connection.
   static bool is_interrupted(endpoint& e) { return e.connections_->any_interrupted(); }
   /// Those that are made and those that are being made.
-  static std::size_t connections(endpoint& e) { return e.connections_->count(); }
+  static std::size_t connections(const endpoint& e) { return e.connections_->count(); }
+  /// Messages that `e` may send on its connection with this number.
+  static std::uint32_t credits_for_data(endpoint& e, std::uint32_t connection) {
+    return e.connections_->find(connection)->data.available();
+  }
+  /// Of messages that no receive was posted for.
+  static std::size_t unexpected_bytes(const endpoint& e) { return e.delivery_.unexpected_.kept(); }
   /// What is still held although nothing is outstanding; empty: nothing.
   static std::string leftover(endpoint& e);
   /// What grew beyond its limit; empty: nothing.

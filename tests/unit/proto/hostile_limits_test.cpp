@@ -3,19 +3,9 @@
 #include <chrono>
 
 #include "hostile_peer.hpp"
+#include "sim/audit.hpp"
 
 namespace gaudi::proto {
-
-/// As tests/sim has one: what an endpoint keeps to itself.
-struct endpoint_audit {
-  static std::uint32_t credits_for_data(endpoint& ep, std::uint32_t id) {
-    return ep.connections_->find(id)->data.available();
-  }
-  static std::size_t connections(const endpoint& ep) { return ep.connections_->count(); }
-  static std::size_t unexpected_bytes(const endpoint& ep) {
-    return ep.delivery_.unexpected_.kept();
-  }
-};
 
 namespace {
 
