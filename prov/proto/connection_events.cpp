@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -70,12 +71,20 @@ bool may_ask_again(peer& p, base::clock::time_point now, std::chrono::seconds li
   return false;
 }
 
-// Whether it was the link that ended the request, not the peer: over a stream a request that does
-// not leave, and an answer that does not come whole, end in one of these (libfabric 2.1, xnet_cm.c,
-// xnet_send_cm_msg and xnet_recv_cm_msg). Where nobody listens it is refused.
-bool is_lost_on_the_way(const connection& c, int error) noexcept {
-  const bool is_of_link =
-      error == FI_ECONNRESET || error == EPIPE || error == FI_ENOTCONN || error == FI_EIO;
+// What the kernel says of a connection that it cannot make, and the core of one that is refused.
+bool is_an_answer(int error) noexcept {
+  constexpr std::array answers{FI_ECONNREFUSED, FI_ETIMEDOUT, FI_EHOSTUNREACH,  FI_ENETUNREACH,
+                               FI_ENETDOWN,     FI_EHOSTDOWN, FI_EADDRNOTAVAIL, FI_ENOPROTOOPT,
+                               FI_EACCES,       FI_EPERM,     FI_ENOMEM};
+  return std::find(answers.begin(), answers.end(), error) != answers.end();
+}
+
+// Whether it was the link that ended the request, not the peer. Over a stream that can have any
+// other error: where an answer does not come whole the core tells of what errno happened to be
+// (libfabric 2.1, xnet_cm.c, xnet_recv_cm_msg).
+bool is_lost_on_the_way(const connection& c, int error, bool over_rdma) noexcept {
+  const bool is_of_link = error == FI_ECONNRESET || error == EPIPE || error == FI_ENOTCONN ||
+                          error == FI_EIO || (!over_rdma && error != 0 && !is_an_answer(error));
   return c.state == connection_state::connecting && is_of_link;
 }
 
@@ -119,7 +128,7 @@ void connection_manager::poll_now() {
 }
 
 void connection_manager::end(connection& c, int error, bool final) {
-  if (!final && is_lost_on_the_way(c, error) &&
+  if (!final && is_lost_on_the_way(c, error, over_rdma_) &&
       may_ask_again(*c.remote, config_.clock.now(), config_.limits.reconnect_timeout))
     return drop(c);
   if (final || !reconnector::may_go_on(c)) return fail(c, error);
@@ -304,7 +313,7 @@ void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reaso
   }
   const bool wrong_version =
       verdict == wire::reject_reason::wrong_version || why == wire::reject_reason::wrong_version;
-  if (c->usable() || (!wrong_version && is_lost_on_the_way(*c, error)))
+  if (c->usable() || (!wrong_version && is_lost_on_the_way(*c, error, over_rdma_)))
     return lost_soon(*c, c->usable() ? FI_ECONNRESET : error);
   fail(*c, wrong_version || error == 0 ? FI_ECONNREFUSED : error);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "sim/plan.hpp"
 
+#include <rdma/fi_errno.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -291,6 +293,8 @@ plan make_plan(std::uint64_t seed) {
   p.net.late_data = r.chance(500);
   if (r.chance(400)) add_rails(r, p);
   if (r.chance(300)) p.connections = r.between(1, 2);
+  constexpr int errors[] = {FI_ECONNRESET, FI_EINPROGRESS, FI_ENOENT};
+  p.net.lost_request = errors[r.below(3)];
   return p;
 }
 

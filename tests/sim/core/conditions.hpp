@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_errno.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -37,6 +39,8 @@ struct conditions {
   /// What is on its way when a connection is lost can still arrive, as long as the other end is
   /// open.
   bool late_data = false;
+  // Over a stream, what a request that is lost with its link ends with: anything that errno was.
+  int lost_request = FI_ECONNRESET;
   /// What arrives at a closed end makes the kernel drop what the closed end had sent (RST).
   bool reset_by_late_data = false;
 };

@@ -273,7 +273,7 @@ void wire_connection::hear_of_end(int end) {
   me.has_heard = true;
   auto& events = me.ep->events->entries;
   if (!ends[0].was_told && (end == 0 || net.how().rdma)) {
-    const int error = is_lost && !net.how().rdma ? FI_ECONNRESET : FI_ECONNREFUSED;
+    const int error = is_lost && !net.how().rdma ? net.how().lost_request : FI_ECONNREFUSED;
     events.push_back({0, &me.ep->fid, nullptr, error, {}});
   } else {
     if (!me.was_told && !net.how().rdma)
