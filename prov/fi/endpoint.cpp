@@ -81,13 +81,16 @@ constexpr std::chrono::milliseconds linger_time{2000};
 constexpr unsigned looks_before_naps = 64;
 constexpr std::chrono::microseconds nap_between_looks{50};
 
-// Over a stream each connection takes a file descriptor, and the application has a use for some.
-base::connection_limits limits_of(const core::inner_domain& core, base::connection_limits limits) {
+// Over a stream each connection takes a file descriptor, as do its rails of either end, and the
+// application has a use for some.
+base::connection_limits limits_of(const core::inner_domain& core, const base::params& p) {
+  base::connection_limits limits = p.limits;
+  const std::size_t for_each = 2 * p.rails.count - 1;
   rlimit files{};
   const bool is_limited = !core.over_rdma() && ::getrlimit(RLIMIT_NOFILE, &files) == 0 &&
                           files.rlim_cur != RLIM_INFINITY;
   if (is_limited && limits.most != 0)
-    limits.most = std::clamp<std::size_t>(files.rlim_cur / 4 * 3, 1, limits.most);
+    limits.most = std::clamp<std::size_t>(files.rlim_cur / 4 * 3 / for_each, 1, limits.most);
   return limits;
 }
 
@@ -103,7 +106,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
           .linger = linger_time,
-          .limits = limits_of(d.core(), p.limits),
+          .limits = limits_of(d.core(), p),
           .rails = rails_of(d.core(), p),
           .copies = copy::engine_config::of(p),
           .rendezvous = p.rndv,
