@@ -35,6 +35,8 @@ MUTANTS = [
      "  accept(p, *request.info, request.remote_hello);"),
     ("late-request-ends-its-successor", "meet_request", "connection_events.cpp",
      "!closed && c.state == connection_state::accepting", "false"),
+    ("any-other-error-is-an-answer", "is_lost_on_the_way", "connection_events.cpp",
+     "(!over_rdma && error != 0 && !is_an_answer(error))", "false"),
     ("busy-end-agrees-to-close", "connection_closer", "connection_closer.cpp", "c.closing.agreed || c.is_idle()", "true"),
     ("busy-end-closes", "connection_closer", "connection_closer.cpp", "!c->closing.peer_agreed || !c->is_idle()",
      "!c->closing.peer_agreed"),
