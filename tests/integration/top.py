@@ -152,7 +152,8 @@ def main():
     client = subprocess.Popen([PERF, "--port", "18761", "--size", "64", "--duration", "3600", "127.0.0.1"],
                               stdout=subprocess.DEVNULL)
     try:
-        wait_for(lambda: any(p["pid"] == client.pid and p["domains"] and p["domains"][0]["counters"]["eager_ops"] > 0
+        # The first operation is timed and not all that follow: with one alone, all of them would be.
+        wait_for(lambda: any(p["pid"] == client.pid and p["domains"] and p["domains"][0]["counters"]["eager_ops"] > 1000
                              for p in processes()), "the client transfers")
         for process in (server, client):
             process.send_signal(signal.SIGSTOP)
