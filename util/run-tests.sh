@@ -117,7 +117,10 @@ sanitizer_options() {
   # GCC 12's LeakSanitizer now and then crashes on the thread-local blocks of a process that is ending.
   export LSAN_OPTIONS=use_tls=0:print_suppressions=0:suppressions=$root/tests/tools/lsan.supp
   export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  export TSAN_OPTIONS=second_deadlock_stack=1:suppressions=$root/tests/tools/tsan.supp
+  # At its end a process waits for what its threads still do; by default 1 s, of each rank of each case.
+  local wait=1000
+  [[ $mode == long ]] || wait=50
+  export TSAN_OPTIONS=atexit_sleep_ms=$wait:second_deadlock_stack=1:suppressions=$root/tests/tools/tsan.supp
 }
 
 mode=all
