@@ -119,6 +119,24 @@ void fill_domain(fi_domain_attr& domain, const request& r, int mr_mode) {
   domain.mr_cnt = offer::mr_count;
 }
 
+/// The order that the application wants, of its sends and of what it receives.
+std::uint64_t asked_order(const fi_info* hints) {
+  if (!hints) return 0;
+  return (hints->tx_attr ? hints->tx_attr->msg_order : 0) |
+         (hints->rx_attr ? hints->rx_attr->msg_order : 0);
+}
+
+/// The order to report. Several connections do not keep that of RMA, so where there are to be some
+/// it is promised to who asks for it only.
+std::uint64_t reported_order(const fi_info& core, const request& r, int mr_mode, bool hmem) {
+  const std::uint64_t kept = offer::granted_order(core.tx_attr->msg_order, mr_mode, hmem);
+  const bool has_rails = r.params.rails.count > 1 || !r.params.rails.interfaces.empty();
+  if (!has_rails || (asked_order(r.hints) & offer::direct_order) != 0) return kept;
+  const fi_ep_attr* const ep = r.hints ? r.hints->ep_attr : nullptr;
+  if (ep && (ep->max_order_raw_size != 0 || ep->max_order_waw_size != 0)) return kept;
+  return kept & ~offer::direct_order;
+}
+
 /// Our entry over the core's, null when memory is short. `hmem` must have been checked.
 core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr_mode) {
   core::unique_info info(fi_dupinfo(&core));
@@ -128,7 +146,7 @@ core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr
   info->handle = nullptr;
   info->fabric_attr->fabric = nullptr;
   info->domain_attr->domain = nullptr;
-  const std::uint64_t order = offer::granted_order(core.tx_attr->msg_order, mr_mode, hmem);
+  const std::uint64_t order = reported_order(core, r, mr_mode, hmem);
   fill_tx(*info->tx_attr, r.hints, info->caps, order);
   fill_rx(*info->rx_attr, r, info->caps, order);
   fill_ep(*info->ep_attr, r.hints, order);
@@ -137,13 +155,6 @@ core::unique_info build(const fi_info& core, const request& r, bool hmem, int mr
   info->fabric_attr->prov_version = base::provider().version;
   info->fabric_attr->api_version = r.version;
   return info;
-}
-
-/// The order that the application wants, of its sends and of what it receives.
-std::uint64_t asked_order(const fi_info* hints) {
-  if (!hints) return 0;
-  return (hints->tx_attr ? hints->tx_attr->msg_order : 0) |
-         (hints->rx_attr ? hints->rx_attr->msg_order : 0);
 }
 
 /// Whether this entry would keep that order; the log says so if not.

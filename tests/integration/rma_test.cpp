@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "node.hpp"
@@ -173,6 +174,23 @@ TEST(rma, many_in_flight_in_both_directions) {
     expect_same(source.get(0, count * size), back.get(0, count * size), "read back");
     r.barrier();
   });
+}
+
+// Several connections to a peer keep no order of RMA; the info says so where nobody asks for one.
+TEST(rma, order_is_promised_unless_connections_share_it_out) {
+  const auto order = [](std::uint64_t asked) {
+    const info_ptr hints = hints_for({});
+    hints->tx_attr->msg_order = asked;
+    fi_info* found = nullptr;
+    must(fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints.get(), &found), "fi_getinfo");
+    const info_ptr info(found);
+    return info->tx_attr->msg_order & (FI_ORDER_RMA_WAW | FI_ORDER_SAS);
+  };
+  const char* const rails = std::getenv("FI_GAUDI_RAILS");
+  const bool shared_out = rails && std::string(rails) != "1";
+  const std::uint64_t both = FI_ORDER_RMA_WAW | FI_ORDER_SAS;
+  EXPECT_EQ(order(0), shared_out ? FI_ORDER_SAS : both);
+  EXPECT_EQ(order(FI_ORDER_RMA_WAW), both);
 }
 
 // Without the fence nothing orders a message behind a write.
