@@ -5,12 +5,17 @@
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
+#include <new>
+#include <vector>
 
 #include "base/scoped_fd.hpp"
 
@@ -29,28 +34,42 @@ bool is_socket(int fd) noexcept {
 // socket. Only of sockets: to close a duplicate of a file would drop the application's locks on it.
 // The look before goes by the name, as ThreadSanitizer takes a descriptor for memory that whoever
 // closes it writes to.
-base::scoped_fd duplicate_socket(int folder, const char* name, int fd) noexcept {
+base::scoped_fd duplicate_socket(int folder, int fd) noexcept {
+  std::array<char, 16> name{};
+  std::to_chars(name.data(), name.data() + name.size() - 1, fd);
   struct stat s {};
-  if (::fstatat(folder, name, &s, 0) != 0 || !S_ISSOCK(s.st_mode)) return {};
+  if (::fstatat(folder, name.data(), &s, 0) != 0 || !S_ISSOCK(s.st_mode)) return {};
   base::scoped_fd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (!copy || is_socket(copy.get())) return copy;
   static_cast<void>(copy.release());  // the number stands for a file by now
   return {};
 }
 
-/// Calls visit(fd) for each socket of the process until it returns false.
-template <class Visit>
-void for_each_socket(Visit&& visit) noexcept {
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), &::closedir);
-  if (!folder) return;
-  while (const dirent* const entry = ::readdir(folder.get())) {
+/// The process's descriptors, `folder`'s own among them. Throws std::bad_alloc.
+std::vector<int> descriptors(DIR* folder) {
+  std::vector<int> all;
+  while (const dirent* const entry = ::readdir(folder)) {
     int fd = -1;
     const char* const name = entry->d_name;
     const char* const end = name + std::strlen(name);
-    if (std::from_chars(name, end, fd).ptr != end) continue;
-    const base::scoped_fd socket = duplicate_socket(::dirfd(folder.get()), name, fd);
+    if (std::from_chars(name, end, fd).ptr == end) all.push_back(fd);
+  }
+  return all;
+}
+
+/// Calls visit(fd) for each socket of the process until it returns false. The newest first, which
+/// mostly have the highest numbers: of those that a process with thousands of connections has, a
+/// listener that was just made is then among the first.
+template <class Visit>
+void for_each_socket(Visit&& visit) noexcept try {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), &::closedir);
+  if (!folder) return;
+  const std::vector<int> all = descriptors(folder.get());
+  for (auto fd = all.rbegin(); fd != all.rend(); ++fd) {
+    const base::scoped_fd socket = duplicate_socket(::dirfd(folder.get()), *fd);
     if (socket && !visit(socket.get())) return;
   }
+} catch (const std::bad_alloc&) {  // as where the folder cannot be read
 }
 
 bool listens(int fd) noexcept {
@@ -84,6 +103,14 @@ bool limit_reads(const sockaddr* name, std::size_t length) noexcept {
     return false;
   });
   return found;
+}
+
+bool descriptors_are_scarce() noexcept {
+  rlimit most{};
+  if (::getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == RLIM_INFINITY) return false;
+  const base::scoped_fd lowest(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!lowest) return errno == EMFILE;
+  return static_cast<rlim_t>(lowest.get()) >= most.rlim_cur / 8 * 7;
 }
 
 unsigned end_silent(const sockaddr* name, std::size_t length, std::size_t least,

@@ -11,8 +11,7 @@
 namespace gaudi::proto {
 namespace {
 
-// A request is sent at once by whoever connects, so the network's time is all that this takes. To
-// look for those who do not costs a system call for each descriptor.
+// A request is sent at once by whoever connects, so the network's time is all that this takes.
 constexpr std::chrono::milliseconds max_silence{10'000};
 
 }  // namespace
@@ -37,11 +36,14 @@ connection* handshake_limits::overdue(const connection_table& table,
   return found->get();
 }
 
-// The core knows of them, and nobody here.
+// The core knows of them, and nobody here. They take descriptors and nothing else, and a job with
+// thousands of connections would wait for each look at all of those: so while there are enough,
+// nobody looks.
 void handshake_limits::end_silent(base::clock::time_point now) {
   const bool is_shorter = timeout_.count() != 0 && timeout_ < max_silence;
   const std::chrono::milliseconds limit = is_shorter ? timeout_ : max_silence;
   next_silence_look_ = now + limit;
+  if (!core::descriptors_are_scarce()) return;
   const unsigned ended =
       core::end_silent(listener_.raw(), listener_.length(), sizeof(hello), limit);
   if (ended != 0 && !std::exchange(told_of_silent_, true))

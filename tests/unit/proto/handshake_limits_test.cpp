@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Whoever connects and then says nothing, or only half of it, and who is asked and does not answer.
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <filesystem>
 #include <future>
 #include <optional>
+#include <vector>
 
 #include "base/scoped_fd.hpp"
+#include "core/tcp_listener.hpp"
 #include "endpoint_node.hpp"
 #include "hostile_peer.hpp"
 
@@ -51,6 +55,29 @@ class bare_socket {
 
  private:
   base::scoped_fd fd_;
+};
+
+/// While it lives the process may have 1,024 descriptors, of which `left` are free.
+class descriptors_in_use {
+ public:
+  explicit descriptors_in_use(int left) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    rlimit few = before_;
+    few.rlim_cur = 1024;
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    base::scoped_fd next;
+    do {
+      taken_.push_back(std::move(next));
+      next = base::scoped_fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    } while (next && next.get() < 1024 - left);
+  }
+  descriptors_in_use(const descriptors_in_use&) = delete;
+  descriptors_in_use& operator=(const descriptors_in_use&) = delete;
+  ~descriptors_in_use() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+  std::vector<base::scoped_fd> taken_;
 };
 
 std::size_t open_descriptors() {
@@ -123,7 +150,22 @@ TEST(handshake_limits, half_a_request_stops_nobody) {
   EXPECT_TRUE(closes_down_to(v, before + of_honest)) << "the core keeps the talker's socket";
 }
 
-TEST(handshake_limits, connections_that_ask_for_nothing_are_closed) {
+TEST(handshake_limits, descriptors_are_scarce_where_an_eighth_is_left) {
+  EXPECT_FALSE(core::descriptors_are_scarce());
+  {
+    const descriptors_in_use most(130);
+    EXPECT_FALSE(core::descriptors_are_scarce());
+  }
+  {
+    const descriptors_in_use more(127);
+    EXPECT_TRUE(core::descriptors_are_scarce());
+  }
+  const descriptors_in_use all(0);
+  EXPECT_TRUE(core::descriptors_are_scarce());
+}
+
+TEST(handshake_limits, connections_that_ask_for_nothing_are_closed_where_descriptors_are_scarce) {
+  const descriptors_in_use most(127);
   victim v(1s);
   std::array<bare_socket, 20> silent;
   for (const bare_socket& s : silent) s.connect(v.ep->name());
