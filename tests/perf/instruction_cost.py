@@ -20,13 +20,17 @@ import tempfile
 
 COUNT = 1000
 LIBRARY = "libgaudi-fi.so"
-# Cases below libfabric's interface, in programs that have the provider's rooms in them: how often they carry out COUNT
-# operations, and how they are called.
-ROOMS = {
+# Cases in programs of their own: how often they carry out COUNT operations, and how they are called. The first three are
+# below libfabric's interface and have the provider's rooms in them; the others read an empty completion queue of an endpoint
+# with so many idle peers.
+PROGRAMS = {
     "cache-hit": (15, ["perf_cache_cost", "hit", "1024", "1", "{count}"]),
     "address-lookup": (15, ["perf_cache_cost", "lookup", "1024", "{count}"]),
     "region": (20, ["perf_region_cost", "{build}/util/hlsim/libhl-thunk.so", "{count}", "alike"]),
+    "idle-1": (1, ["perf_idle_poll", "1", "{count}"]),
+    "idle-64": (1, ["perf_idle_poll", "64", "{count}"]),
 }
+HAVE_ROOMS = ("perf_cache_cost", "perf_region_cost")
 LIMITS = pathlib.Path(__file__).with_name("instruction_limits.json")
 ROOM = 1.05
 # All that the eager path may call: these neither allocate nor enter the kernel (an uncontended lock does not; the
@@ -69,9 +73,9 @@ class Profile:
 
 def command_of(build, case):
     """What runs a case, and how many operations it counts."""
-    if case not in ROOMS:
+    if case not in PROGRAMS:
         return [build / "tests/perf/perf_operation_cost", case, "gaudi", COUNT], COUNT
-    batches, words = ROOMS[case]
+    batches, words = PROGRAMS[case]
     name, *arguments = (word.format(build=build, count=COUNT) for word in words)
     return [build / "tests/perf" / name, *arguments], batches * COUNT
 
@@ -92,7 +96,7 @@ def profile_of(build, case, environment):
 
 def is_provider(name):
     """The library, or a program that has its rooms in it."""
-    return name is not None and name.endswith((LIBRARY, *(words[0] for _, words in ROOMS.values())))
+    return name is not None and name.endswith((LIBRARY, *HAVE_ROOMS))
 
 
 def foreign_calls(profile, operations):
