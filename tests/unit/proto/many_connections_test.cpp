@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <vector>
@@ -40,6 +41,7 @@ struct simulated_job {
     for (unsigned i = 0; i < size; ++i)
       all.push_back(std::make_unique<simulated_endpoint>(
           net, net.add_host(i, static_cast<std::uint16_t>(5000 + i)), with_at_most(connections)));
+    numbers.resize(size);
     std::iota(numbers.begin(), numbers.end(), 0U);
   }
   /// All know each other by their numbers.
@@ -74,7 +76,7 @@ struct simulated_job {
 
   sim::network net{test::slow_network(), sim::rng(1), nullptr};
   std::vector<std::unique_ptr<simulated_endpoint>> all;
-  std::vector<unsigned> numbers = std::vector<unsigned>(2048);
+  std::vector<unsigned> numbers;
   std::size_t most = 0;  // connections that one had
 };
 
@@ -136,6 +138,40 @@ TEST(many_connections, of_one_with_a_thousand_are_made_in_turn) {
     EXPECT_EQ(got[peers + i], i);
   }
   EXPECT_LE(job.most, limit);
+}
+
+// In neighbourhoods of 8, within which everybody sends to everybody else.
+TEST(many_connections_slow, of_ten_thousand_endpoints_are_made_and_closed) {
+  constexpr unsigned endpoints = 10'000;
+  constexpr unsigned neighbours = 8;
+  constexpr std::size_t limit = 3;
+  simulated_job job(endpoints, limit);
+  std::vector<std::array<unsigned, neighbours>> got(endpoints);
+  for (unsigned at = 0; at < endpoints; ++at) {
+    got[at].fill(endpoints);
+    const unsigned first = at / neighbours * neighbours;
+    for (unsigned i = 0; i < neighbours; ++i) job.all[at]->meet(*job.all[first + i]);
+    for (unsigned i = 0; i < neighbours; ++i) {
+      if (first + i == at) continue;
+      unsigned& room = got[at][i];
+      ASSERT_EQ(job.all[at]->receive(test::memory_of(&room, sizeof room), first + i, nullptr), 0);
+      job.send(at, i);
+    }
+  }
+  const unsigned operations = 2 * endpoints * (neighbours - 1);
+  unsigned ended = 0;
+  for (int i = 0; i < 20'000 && ended < operations; ++i) {
+    job.pass(milliseconds(1));
+    for (auto& each : job.all) ended += take_all_good(*each);
+  }
+  EXPECT_EQ(ended, operations);
+  for (unsigned at = 0; at < endpoints; ++at) {
+    const unsigned first = at / neighbours * neighbours;
+    for (unsigned i = 0; i < neighbours; ++i)
+      EXPECT_EQ(got[at][i], first + i == at ? endpoints : first + i) << at << " of " << i;
+  }
+  EXPECT_LE(job.most, limit);
+  EXPECT_GT(job.closed(0), 0U);
 }
 
 // The last one has room for four, and five who send to it.
