@@ -78,6 +78,31 @@ void add_summary(std::vector<line>& to, const sample& now, const changes& all,
                             rate(operations_of(sum)), rate(stalls_of(sum)), paths_text(sum))});
 }
 
+/// What became of connections since the processes began, where something did: rails, and those that
+/// were interrupted. All of it fits 79 columns.
+void add_links(std::vector<line>& to, const changes& all, const value_list& counted) {
+  value_list ever{};
+  for (const change& one : all.subjects)
+    if (one.now->kind == block_kind::domain)
+      for (std::size_t i = 0; i < ever.size(); ++i) ever[i] += one.now->values[i];
+  const auto text = [](std::uint64_t value) { return short_number(static_cast<double>(value)); };
+  std::string rails;
+  if (get(ever, "rails_made") != 0) {
+    rails = fmt::format("rails {} made, {} lost", text(get(ever, "rails_made")),
+                        text(get(ever, "rails_lost")));
+    if (bytes_of(counted) != 0)
+      rails += fmt::format(", {}% of B/s", percent(static_cast<double>(get(counted, "rail_bytes")) /
+                                                   static_cast<double>(bytes_of(counted))));
+  }
+  std::string interrupted;
+  if (get(ever, "connections_interrupted") != 0)
+    interrupted = fmt::format("sessions {} interrupted, {} resumed",
+                              text(get(ever, "connections_interrupted")),
+                              text(get(ever, "connections_resumed")));
+  if (!rails.empty() || !interrupted.empty())
+    to.push_back({fmt::format("{:<{}} {}", rails, half, interrupted)});
+}
+
 /// Where several kinds of machine are to be compared, devices are told apart by their index.
 std::string device_row(const total& t, const per_second& rate) {
   const auto value = [&](device_value which) { return rate(get_of_device(t.counted, which)); };
@@ -209,6 +234,7 @@ std::vector<line> frame_of(const sample& now, const changes& all, const std::str
   std::vector<line> lines;
   const auto nics = totals_of(all, block_kind::domain);
   add_summary(lines, now, all, clock, nics);
+  add_links(lines, all, sum_of(nics));
   lines.push_back({""});
   if (now.processes.empty()) {
     lines.push_back({"No process shows its counters to this user. Root sees those of all users."});

@@ -59,6 +59,27 @@ TEST(short_number, fits_five_characters_whatever_it_is) {
     EXPECT_EQ(short_number(value), text) << value;
 }
 
+TEST(table, tells_of_rails_and_interrupted_sessions_where_there_were_some) {
+  process p = busy(1, 20'000'000'000);
+  const auto text = [&] {
+    const two_samples s({p});
+    return text_of(frame_of(s.now, s.all(), "12:00:00", {}));
+  };
+  value_list& values = p.counters.subjects[0].values;
+  EXPECT_EQ(text().find("rails"), std::string::npos) << text();
+  EXPECT_EQ(text().find("sessions"), std::string::npos) << text();
+  values[domain_value("rails_made").place] = 123'456;
+  values[domain_value("rails_lost").place] = 2;
+  values[domain_value("rail_bytes").place] = 5'000'000'000;
+  EXPECT_NE(text().find("\nrails 123k made, 2 lost, 25% of B/s\n"), std::string::npos) << text();
+  values[domain_value("connections_interrupted").place] = 3;
+  values[domain_value("connections_resumed").place] = 2;
+  EXPECT_NE(text().find("\nrails 123k made, 2 lost, 25% of B/s     sessions 3 interrupted, 2 "
+                        "resumed\n"),
+            std::string::npos)
+      << text();
+}
+
 TEST(table, shows_rates_paths_and_devices) {
   const two_samples s({busy(4711, 20'000'000'000)});
   const auto lines = frame_of(s.now, s.all(), "12:00:00", {});
