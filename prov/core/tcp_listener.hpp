@@ -26,7 +26,7 @@ bool descriptors_are_scarce() noexcept;
 /// Ends connections to the listener with this name on which fewer than `least` bytes have come, and
 /// none for `limit`: the core closes them when it sees that. Each takes a descriptor, and whoever
 /// makes many takes all there are. Returns their number. Costs some system calls for each of the
-/// process's descriptors: 10 ms where there are a thousand.
+/// process's descriptors.
 unsigned end_silent(const sockaddr* name, std::size_t length, std::size_t least,
                     std::chrono::milliseconds limit) noexcept;
 

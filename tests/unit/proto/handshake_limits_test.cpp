@@ -187,6 +187,15 @@ TEST(handshake_limits, connections_that_ask_for_nothing_are_closed_where_descrip
   EXPECT_FALSE(honest.shut) << "it has asked";
 }
 
+TEST(handshake_limits, connections_that_ask_for_nothing_stay_while_there_are_descriptors) {
+  victim v(1s);
+  const bare_socket silent;
+  silent.connect(v.ep->name());
+  const auto end = std::chrono::steady_clock::now() + 2500ms;  // two looks, if there were any
+  while (std::chrono::steady_clock::now() < end) v.ep->progress();
+  EXPECT_FALSE(silent.ended());
+}
+
 TEST(handshake_limits, a_peer_that_never_answers_is_given_up) {
   const bare_socket mute;
   const net_address name = mute.listen();
