@@ -121,7 +121,8 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "they are made again when they are needed; 0: no limit"},
     {"rails", "1", 0, 0,
      "connections that the RMA of long transfers to a peer is shared out over: a number up to 8, "
-     "or names of interfaces (core tcp), comma-separated, one rail over each"},
+     "or names, comma-separated, one rail over each: of interfaces (core tcp), or of RDMA devices "
+     "(core verbs), which share the reads, those of messages among them"},
     {"rail_chunk", "524288", 4096, 1073741824,
      "bytes that a rail gets at a time; transfers of less than two such pieces stay on one "
      "connection"},

@@ -46,11 +46,7 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open_over(unique_fid<f
   self->info_ = std::move(info);
   self->fabric_ = std::move(fabric);
   self->random_ = random;
-  // tcp reports no mode at all where these are offered, and would then take offsets from us; with
-  // them set it behaves as verbs does.
-  self->info_->domain_attr->mr_mode |= FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
-  // The keys that tcp would choose count up from 1, and whoever is connected could try them all.
-  if (is_rdma(*self->info_)) self->info_->domain_attr->mr_mode |= FI_MR_PROV_KEY;
+  self->ask_for_addresses_and_keys();
   if (const auto opened = self->open_domain(self->fabric_.get()); !opened) return opened.failure();
   self->reads_safely_ = self->over_rdma_ || libfabric >= FI_VERSION(1, 18);
   return self;
@@ -64,6 +60,25 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open_in(fid_fabric* fa
   return self;
 }
 
+base::result<std::unique_ptr<inner_domain>> inner_domain::open_beside(const inner_domain& first,
+                                                                      unique_info info) {
+  std::unique_ptr<inner_domain> self(new inner_domain);
+  self->info_ = std::move(info);
+  self->random_ = first.random_;
+  self->reads_safely_ = first.reads_safely_;
+  self->ask_for_addresses_and_keys();
+  if (const auto opened = self->open_domain(first.fabric()); !opened) return opened.failure();
+  return self;
+}
+
+// tcp reports no mode at all where these are offered, and would then take offsets from us; with
+// them set it behaves as verbs does. The keys that tcp would choose count up from 1, and whoever is
+// connected could try them all.
+void inner_domain::ask_for_addresses_and_keys() noexcept {
+  info_->domain_attr->mr_mode |= FI_MR_VIRT_ADDR | FI_MR_ALLOCATED;
+  if (is_rdma(*info_)) info_->domain_attr->mr_mode |= FI_MR_PROV_KEY;
+}
+
 base::result<void> inner_domain::open_domain(fid_fabric* fabric) {
   fid_domain* domain = nullptr;
   if (const int ret = fi_domain(fabric, info_.get(), &domain, nullptr)) {
@@ -72,6 +87,7 @@ base::result<void> inner_domain::open_domain(fid_fabric* fabric) {
     return base::error{ret};
   }
   domain_.reset(domain);
+  in_ = fabric;
   needs_local_mr_ = (info_->domain_attr->mr_mode & FI_MR_LOCAL) != 0;
   over_rdma_ = is_rdma(*info_);
   return {};

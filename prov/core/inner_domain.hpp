@@ -52,13 +52,16 @@ class inner_domain {
   /// A domain as `info` has it, in a fabric that outlives it, for an application that uses the
   /// core's domain directly.
   static base::result<std::unique_ptr<inner_domain>> open_in(fid_fabric* fabric, unique_info info);
+  /// One more, on another NIC, for what `first` carries; that outlives it.
+  static base::result<std::unique_ptr<inner_domain>> open_beside(const inner_domain& first,
+                                                                 unique_info info);
 
   /// 0, or -FI_EBUSY where the application still has something of the core's open. Nothing but the
   /// destructor may follow a 0.
   int close() noexcept;
 
   [[nodiscard]] fi_info& info() const noexcept { return *info_; }
-  [[nodiscard]] fid_fabric* fabric() const noexcept { return fabric_.get(); }
+  [[nodiscard]] fid_fabric* fabric() const noexcept { return in_; }
   [[nodiscard]] fid_domain* domain() const noexcept { return domain_.get(); }
 
   /// Whether buffers given to core operations need a descriptor (verbs: yes, tcp: no).
@@ -87,10 +90,12 @@ class inner_domain {
  private:
   inner_domain() = default;
   base::result<void> open_domain(fid_fabric* fabric);
+  void ask_for_addresses_and_keys() noexcept;
   [[nodiscard]] bool chooses_keys() const noexcept;
 
   unique_info info_;
-  unique_fid<fid_fabric> fabric_;
+  unique_fid<fid_fabric> fabric_;  // its own; null: it is in another's
+  fid_fabric* in_ = nullptr;
   base::random_source random_;
   unique_fid<fid_domain> domain_;
   bool needs_local_mr_ = false;

@@ -18,6 +18,7 @@
 #include "fi/domain_counters.hpp"
 #include "fi/memory_region.hpp"
 #include "fi/progress_thread.hpp"
+#include "fi/rail_interfaces.hpp"
 #include "reg/dmabuf_registrar.hpp"
 #include "reg/import_cache.hpp"
 #include "reg/key_table.hpp"
@@ -67,6 +68,9 @@ class domain final : public domain_base {
     const base::scoped_domain_lock lock(lock_);
     return children_.any() || regions_.live() != 0;
   }
+
+  /// That its endpoints have rails over.
+  [[nodiscard]] const rail_nics& other_nics() const noexcept { return rail_nics_; }
 
   // Under the lock.
   memory_region_pool& regions() noexcept { return regions_; }
@@ -137,6 +141,7 @@ class domain final : public domain_base {
   } asked_;
   std::optional<base::event_set> core_events_;
   std::optional<device::device_loss_epoch::loss_eventfd> losses_;  // in core_events_
+  const rail_nics rail_nics_;
   memory_region_pool regions_;
   reg::key_table keys_;
   reg::dmabuf_registrar dmabufs_;

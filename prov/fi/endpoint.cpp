@@ -12,7 +12,7 @@
 #include "base/params.hpp"
 #include "fi/guard.hpp"
 #include "fi/info_offer.hpp"
-#include "fi/rail_addresses.hpp"
+#include "fi/rail_interfaces.hpp"
 #include "fi/tables.hpp"
 
 namespace gaudi::fi {
@@ -83,9 +83,10 @@ constexpr std::chrono::microseconds nap_between_looks{50};
 
 // Over a stream each connection takes a file descriptor, as do its rails of either end, and the
 // application has a use for some.
-base::connection_limits limits_of(const core::inner_domain& core, const base::params& p) {
-  base::connection_limits limits = p.limits;
-  const std::size_t for_each = 2 * p.rails.count - 1;
+base::connection_limits limits_of(const core::inner_domain& core, std::size_t rails,
+                                  const base::connection_limits& asked) {
+  base::connection_limits limits = asked;
+  const std::size_t for_each = 2 * rails - 1;
   rlimit files{};
   const bool is_limited = !core.over_rdma() && ::getrlimit(RLIMIT_NOFILE, &files) == 0 &&
                           files.rlim_cur != RLIM_INFINITY;
@@ -96,6 +97,7 @@ base::connection_limits limits_of(const core::inner_domain& core, const base::pa
 
 proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
   const base::params& p = base::params::get();
+  const proto::rail_settings rails = rails_of(d.core(), d.other_nics(), p);
   return {.directed_receive = (info.caps & FI_DIRECTED_RECV) != 0,
           .source_errors = (info.caps & FI_SOURCE_ERR) != 0,
           .rma_order = info.tx_attr && (info.tx_attr->msg_order & offer::direct_order) != 0,
@@ -106,8 +108,8 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .rx_buffers = p.rx_buffers,
           .unexpected_limit = p.unexpected_limit,
           .linger = linger_time,
-          .limits = limits_of(d.core(), p),
-          .rails = rails_of(d.core(), p),
+          .limits = limits_of(d.core(), rails.count, p.limits),
+          .rails = rails,
           .copies = copy::engine_config::of(p),
           .rendezvous = p.rndv,
           .loop = &d.loop(),

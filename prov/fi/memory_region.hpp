@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <vector>
+#include <forward_list>
 
 #include "base/object_pool.hpp"
 #include "fi/child_count.hpp"
@@ -15,7 +15,7 @@ class domain;
 struct memory_region final : mr_base<domain> {
   memory_region(domain& d, void* user_context) noexcept;
 
-  std::vector<child_count::ref> counter_holds;
+  std::forward_list<child_count::ref> counter_holds;
 };
 
 /// Under the domain lock.

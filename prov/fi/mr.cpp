@@ -45,7 +45,7 @@ int bind_counter(memory_region& self, cntr& counter, std::uint64_t flags) {
   const base::scoped_domain_lock lock(self.parent.lock());
   if (flags & FI_REMOTE_READ) self.region.peers_read = &counter.counter();
   if (flags & FI_REMOTE_WRITE) self.region.peers_wrote = &counter.counter();
-  self.counter_holds.emplace_back(counter.bound());
+  self.counter_holds.emplace_front(counter.bound());
   return 0;
 }
 

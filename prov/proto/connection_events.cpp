@@ -155,11 +155,11 @@ void connection_manager::read_events() {
   while (connector_.read_next(*this)) pacer_.event_came();
 }
 
-void connection_manager::request_came(core::unique_info info, wire::reject_reason verdict,
-                                      const hello& remote_hello) {
+void connection_manager::request_came(core::unique_info info, reg::other_nic* at,
+                                      wire::reject_reason verdict, const hello& remote_hello) {
   const bool is_acceptable = verdict == wire::reject_reason::none;
   if (is_acceptable && (remote_hello.flags & wire::is_rail) && connector_.rails())
-    return connector_.rails()->requested(*info, remote_hello);
+    return connector_.rails()->requested(*info, at, remote_hello);
   if (is_acceptable) return take_request({std::move(info), remote_hello});
   GAUDI_WARN(EP_CTRL, "refused a connection request: %s (ours is version %u, the peer's %u)\n",
              to_string(verdict), wire::version, remote_hello.version);

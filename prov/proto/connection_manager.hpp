@@ -119,7 +119,7 @@ class connection_manager final : private connection_events {
   void drop(connection& c);
 
   // connection_events.cpp: what the core tells.
-  void request_came(core::unique_info info, wire::reject_reason verdict,
+  void request_came(core::unique_info info, reg::other_nic* at, wire::reject_reason verdict,
                     const hello& remote_hello) override;
   void endpoint_up(const fid* endpoint, const hello* remote_hello) override;
   void endpoint_ended(const fid* endpoint) override;

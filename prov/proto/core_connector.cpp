@@ -3,6 +3,7 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -108,14 +109,19 @@ base::result<void> core_connector::listen(fid_cq* completions, fid_ep* shared_re
   return {};
 }
 
-base::result<net_address> core_connector::listen_also(const net_address& at) {
-  const core::unique_info info(fi_dupinfo(&core_.info()));
+void core_connector::use_nic(reg::other_nic& nic, fid_cq* completions) {
+  if (completions_of_nics_.size() < nic.number()) completions_of_nics_.resize(nic.number());
+  completions_of_nics_[nic.number() - 1] = completions;
+}
+
+base::result<net_address> core_connector::listen_also(const net_address& at, reg::other_nic* nic) {
+  const core::unique_info info(fi_dupinfo(&core_of(nic).info()));
   if (!info || !set_source_address(*info, at)) return base::error{-FI_ENOMEM};
   others_.reserve(others_.size() + 1);
   auto listener = open_listener(events_.get(), *info);
   if (!listener) return listener.failure();
   auto name = name_of(**listener);
-  if (name) others_.push_back(std::move(*listener));
+  if (name) others_.push_back({std::move(*listener), nic});
   return name;
 }
 
@@ -127,30 +133,33 @@ core::unique_info core_connector::info_for(const net_address& to) const {
   return info;
 }
 
-core::unique_info core_connector::info_for(const net_address& to, const net_address& from) const {
-  core::unique_info info(fi_dupinfo(&core_.info()));
+core::unique_info core_connector::info_for(const net_address& to, const net_address& from,
+                                           reg::other_nic* nic) const {
+  core::unique_info info(fi_dupinfo(&core_of(nic).info()));
   if (!info) return info;
   set_destination(*info, to);
   if (!set_source_address(*info, from)) info.reset();
   return info;
 }
 
-base::result<core::unique_fid<fid_ep>> core_connector::create_endpoint(fi_info& info,
-                                                                       void* context) const {
-  info.ep_attr->rx_ctx_cnt = shared_receives_ ? FI_SHARED_CONTEXT : 1;
+base::result<core::unique_fid<fid_ep>> core_connector::create_endpoint(fi_info& info, void* context,
+                                                                       reg::other_nic* nic) const {
+  info.ep_attr->rx_ctx_cnt = shared_receives_ && !nic ? FI_SHARED_CONTEXT : 1;
   // What the data mover takes for the limit of inline sends, whichever side the request came from.
   info.tx_attr->inject_size = core_.info().tx_attr->inject_size;
   fid_ep* ep = nullptr;
-  if (const int ret = fi_endpoint(core_.domain(), &info, &ep, context)) return base::error{ret};
+  if (const int ret = fi_endpoint(core_of(nic).domain(), &info, &ep, context))
+    return base::error{ret};
   return core::unique_fid<fid_ep>(ep);
 }
 
-base::result<void> core_connector::enable(fid_ep* ep) const {
+base::result<void> core_connector::enable(fid_ep* ep, reg::other_nic* nic) const {
+  fid_cq* const completions = nic ? completions_of_nics_[nic->number() - 1] : completions_;
   int ret = fi_ep_bind(ep, &events_->fid, 0);
   // Injected messages complete silently, receives must not.
-  if (!ret) ret = fi_ep_bind(ep, &completions_->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
-  if (!ret) ret = fi_ep_bind(ep, &completions_->fid, FI_RECV);
-  if (!ret && shared_receives_) ret = fi_ep_bind(ep, &shared_receives_->fid, 0);
+  if (!ret) ret = fi_ep_bind(ep, &completions->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
+  if (!ret) ret = fi_ep_bind(ep, &completions->fid, FI_RECV);
+  if (!ret && shared_receives_ && !nic) ret = fi_ep_bind(ep, &shared_receives_->fid, 0);
   if (!ret) ret = fi_enable(ep);
   if (ret) return base::error{ret};
   return {};
@@ -201,6 +210,13 @@ bool core_connector::read_next(connection_events& to) {
   return true;
 }
 
+reg::other_nic* core_connector::nic_of(const fid* listener) const noexcept {
+  const auto found = std::find_if(others_.begin(), others_.end(), [&](const other_listener& one) {
+    return &one.listener->fid == listener;
+  });
+  return found == others_.end() ? nullptr : found->nic;
+}
+
 void core_connector::hand_on(std::uint32_t event, const fi_eq_cm_entry& entry,
                              std::size_t hello_length, connection_events& to) {
   hello h{};
@@ -208,7 +224,7 @@ void core_connector::hand_on(std::uint32_t event, const fi_eq_cm_entry& entry,
     case FI_CONNREQ: {
       core::unique_info info(entry.info);
       const auto verdict = check_hello(entry.data, hello_length, h);
-      return to.request_came(std::move(info), verdict, h);
+      return to.request_came(std::move(info), nic_of(entry.fid), verdict, h);
     }
     case FI_CONNECTED: {
       const bool valid = check_hello(entry.data, hello_length, h) == wire::reject_reason::none;

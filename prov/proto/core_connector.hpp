@@ -12,6 +12,7 @@
 #include "core/inner_domain.hpp"
 #include "proto/hello.hpp"
 #include "proto/net_address.hpp"
+#include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
 
@@ -20,7 +21,8 @@ namespace gaudi::proto {
 class connection_events {
  public:
   /// A peer asks for a connection. With another verdict than none its hello cannot be accepted.
-  virtual void request_came(core::unique_info info, wire::reject_reason verdict,
+  /// `at`: the NIC that it came by; null: the domain's own.
+  virtual void request_came(core::unique_info info, reg::other_nic* at, wire::reject_reason verdict,
                             const hello& remote_hello) = 0;
   /// The peer has accepted ours, or the core has made one that was accepted here. Null: the peer's
   /// hello cannot be accepted.
@@ -35,10 +37,10 @@ class connection_events {
 };
 
 /// Who handles what the core tells of rails, whose endpoints are no connection's. A request is the
-/// caller's on return, and an endpoint may be of none that is known.
+/// caller's on return, and an endpoint may be of none that is known. `at` as above.
 class rail_events {
  public:
-  virtual void requested(fi_info& info, const hello& remote_hello) = 0;
+  virtual void requested(fi_info& info, reg::other_nic* at, const hello& remote_hello) = 0;
   virtual void up(const fid* endpoint) noexcept = 0;
   virtual void ended(const fid* endpoint) noexcept = 0;
 
@@ -58,9 +60,12 @@ class core_connector {
   /// asked for is taken.
   base::result<void> listen(fid_cq* completions, fid_ep* shared_receives, bool waitable,
                             bool any_port);
-  /// Takes requests at an address of another interface as well, at a port of its own. After
-  /// listen(). Its name, or an error of the core's.
-  base::result<net_address> listen_also(const net_address& at);
+  /// From then on endpoints can be made on this NIC, too, whose operations come back by this queue.
+  /// Both outlive it. Throws std::bad_alloc.
+  void use_nic(reg::other_nic& nic, fid_cq* completions);
+  /// Takes requests at an address of another interface as well, of this NIC if any, at a port of
+  /// its own. After listen(). Its name, or an error of the core's.
+  base::result<net_address> listen_also(const net_address& at, reg::other_nic* nic = nullptr);
   [[nodiscard]] bool listens() const noexcept { return events_ != nullptr; }
   [[nodiscard]] const net_address& name() const noexcept { return name_; }
   /// For fi_trywait. Null before listen().
@@ -68,13 +73,15 @@ class core_connector {
 
   /// What an endpoint is made of that asks `to` for a connection. Null: there is no memory.
   [[nodiscard]] core::unique_info info_for(const net_address& to) const;
-  /// The same from another address of this host.
-  [[nodiscard]] core::unique_info info_for(const net_address& to, const net_address& from) const;
-  /// By info_for(), or a request's. It is not enabled yet, and a request is then the endpoint's:
-  /// its end refuses it.
-  base::result<core::unique_fid<fid_ep>> create_endpoint(fi_info& info, void* context) const;
-  /// It takes receives from then on, and may connect or accept.
-  base::result<void> enable(fid_ep* ep) const;
+  /// The same from another address of this host, which is this NIC's, if any.
+  [[nodiscard]] core::unique_info info_for(const net_address& to, const net_address& from,
+                                           reg::other_nic* nic) const;
+  /// By info_for(), or a request's, on the NIC that either is of. It is not enabled yet, and a
+  /// request is then the endpoint's: its end refuses it.
+  base::result<core::unique_fid<fid_ep>> create_endpoint(fi_info& info, void* context,
+                                                         reg::other_nic* nic = nullptr) const;
+  /// It may connect or accept from then on, and takes receives where it is on the domain's own NIC.
+  base::result<void> enable(fid_ep* ep, reg::other_nic* nic = nullptr) const;
 
   /// Who takes rails; it outlives the last look at the core.
   void use_for_rails(rail_events& to) noexcept { rails_ = &to; }
@@ -87,6 +94,10 @@ class core_connector {
   bool read_next(connection_events& to);
 
  private:
+  [[nodiscard]] core::inner_domain& core_of(reg::other_nic* nic) const noexcept {
+    return nic ? nic->core() : core_;
+  }
+  [[nodiscard]] reg::other_nic* nic_of(const fid* listener) const noexcept;
   void hand_on(std::uint32_t event, const fi_eq_cm_entry& entry, std::size_t hello_length,
                connection_events& to);
   void read_error(connection_events& to);
@@ -99,7 +110,12 @@ class core_connector {
   fid_ep* shared_receives_ = nullptr;
   core::unique_fid<fid_eq> events_;
   core::unique_fid<fid_pep> listener_;
-  std::vector<core::unique_fid<fid_pep>> others_;
+  struct other_listener {
+    core::unique_fid<fid_pep> listener;
+    reg::other_nic* nic;
+  };
+  std::vector<other_listener> others_;
+  std::vector<fid_cq*> completions_of_nics_;  // by other_nic::number, from 1 on
   net_address name_;
   rail_events* rails_ = nullptr;
 };

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
@@ -65,12 +66,18 @@ core_transport::core_transport(core::inner_domain& core, std::size_t message_siz
       messages_(core, posted_op::kind::message, message_size, buffers_per_slab, send_buffer_limit) {
 }
 
-base::result<void> core_transport::open(std::size_t receives, bool waitable) {
+// Each receive that is posted, and each operation that we have the core do, takes one entry.
+fi_cq_attr core_transport::queue_attributes(std::size_t receives) const noexcept {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
-  attr.wait_obj = waitable || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
-  // Each receive that is posted, and each operation that we have the core do, takes one entry.
+  attr.wait_obj = waitable_ || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
   attr.size = receives + operations_at_core;
+  return attr;
+}
+
+base::result<void> core_transport::open(std::size_t receives, bool waitable) {
+  waitable_ = waitable;
+  fi_cq_attr attr = queue_attributes(receives);
   max_posted_ = max_operations_     ? max_operations_
                 : core_.over_rdma() ? operations_at_core
                                     : SIZE_MAX;
@@ -83,8 +90,20 @@ base::result<void> core_transport::open(std::size_t receives, bool waitable) {
   return {};
 }
 
+// Nothing is received there.
+base::result<fid_cq*> core_transport::open_also(const core::inner_domain& other) {
+  fid_cq* queue = nullptr;
+  if (others_.size() == wire::max_rails) return base::error{-FI_ENOSPC};
+  fi_cq_attr attr = queue_attributes(0);
+  others_.reserve(others_.size() + 1);
+  if (const int ret = fi_cq_open(other.domain(), &attr, &queue, nullptr)) return base::error{ret};
+  others_.emplace_back(queue);
+  return queue;
+}
+
 base::result<void> core_transport::open_wait_fds(fid* events) {
-  for (fid* f : {&queue_->fid, events}) {
+  const source_list from = sources(events);
+  for (fid* f : std::span(from.all).first(from.count)) {
     int fd = -1;
     if (const int ret = fi_control(f, FI_GETWAIT, &fd)) {
       GAUDI_WARN(EP_CTRL, "the core provider has no file descriptor to wait on: %s\n",
@@ -97,13 +116,20 @@ base::result<void> core_transport::open_wait_fds(fid* events) {
 }
 
 void core_transport::close() noexcept {
+  others_.clear();
   queue_.reset();
   wait_fds_.clear();
 }
 
+core_transport::source_list core_transport::sources(fid* events) const noexcept {
+  source_list from{.all = {&queue_->fid, events}, .count = 2};
+  for (const auto& other : others_) from.all[from.count++] = &other->fid;
+  return from;
+}
+
 int core_transport::try_wait(fid* events) const noexcept {
-  std::array<fid*, 2> sources{&queue_->fid, events};
-  return fi_trywait(core_.fabric(), sources.data(), static_cast<int>(sources.size()));
+  source_list from = sources(events);
+  return fi_trywait(core_.fabric(), from.all.data(), static_cast<int>(from.count));
 }
 
 int core_transport::inject(connection& c, std::byte* packet, std::size_t length) noexcept {
@@ -280,13 +306,13 @@ void core_transport::abandon(posted_op_list& posted, int error) {
   }
 }
 
-core_transport::failed_op core_transport::read_error() noexcept {
+core_transport::failed_op core_transport::read_error(fid_cq* queue) noexcept {
   // Newer releases write a longer entry than this version declares.
   union {
     fi_cq_err_entry entry;
     std::byte space[256];
   } error{};
-  if (fi_cq_readerr(queue_.get(), &error.entry, 0) < 1 || !error.entry.op_context) return {};
+  if (fi_cq_readerr(queue, &error.entry, 0) < 1 || !error.entry.op_context) return {};
   return {&posted_op::from_context(error.entry.op_context), core::cause_of(error.entry, core_)};
 }
 

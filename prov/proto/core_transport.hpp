@@ -32,9 +32,13 @@ class core_transport {
   /// Opens the queue, with room for so many receives besides. Once, but for attempts that failed
   /// and were closed. Errors are the core's.
   base::result<void> open(std::size_t receives, bool waitable);
+  /// Opens a queue of another domain besides, for rails over its NIC: what completes there comes
+  /// back by read(), too. After open(), and for wire::max_rails of them at most. Errors are the
+  /// core's. Throws std::bad_alloc.
+  base::result<fid_cq*> open_also(const core::inner_domain& other);
   /// Adds the descriptors to sleep on, of the queue and of the connections' events, to wait_fds().
   base::result<void> open_wait_fds(fid* events);
-  /// Closes the queue: what the core still has comes back no more.
+  /// Closes the queues: what the core still has comes back no more.
   void close() noexcept;
   /// Gives the memory of messages back, which is a call of the core's.
   void free_buffers() noexcept { messages_.free_all(); }
@@ -125,12 +129,30 @@ class core_transport {
   /// and fewer than `most` does not, as an error comes alone.
   template <class Completed>
   std::size_t read(std::size_t most, Completed&& completed) {
+    std::size_t taken = read_from(queue_.get(), most, completed);
+    for (const auto& other : others_) taken += read_from(other.get(), most, completed);
+    return taken;
+  }
+
+ private:
+  friend struct endpoint_audit;  // tests/sim
+
+  /// What is slept on.
+  struct source_list {
+    std::array<fid*, 2 + wire::max_rails> all{};
+    std::size_t count = 0;
+  };
+  [[nodiscard]] source_list sources(fid* events) const noexcept;
+  [[nodiscard]] fi_cq_attr queue_attributes(std::size_t receives) const noexcept;
+
+  template <class Completed>
+  std::size_t read_from(fid_cq* queue, std::size_t most, Completed&& completed) {
     std::array<fi_cq_msg_entry, 16> entries;
     std::size_t taken = 0;
     while (taken < most) {
-      const ssize_t count = fi_cq_read(queue_.get(), entries.data(), entries.size());
+      const ssize_t count = fi_cq_read(queue, entries.data(), entries.size());
       if (count == -FI_EAVAIL) {
-        const failed_op failed = read_error();
+        const failed_op failed = read_error(queue);
         if (failed.operation) completed(*failed.operation, std::size_t{0}, failed.error);
         ++taken;
         continue;
@@ -146,9 +168,6 @@ class core_transport {
     return taken;
   }
 
- private:
-  friend struct endpoint_audit;  // tests/sim
-
   /// Whether it may be given one on the connection.
   [[nodiscard]] bool has_room(const connection& c) const noexcept {
     return has_room() && (c.usable() || c.session.is_replaying);
@@ -158,7 +177,7 @@ class core_transport {
     posted_op* operation = nullptr;  // null: injected; the connection's own event tells of its end
     int error = 0;
   };
-  failed_op read_error() noexcept;
+  failed_op read_error(fid_cq* queue) noexcept;
   void list(connection& c, posted_op_list& among, posted_op& w) noexcept {
     ++posted_;
     w.connection = &c;
@@ -177,6 +196,8 @@ class core_transport {
   std::size_t inline_limit_ = 0;
   std::size_t operation_limit_ = 0;
   core::unique_fid<fid_cq> queue_;
+  std::vector<core::unique_fid<fid_cq>> others_;  // of other domains
+  bool waitable_ = false;
   std::vector<int> wait_fds_;
   // A NIC's queue does not grow, and what it has no room for is lost.
   std::size_t max_posted_ = 0;

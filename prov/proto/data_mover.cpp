@@ -45,12 +45,12 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
     limit = std::min(limit, parts_.planner.params_of(t).chunk);
     return issue_by_engine(t, place, limit);
   }
-  if (t.length >= shared_out_from_ && parts_.rails.shares_out(t)) [[unlikely]] {
+  const bool shared_out = t.length >= shared_out_from_ && parts_.rails.shares_out(t);
+  if (shared_out) [[unlikely]]
     limit = std::min(limit, parts_.rails.chunk());
-    if (!parts_.rails.choose(*t.connection, limit, t.length - t.moved.issued))
-      return issue_result::no_room;
-  }
   const bool staged = t.slots.in_use || (!place.segment->is_host() && !core_takes(t, place, limit));
+  if (shared_out && !choose_rail(t, t.moved.issued, limit, staged)) [[unlikely]]
+    return issue_result::no_room;
   return staged ? issue_staged(t, limit) : issue_direct(t, place, target, limit);
 }
 
@@ -111,12 +111,22 @@ inline void data_mover::count_piece(transfer& t, const local_memory::place& plac
   if (t.strategy == transfer_strategy::pull) t.flush.nic_wrote = true;
 }
 
-// To the rail whose turn it is.
-int data_mover::post_on_rail(transfer& t, posted_op& w, const core_transport::rma& operation) {
+// The rail whose turn it is.
+std::optional<std::size_t> data_mover::choose_rail(transfer& t, std::size_t offset,
+                                                   std::size_t length, bool by_chunk) {
+  return parts_.rails.choose(*t.connection, length, t.length - t.moved.issued,
+                             parts_.keys.usable(t, offset, by_chunk));
+}
+
+int data_mover::post_on_rail(transfer& t, posted_op& w, core_transport::rma& operation,
+                             std::size_t offset) {
   connection& c = *t.connection;
-  const auto place = parts_.rails.choose(c, operation.length, t.length - t.moved.issued);
+  const bool by_chunk = w.what == posted_op::kind::chunk;
+  const auto place = choose_rail(t, offset, operation.length, by_chunk);
   if (!place) return -FI_EAGAIN;
   rail& on = c.at_core.rails->rails[*place];
+  if (!parts_.keys.adapt(t, w, *place, operation)) return -FI_EAGAIN;
+  if (const int ret = on.nic ? 0 : give_descriptor(t, w, operation)) return ret;
   int ret = *place == 0 ? parts_.transport.post(c, w, operation)
                         : parts_.transport.post(c, on, w, operation);
   if (ret == 0) {
@@ -128,21 +138,42 @@ int data_mover::post_on_rail(transfer& t, posted_op& w, const core_transport::rm
   return ret;
 }
 
+// Chunks are registered for good.
+inline int data_mover::give_descriptor(const transfer& t, posted_op& w,
+                                       core_transport::rma& operation) {
+  if (operation.descriptor || !core_.needs_local_mr()) return 0;
+  auto& piece = static_cast<rma_op&>(w);
+  const int ret = register_piece(t, piece, operation.bytes);
+  operation.descriptor = piece.local.descriptor();
+  return ret;
+}
+
+int data_mover::register_piece(const transfer& t, rma_op& piece, void* bytes) {
+  if (piece.local && !piece.local_at) return 0;
+  const std::uint64_t access = t.strategy == transfer_strategy::pull ? FI_READ : FI_WRITE;
+  auto mr = core_.register_memory(bytes, piece.length, access);
+  if (mr) piece.local = std::move(*mr);
+  piece.local_at = nullptr;
+  return mr.code();
+}
+
 // `target`: where the peer's bytes begin.
 inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length,
-                                    void* descriptor, const wire::segment& target) {
+                                    void* descriptor, std::size_t offset,
+                                    const wire::segment& target) {
   const bool reads = t.strategy == transfer_strategy::pull;
-  const core_transport::rma operation{.read = reads,
-                                      .delivery = t.rma.delivery,
-                                      .bytes = bytes,
-                                      .descriptor = descriptor,
-                                      .length = length,
-                                      .remote = target};
+  core_transport::rma operation{.read = reads,
+                                .delivery = t.rma.delivery,
+                                .bytes = bytes,
+                                .descriptor = descriptor,
+                                .length = length,
+                                .remote = target};
   int ret = 0;
   if (t.length >= shared_out_from_ && parts_.rails.shares_out(t)) [[unlikely]] {
-    ret = post_on_rail(t, w, operation);
+    ret = post_on_rail(t, w, operation, offset);
   } else {
-    ret = parts_.transport.post(*t.connection, w, operation);
+    ret = give_descriptor(t, w, operation);
+    if (ret == 0) ret = parts_.transport.post(*t.connection, w, operation);
   }
   if (ret == -FI_EAGAIN) return ret;
   t.reach.via_core = true;
@@ -165,19 +196,14 @@ data_mover::issue_result data_mover::issue_direct(transfer& t, const local_memor
   if (!piece) return issue_result::no_room;
   void* descriptor = place.segment->core_descriptor();
   auto* bytes = reinterpret_cast<std::byte*>(place.address());
-  if (!descriptor && core_.needs_local_mr() && !local) {
-    const std::uint64_t access = t.strategy == transfer_strategy::pull ? FI_READ : FI_WRITE;
-    auto mr = core_.register_memory(bytes, limit, access);
-    if (!mr) {
-      parts_.table.pieces().destroy(piece);
-      parts_.completion.complete(t, -mr.code());
-      return issue_result::waiting;
-    }
-    piece->local = std::move(*mr);
+  int ret = 0;
+  if (!descriptor && t.pull.via_nic && core_.needs_local_mr()) {
+    ret = register_piece(t, *piece, bytes);
     descriptor = piece->local.descriptor();
   }
-  const int ret = may_be_local ? post_rma(t, *piece, bytes, limit, descriptor, t.moved.issued, 0)
-                               : post_to_core(t, *piece, bytes, limit, descriptor, target);
+  if (ret == 0)
+    ret = may_be_local ? post_rma(t, *piece, bytes, limit, descriptor, t.moved.issued, 0)
+                       : post_to_core(t, *piece, bytes, limit, descriptor, t.moved.issued, target);
   if (ret) {
     parts_.table.pieces().destroy(piece);
     if (ret == -FI_EAGAIN) return issue_result::no_room;
@@ -273,7 +299,7 @@ int data_mover::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t len
   if (t.connection->shm &&
       immediate_copies::reaches(t, reinterpret_cast<std::uint64_t>(bytes), target.address))
     return parts_.immediate.copy_by_cma(t, w, bytes, length, target.address);
-  return post_to_core(t, w, bytes, length, descriptor, target);
+  return post_to_core(t, w, bytes, length, descriptor, offset, target);
 }
 
 int data_mover::post_again(posted_op& w) {
@@ -285,7 +311,7 @@ int data_mover::post_again(posted_op& w) {
   transfer& t = *piece.owner;
   const auto place = t.memory.at(piece.offset);
   void* const descriptor =
-      piece.local ? piece.local.descriptor() : place.segment->core_descriptor();
+      piece.local && !piece.local_at ? piece.local.descriptor() : place.segment->core_descriptor();
   return post_rma(t, piece, reinterpret_cast<void*>(place.address()), piece.length, descriptor,
                   piece.offset, 0);
 }

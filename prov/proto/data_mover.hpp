@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "proto/connection_manager.hpp"
@@ -16,6 +17,7 @@
 #include "proto/packet_channel.hpp"
 #include "proto/path_counters.hpp"
 #include "proto/pipeline_planner.hpp"
+#include "proto/rail_keys.hpp"
 #include "proto/rail_scheduler.hpp"
 #include "proto/receive_buffers.hpp"
 #include "proto/slot_granter.hpp"
@@ -49,6 +51,7 @@ class data_mover final : public device_copies::observer {
     immediate_copies& immediate;
     cooperative_copier& cooperative;
     rail_scheduler& rails;
+    rail_keys& keys;
   };
 
   data_mover(core::inner_domain& core, const endpoint_settings& config, parts collaborators);
@@ -119,10 +122,14 @@ class data_mover final : public device_copies::observer {
   };
   issue_result issue_direct(transfer& t, const local_memory::place& place,
                             const wire::segment& target, std::size_t limit);
+  [[nodiscard]] int register_piece(const transfer& t, rma_op& piece, void* bytes);
   issue_result issue_next(transfer& t);
-  int post_on_rail(transfer& t, posted_op& w, const core_transport::rma& operation);
+  [[nodiscard]] std::optional<std::size_t> choose_rail(transfer& t, std::size_t offset,
+                                                       std::size_t length, bool by_chunk);
+  int post_on_rail(transfer& t, posted_op& w, core_transport::rma& operation, std::size_t offset);
+  int give_descriptor(const transfer& t, posted_op& w, core_transport::rma& operation);
   int post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
-                   const wire::segment& target);
+                   std::size_t offset, const wire::segment& target);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
   [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,

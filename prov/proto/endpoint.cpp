@@ -32,6 +32,17 @@ connection_config terms_of(const endpoint_settings& config) {
           .random = config.random};
 }
 
+base::result<void> open_other_nics(const rail_settings& rails, core_transport& transport,
+                                   core_connector& connector) {
+  for (const auto& [at, nic] : rails.others) {
+    if (!nic) continue;
+    const auto queue = transport.open_also(nic->core());
+    if (!queue) return queue.failure();
+    connector.use_nic(*nic, *queue);
+  }
+  return {};
+}
+
 }  // namespace
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
@@ -48,8 +59,8 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       channel_(*connections_, transport_, shm_, copies_, paths, *this),
       closer_(*connections_, channel_, config_.clock, config_.limits.most),
       addresses_(*connections_, closer_),
-      transfers_(config_,
-                 {core, *connections_, transport_, receive_buffers_, copies_, channel_, paths}),
+      transfers_(config_, {core, *connections_, transport_, receive_buffers_, copies_, channel_,
+                           paths, keys}),
       delivery_(config_, {*connections_, receive_buffers_, channel_, transfers_.table,
                           transfers_.mover, transfers_.sink, addresses_, latencies_}),
       sender_(config_, {*connections_, transport_, shm_, copies_, channel_, paths, transfers_.table,
@@ -91,6 +102,8 @@ base::result<void> endpoint::open(opening config) {
   const auto listens = connections_->listen(transport_.queue(), receive_buffers_.context(),
                                             config.waitable, config.any_port);
   if (!listens) return listens;
+  const auto others = open_other_nics(config_.rails, transport_, connections_->connector());
+  if (!others) return others;
   report_.open(config_.clock);
   if (!config.waitable) return listens;
   return transport_.open_wait_fds(connections_->connector().events());

@@ -219,6 +219,12 @@ bool packet_dispatcher::dispatch_transfer(connection& c, buffer& b, std::size_t 
     case kind::copy_assist:
       to.handle_copy_assist(c, b, length);
       return true;
+    case kind::ask_rail_keys:
+      to.handle_rail_question(c, b, length);
+      return true;
+    case kind::rail_keys:
+      to.handle_rail_keys(c, b, length);
+      return true;
     case kind::ask_rails:
     case kind::rail_names:
     case kind::rail_lost:

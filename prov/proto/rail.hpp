@@ -12,6 +12,7 @@
 #include "core/fid.hpp"
 #include "proto/net_address.hpp"
 #include "proto/posted_op.hpp"
+#include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
 
@@ -27,9 +28,11 @@ struct rail {
 
   core::unique_fid<fid_ep> ep;  // of the first rail: null, as the connection has it
   state now = state::down;
-  bool was_up = false;           // of one that fails
-  bool peer_has_closed = false;  // of one that is lost
-  std::uint32_t number = 0;      // of this end and its connection: what the peer knows it by
+  bool was_up = false;            // of one that fails
+  bool peer_has_closed = false;   // of one that is lost
+  std::uint32_t number = 0;       // of this end and its connection: what the peer knows it by
+  reg::other_nic* nic = nullptr;  // that carries it here; null: the domain's own
+  bool has_other_keys = false;    // its NIC there is not the one that the peer's keys are of
   base::clock::time_point asked_at{};
   posted_op_list posted;  // and not completed. Of the first rail: among those of the connection
   posted_op_list undone;  // that a connection was lost with
@@ -42,6 +45,8 @@ struct rail {
     base::clock::time_point since{};
     std::size_t done = 0;     // bytes
     bool from_start = false;  // it had nothing to do before
+    bool is_known = false;    // has been measured before, so that its first use is over
+    base::clock::time_point measured_at{};
   } load;
 };
 
@@ -59,17 +64,19 @@ struct rail_set {
                        [](const rail& r) { return r.now == rail::state::down; });
   }
 
-  std::vector<rail> rails;         // the first is the connection itself
-  std::vector<net_address> names;  // where the peer takes them; empty: not known
-  bool has_asked = false;          // for these
-  bool is_wanted = false;          // a transfer is long enough
-  bool is_listed = false;          // among those that rail_recovery looks at
+  std::vector<rail> rails;                // the first is the connection itself
+  std::vector<net_address> names;         // where the peer takes them; empty: not known
+  std::uint16_t names_of_other_nics = 0;  // of these, by their bits
+  bool has_asked = false;                 // for these
+  bool is_wanted = false;                 // a transfer is long enough
+  bool is_listed = false;                 // among those that rail_recovery looks at
   std::uint32_t last_number = 0;
   base::clock::time_point asks_from{};  // of those that are down
   /// An end of the peer's.
   struct accepted {
     std::uint32_t number;
     core::unique_fid<fid_ep> ep;
+    reg::other_nic* nic;     // that carries it; null: the domain's own
     bool has_ended = false;  // closed, and the peer told, as soon as nobody is looking at it
   };
   std::vector<accepted> of_peer;

@@ -27,11 +27,11 @@ rail* find(rail_set& set, std::uint32_t number) noexcept {
 
 }  // namespace
 
-void rail_connector::requested(fi_info& info, const hello& remote_hello) {
+void rail_connector::requested(fi_info& info, reg::other_nic* at, const hello& remote_hello) {
   connection* const c = parts_.connections.find(wire::resumed(remote_hello));
   const bool is_known = c && c->goes_on() && c->terms.instance == remote_hello.instance &&
                         c->terms.connection_id == remote_hello.connection;
-  if (is_known && accept(*c, info, remote_hello) == 0) return;
+  if (is_known && accept(*c, info, at, remote_hello) == 0) return;
   hello why = hello_of_rail(parts_.connections.instance(), 0, 0, 0, parts_.connections.name());
   why.reason = static_cast<std::uint8_t>(is_known ? wire::reject_reason::resources
                                                   : wire::reject_reason::no_session);
@@ -39,21 +39,22 @@ void rail_connector::requested(fi_info& info, const hello& remote_hello) {
 }
 
 // Once there is an endpoint the request is its own, and its end refuses it.
-int rail_connector::accept(connection& c, fi_info& info, const hello& remote_hello) {
+int rail_connector::accept(connection& c, fi_info& info, reg::other_nic* at,
+                           const hello& remote_hello) {
   if (!c.at_core.rails) c.at_core.rails = std::make_unique<rail_set>(settings_.count);
   auto& accepted = c.at_core.rails->of_peer;
   if (accepted.size() >= wire::max_rails) return -FI_ENOSPC;
   accepted.reserve(accepted.size() + 1);
   core_connector& connector = parts_.connections.connector();
   const base::cancellation_deferred until_it_is_made;
-  auto ep = connector.create_endpoint(info, nullptr);
+  auto ep = connector.create_endpoint(info, nullptr, at);
   if (!ep) return ep.code();
   by_endpoint_[&(*ep)->fid] = {c.id, remote_hello.host, true};
-  accepted.push_back({remote_hello.host, std::move(*ep)});
+  accepted.push_back({remote_hello.host, std::move(*ep), at});
   fid_ep* const made = accepted.back().ep.get();
   const hello answer = hello_of_rail(parts_.connections.instance(), c.id, c.terms.connection_id,
                                      remote_hello.host, parts_.connections.name());
-  if (!connector.enable(made) || fi_accept(made, &answer, sizeof answer))
+  if (!connector.enable(made, at) || fi_accept(made, &answer, sizeof answer))
     close_of_peer(c, remote_hello.host);
   return 0;
 }
@@ -171,18 +172,22 @@ void rail_connector::connect(connection& c, std::size_t place) {
 
 int rail_connector::request(connection& c, rail& r, std::size_t place) {
   const auto& names = c.at_core.rails->names;
-  const net_address& to = names[place % names.size()];
+  const std::size_t peers = place % names.size();
+  const net_address& to = names[peers];
   const std::size_t own = place % (settings_.others.size() + 1);
   core_connector& connector = parts_.connections.connector();
-  const core::unique_info info =
-      own == 0 ? connector.info_for(to) : connector.info_for(to, settings_.others[own - 1]);
+  r.nic = own == 0 ? nullptr : settings_.others[own - 1].nic;
+  r.has_other_keys = (c.at_core.rails->names_of_other_nics >> peers & 1) != 0;
+  const core::unique_info info = own == 0
+                                     ? connector.info_for(to)
+                                     : connector.info_for(to, settings_.others[own - 1].at, r.nic);
   if (!info) return -FI_ENOMEM;
   const base::cancellation_deferred until_it_has_begun;
-  auto ep = connector.create_endpoint(*info, nullptr);
+  auto ep = connector.create_endpoint(*info, nullptr, r.nic);
   if (!ep) return ep.code();
   by_endpoint_[&(*ep)->fid] = {c.id, r.number, false};
   r.ep = std::move(*ep);
-  if (const auto enabled = connector.enable(r.ep.get()); !enabled) return enabled.code();
+  if (const auto enabled = connector.enable(r.ep.get(), r.nic); !enabled) return enabled.code();
   const hello h = hello_of_rail(parts_.connections.instance(), c.id, c.terms.connection_id,
                                 r.number, parts_.connections.name());
   return fi_connect(r.ep.get(), to.raw(), &h, sizeof h);
@@ -241,6 +246,7 @@ void rail_connector::take_names(connection& c, const wire::rail_names_fields& na
     if (!name.is_destination()) return parts_.connections.malformed(c, "answer (rails)");
     c.at_core.rails->names.push_back(name);
   }
+  c.at_core.rails->names_of_other_nics = names.other_nics;
   parts_.scheduler.look_at(c);
 }
 
@@ -248,6 +254,7 @@ void rail_connector::send_names(connection& c) {
   if (names_.empty()) listen_at_others();
   wire::rail_names_fields fields{};
   for (const net_address& name : names_) fields.names[fields.count++] = to_wire(name);
+  fields.other_nics = names_of_other_nics_;
   parts_.channel.send_control(
       c, wire::kind::rail_names, 0, fields,
       offsetof(wire::rail_names_fields, names) + fields.count * sizeof(wire::rail_name));
@@ -255,9 +262,10 @@ void rail_connector::send_names(connection& c) {
 
 void rail_connector::listen_at_others() {
   names_.push_back(parts_.connections.name());
-  for (const net_address& at : settings_.others) {
-    const auto name = parts_.connections.connector().listen_also(at);
+  for (const auto& [at, nic] : settings_.others) {
+    const auto name = parts_.connections.connector().listen_also(at, nic);
     if (name) {
+      if (nic) names_of_other_nics_ |= static_cast<std::uint16_t>(1U << names_.size());
       names_.push_back(*name);
     } else {
       GAUDI_WARN(EP_CTRL, "cannot listen for rails at %s: %s\n", at.to_string().c_str(),

@@ -50,7 +50,7 @@ class rail_connector final : private rail_events {
   void connection_down(connection& c) noexcept;
 
  private:
-  void requested(fi_info& info, const hello& remote_hello) override;
+  void requested(fi_info& info, reg::other_nic* at, const hello& remote_hello) override;
   void up(const fid* endpoint) noexcept override;
   void ended(const fid* endpoint) noexcept override;
 
@@ -62,7 +62,8 @@ class rail_connector final : private rail_events {
 
   void connect(connection& c, std::size_t place);
   [[nodiscard]] int request(connection& c, rail& r, std::size_t place);
-  [[nodiscard]] int accept(connection& c, fi_info& info, const hello& remote_hello);
+  [[nodiscard]] int accept(connection& c, fi_info& info, reg::other_nic* at,
+                           const hello& remote_hello);
   void close(core::unique_fid<fid_ep>& ep) noexcept;
   void close_failing(connection& c, rail& r);
   void note_end_of_peers(connection& c, std::uint32_t number) noexcept;
@@ -78,7 +79,8 @@ class rail_connector final : private rail_events {
   const base::clock clock_;
   const parts parts_;
   std::unordered_map<const fid*, owner> by_endpoint_;
-  std::vector<net_address> names_;  // where this end takes rails; empty: nobody has asked
+  std::vector<net_address> names_;         // where this end takes rails; empty: nobody has asked
+  std::uint16_t names_of_other_nics_ = 0;  // of these, by their bits
 };
 
 }  // namespace gaudi::proto

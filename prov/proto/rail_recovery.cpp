@@ -19,7 +19,7 @@ bool rail_recovery::ended(posted_op& w, int error) {
   connection* const c = w.connection;
   if (c) {
     rail& r = c->at_core.rails->rails[w.rail - 1U];
-    parts_.scheduler.ended(r, length_of(w), error);
+    parts_.scheduler.ended(*c, w.rail - 1U, length_of(w), error);
     if (w.rail > 1) {
       parts_.transport.unlist(r, w);
       if (error == 0 || !keeps(*c, r, w)) parts_.mover.rma_ended(w, error);

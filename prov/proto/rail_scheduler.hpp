@@ -43,13 +43,15 @@ class rail_scheduler {
   /// Bytes of a piece.
   [[nodiscard]] std::size_t chunk() const noexcept { return settings_.chunk; }
   /// The place of the rail that is to have `length` bytes of the `left` that a transfer has still
-  /// to hand out; none: to wait is better, or there is no room.
-  [[nodiscard]] std::optional<std::size_t> choose(connection& c, std::size_t length,
-                                                  std::size_t left) noexcept;
+  /// to hand out; none: to wait is better, or there is no room. `usable`: the rails that can have
+  /// them, each 1 << its place.
+  [[nodiscard]] std::optional<std::size_t> choose(const connection& c, std::size_t length,
+                                                  std::size_t left,
+                                                  std::uint8_t usable = 0xff) noexcept;
   /// It has them.
   void posted(connection& c, posted_op& w, std::size_t place, std::size_t length) noexcept;
-  /// The rail that has it has done so much of it, or failed to.
-  void ended(rail& r, std::size_t length, int error) noexcept;
+  /// The rail at `place`, which had so much, has done it or failed to.
+  void ended(connection& c, std::size_t place, std::size_t length, int error) noexcept;
 
   /// The rail takes nothing more: it is about to be closed.
   void fail(connection& c, rail& r) noexcept;

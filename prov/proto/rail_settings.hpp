@@ -6,16 +6,23 @@
 #include <vector>
 
 #include "proto/net_address.hpp"
+#include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
+
+/// Where rails behind an endpoint's first leave from.
+struct rail_interface {
+  net_address at;                 // of this host
+  reg::other_nic* nic = nullptr;  // whose address it is; null: the domain's own carries it, too
+};
 
 /// The rails of an endpoint.
 struct rail_settings {
   std::size_t count = 1;                        // at most wire::max_rails; 1: the connection alone
   std::size_t chunk = std::size_t{512} * 1024;  // bytes that one of them gets at a time
-  // Addresses of this host that those behind the first leave from, one after the other; where there
-  // are more rails, the endpoint's own has its turn again.
-  std::vector<net_address> others;
+  // Those behind the first leave from these, one after the other; where there are more rails, the
+  // endpoint's own has its turn again. NICs outlive the endpoint.
+  std::vector<rail_interface> others;
   std::chrono::milliseconds pause{
       1000};  // before one that was lost, or not to be had, is tried again
 };

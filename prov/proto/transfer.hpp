@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
 #include <boost/container/small_vector.hpp>
 #include <boost/intrusive/list.hpp>
 #include <cstddef>
@@ -21,6 +22,7 @@
 #include "proto/posted_op.hpp"
 #include "proto/wire.hpp"
 #include "reg/import_cache.hpp"
+#include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
 
@@ -37,6 +39,27 @@ struct rma_op : posted_op {
   std::size_t length;
   core::inner_mr
       local;  // registered for this piece alone, where the application gave no descriptor
+  const reg::other_nic* local_at = nullptr;  // with whom that is; null: with the domain's own
+};
+
+/// What a transfer has of rails over other NICs: rail_keys' own.
+struct transfer_rails {
+  /// Of the rails here, by place.
+  struct at {
+    bool is_asked = false;
+    bool is_refused = false;                               // our NIC there does not take our memory
+    std::uint8_t count = 0;                                // of the keys; 0: not known
+    std::array<std::uint64_t, wire::max_segments> keys{};  // of the peer's segments there
+  };
+  std::array<at, wire::max_rails> places;
+  /// What the peer was told of our memory.
+  struct told_keys {
+    std::size_t nic = 0;  // reg::other_nic::number
+    std::uint8_t count = 0;
+    std::array<std::uint64_t, wire::max_segments> keys{};
+  };
+  std::vector<told_keys> told;
+  std::vector<core::inner_mr> exposed;  // registered for the peer for this operation
 };
 
 /// What moves bytes at this end.
@@ -113,8 +136,9 @@ struct transfer : boost::intrusive::list_base_hook<> {
     bool tell_peer = false;  // send `fin` to peer_operation at the end
   } ending;
   struct {
-    bool nic_wrote = false;  // to our device memory: flush before that is reported
-    bool under_way = false;  // in flight is its `fin`, which flushes
+    bool nic_wrote = false;           // to our device memory: flush before that is reported
+    bool under_way = false;           // in flight is its `fin`, which flushes
+    std::uint16_t by_other_nics = 0;  // with nic_wrote: which of these did, by their numbers
   } flush;
   /// What the core may have of our memory, and has.
   struct {
@@ -123,6 +147,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
     // It moves bytes of it, so what follows them must not go through shared memory.
     bool via_core = false;
     std::vector<core::inner_mr> exposed;  // registered for the peer for this operation
+    std::unique_ptr<transfer_rails> at_other_nics;
   } reach;
   /// Of a pull.
   struct {

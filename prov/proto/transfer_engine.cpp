@@ -6,16 +6,18 @@ namespace gaudi::proto {
 transfer_engine::transfer_engine(const endpoint_settings& config, const parts& with)
     : planner(config, with.copies),
       slots(with.core, config, with.connections, with.channel, planner),
-      flush(config.flush, with.transport, with.channel),
+      flush(config.flush, config.rails, with.transport, with.channel),
       completion(table, with.channel, slots, flush),
       immediate(with.transport, config.loop),
       cooperative(with.connections, with.channel, table, completion, immediate, with.paths),
       rail_choice(config.rails, config.rma_order, config.clock, with.paths),
       rail_making(config.rails, config.clock,
                   {with.connections, with.channel, rail_choice, with.paths}),
+      rail_names(with.core, {with.connections, with.channel, table, with.keys}),
       mover(with.core, config,
             {with.connections, with.transport, with.receives, with.copies, with.channel, with.paths,
-             table, completion, flush, planner, slots, immediate, cooperative, rail_choice}),
+             table, completion, flush, planner, slots, immediate, cooperative, rail_choice,
+             rail_names}),
       rails({with.connections, with.transport, mover, rail_choice, rail_making}),
       sessions({with.connections, with.transport, with.channel, mover, completion}),
       exporter(config, with.connections, with.channel, table),
@@ -23,8 +25,8 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       source(with.core, config, exporter),
       sink(with.core, config, with.channel, completion, slots, cooperative, mover, importer,
            table.records(), with.paths),
-      packets({with.connections, with.channel, table, completion, cooperative, mover, exporter,
-               importer, sink}) {}
+      packets({with.connections, with.channel, table, completion, cooperative, rail_names, mover,
+               exporter, importer, sink}) {}
 
 void transfer_engine::connection_down(connection& c, int error) {
   mover.connection_down(c);

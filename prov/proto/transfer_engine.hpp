@@ -8,6 +8,7 @@
 #include "proto/immediate_copies.hpp"
 #include "proto/pipeline_planner.hpp"
 #include "proto/rail_connector.hpp"
+#include "proto/rail_keys.hpp"
 #include "proto/rail_recovery.hpp"
 #include "proto/rail_scheduler.hpp"
 #include "proto/rendezvous_sink.hpp"
@@ -33,6 +34,7 @@ struct transfer_engine {
     device_copies& copies;
     packet_channel& channel;
     path_counters& paths;
+    const reg::key_table& keys;
   };
 
   transfer_engine(const endpoint_settings& config, const parts& with);
@@ -52,6 +54,7 @@ struct transfer_engine {
   cooperative_copier cooperative;
   rail_scheduler rail_choice;
   rail_connector rail_making;
+  rail_keys rail_names;
   data_mover mover;
   rail_recovery rails;
   session_recovery sessions;

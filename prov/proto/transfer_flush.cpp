@@ -10,14 +10,25 @@
 
 namespace gaudi::proto {
 
+// A NIC's read follows its own writes and nobody else's.
 int transfer_flush::flush_local(const transfer& t) {
   if (!flush_) return 0;
   const base::cancellation_deferred until_it_is_flushed;
+  int ret = flush_by(*flush_, t);
+  for (const rail_interface& one : rails_.others) {
+    if (ret != 0 || t.flush.by_other_nics == 0) break;
+    if (one.nic && (t.flush.by_other_nics >> one.nic->number() & 1) != 0)
+      ret = flush_by(one.nic->flush(), t);
+  }
+  return ret;
+}
+
+int transfer_flush::flush_by(reg::write_flush& flush, const transfer& t) {
   const device::device* last = nullptr;
   for (std::size_t i = 0; i < t.memory.count(); ++i) {
     device::device* const on = t.memory[i].owner;
     if (!on || on == last) continue;
-    if (const auto done = flush_->flush(*on); !done) return -done.code();
+    if (const auto done = flush.flush(*on); !done) return -done.code();
     last = on;
   }
   return 0;
@@ -29,6 +40,7 @@ int transfer_flush::flush_local(const transfer& t) {
 // a receive wait for more than the NICs: credits come back from a peer that progresses.
 bool transfer_flush::can_flush_by_fin(const transfer& t) const noexcept {
   if (!t.ending.tell_peer || t.outcome.status != 0 || !flush_) return false;
+  if (t.flush.by_other_nics != 0) return false;
   const connection& c = *t.connection;
   if (!c.usable() || c.shm || !c.control.can_send()) return false;
   if (c.outbox.has_control()) return false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "proto/packet_channel.hpp"
+#include "proto/rail_settings.hpp"
 #include "proto/transfer.hpp"
 #include "reg/write_flush.hpp"
 
@@ -17,8 +18,10 @@ namespace gaudi::proto {
 class transfer_flush {
  public:
   /// `flush`: of the domain, which outlives this; null: what the NIC wrote is not flushed.
-  transfer_flush(reg::write_flush* flush, core_transport& core, packet_channel& channel) noexcept
-      : flush_(flush), core_(core), channel_(channel) {}
+  /// `rails`: has the other NICs.
+  transfer_flush(reg::write_flush* flush, const rail_settings& rails, core_transport& core,
+                 packet_channel& channel) noexcept
+      : flush_(flush), rails_(rails), core_(core), channel_(channel) {}
 
   /// Flushes the transfer's memory here and now. 0 or a positive FI_E*.
   int flush_local(const transfer& t);
@@ -41,12 +44,16 @@ class transfer_flush {
   /// Forgets what it has of devices that are lost.
   void forget_lost() {
     if (flush_) flush_->forget_lost();
+    for (const rail_interface& one : rails_.others)
+      if (one.nic) one.nic->flush().forget_lost();
   }
 
  private:
+  static int flush_by(reg::write_flush& flush, const transfer& t);
   [[nodiscard]] bool can_flush_by_fin(const transfer& t) const noexcept;
 
   reg::write_flush* const flush_;
+  const rail_settings& rails_;
   core_transport& core_;
   packet_channel& channel_;
 };

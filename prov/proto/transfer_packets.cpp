@@ -154,4 +154,12 @@ void transfer_packets::handle_dmabuf_revoke(connection& c, buffer& b, std::size_
   parts_.importer.forget_freed(c, freed);
 }
 
+void transfer_packets::handle_rail_question(connection& c, buffer& b, std::size_t length) {
+  parts_.rails.asked(c, b, length);
+}
+
+void transfer_packets::handle_rail_keys(connection& c, buffer& b, std::size_t length) {
+  if (transfer* const t = parts_.rails.answered(c, b, length)) parts_.mover.progress(*t);
+}
+
 }  // namespace gaudi::proto

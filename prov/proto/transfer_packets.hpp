@@ -28,6 +28,7 @@ class transfer_packets {
     transfer_table& table;
     transfer_completion& completion;
     cooperative_copier& cooperative;
+    rail_keys& rails;
     data_mover& mover;
     dmabuf_exporter& exporter;
     dmabuf_importer& importer;
@@ -46,6 +47,8 @@ class transfer_packets {
   void handle_dmabuf_request(connection& c, buffer& b, std::size_t length);
   void handle_dmabuf(connection& c, buffer& b, std::size_t length);
   void handle_dmabuf_revoke(connection& c, buffer& b, std::size_t length);
+  void handle_rail_question(connection& c, buffer& b, std::size_t length);
+  void handle_rail_keys(connection& c, buffer& b, std::size_t length);
 
  private:
   bool take_reply(connection& c, buffer& b, const std::byte* payload, std::size_t length,

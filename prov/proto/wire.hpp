@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 13;
+inline constexpr std::uint16_t version = 14;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -43,16 +43,19 @@ enum class kind : std::uint8_t {
   rail_lost = 30,      // rail_fields: the sender has closed its end of a rail; what it had not done
                        // is written again once the other end is closed, too
   rail_closed = 31,    // rail_fields: it is; or has ended by itself
+  ask_rail_keys =
+      32,          // rail_ask_fields: what the receiver's memory is called at a rail's end there
+  rail_keys = 33,  // rail_keys_fields: that, or nothing
   // Neither: only the header, always accepted.
-  credit = 32,
-  close_request = 33,   // the sender needs the connection no more, and begins nothing on it
-  close_accept = 34,    // nor does the receiver of the request: it may be closed
-  close_refuse = 35,    // something of the receiver's is under way: it stays
-  credit_recall = 36,   // others need the data credits that the receiver of this does not use
-  credit_release = 37,  // credit_fields: the sender gives up so many of those that it has
-  resume = 38,  // the first packet each way on a connection that carries a session on: says what
+  credit = 48,
+  close_request = 49,   // the sender needs the connection no more, and begins nothing on it
+  close_accept = 50,    // nor does the receiver of the request: it may be closed
+  close_refuse = 51,    // something of the receiver's is under way: it stays
+  credit_recall = 52,   // others need the data credits that the receiver of this does not use
+  credit_release = 53,  // credit_fields: the sender gives up so many of those that it has
+  resume = 54,  // the first packet each way on a connection that carries a session on: says what
                 // the sender has received. Has no number itself
-  leave = 39,   // the sender closes: its end of the connection is none that is made again
+  leave = 55,   // the sender closes: its end of the connection is none that is made again
 };
 
 inline constexpr bool takes_credit(kind k) noexcept {
@@ -221,8 +224,30 @@ static_assert(sizeof(rail_name) == 20);
 
 struct rail_names_fields {
   header head;
-  std::uint32_t count;
+  std::uint16_t count;
+  std::uint16_t other_nics;    // bit i: names[i] is of a NIC that has keys of its own
   rail_name names[max_rails];  // count of them travel; the first is the sender's listener
+};
+
+/// A key is of one NIC. Who has a rail that ends at another one asks for that one's.
+struct rail_ask_fields {
+  header head;
+  std::uint64_t operation;  // at the sender
+  std::uint64_t of;         // at the receiver: whose memory it is; 0: that of `key`
+  std::uint64_t address;    // only without `of`, as are the next two
+  std::uint64_t key;
+  std::uint64_t length;
+  std::uint32_t rail;    // at the sender, which made it
+  std::uint32_t writes;  // 1: to write; 0: to read
+};
+static_assert(sizeof(rail_ask_fields) == 64);
+
+struct rail_keys_fields {
+  header head;
+  std::uint64_t operation;           // at the receiver
+  std::uint32_t rail;                // at the receiver
+  std::uint32_t count;               // 0: the NIC does not reach the memory
+  std::uint64_t keys[max_segments];  // count of them travel, of the segments in their order
 };
 
 struct chunk_fields {

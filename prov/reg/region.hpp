@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "base/counter.hpp"
 #include "core/inner_domain.hpp"
@@ -48,6 +50,17 @@ struct region {
   registration transfers;
   std::uint64_t transfer_access = 0;  // what `transfers` lets a peer do
 
+  /// What a NIC that is not the domain's own knows of it: the one or the other.
+  struct at_nic {
+    std::size_t nic;       // other_nic::number
+    std::uint64_t access;  // what it was made for
+    core::inner_mr host;
+    registration device;
+
+    [[nodiscard]] const core::inner_mr* mr() const noexcept { return host ? &host : device.get(); }
+  };
+  mutable std::unique_ptr<std::vector<at_nic>> at_other_nics;  // other_nic's to write
+
   /// The core's registration for local use that lets a peer do `remote` as well; null: none.
   [[nodiscard]] const core::inner_mr* core_for(std::uint64_t remote) const noexcept {
     if (on_device()) {
@@ -63,6 +76,8 @@ struct region {
   }
   /// Ends what the core knows of it; under the domain lock, as the core wants.
   void leave_core() noexcept {
+    if (at_other_nics) [[unlikely]]
+      at_other_nics.reset();
     core = {};
     by_key.reset();
     transfers.reset();

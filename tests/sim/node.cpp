@@ -64,13 +64,27 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
           p.net.reads_badly ? FI_VERSION(1, 17) : FI_VERSION(2, 1)))) {
   for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(address_of(n)));
   expose(p.core_keys);
-  endpoint_.emplace(*core_, keys_, paths_, settings_of(p, host_));
+  open_other_nics();
+  auto settings = settings_of(p, host_);
+  for (const auto& nic : other_nics_)
+    settings.rails.others.push_back({address_of(number), nic.get()});
+  endpoint_.emplace(*core_, keys_, paths_, settings);
   endpoint_->use_addresses(addresses_);
   endpoint_->messages().use_queue(&queue_, false);
   // Where the core refuses the first receive there is none yet, and the endpoint says so.
   for (int tries = 0; tries < 100 && !endpoint_->enabled(); ++tries)
     static_cast<void>(endpoint_->enable({}));
   if (!endpoint_->enabled()) book_.fail("an endpoint that cannot be enabled");
+}
+
+// Nodes have different numbers of them.
+void node::open_other_nics() {
+  const std::size_t count = plan_.other_nics - (plan_.other_nics > 1 && number_ % 2 != 0);
+  while (other_nics_.size() < count) {
+    auto domain = core::inner_domain::open_beside(*core_, net_.info_for(host_));
+    other_nics_.push_back(std::make_unique<reg::other_nic>(
+        std::move(*domain), other_nics_.size() + 1, reg::other_nic::settings{}));
+  }
 }
 
 void node::expose(bool core_keys) {

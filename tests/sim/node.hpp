@@ -50,6 +50,7 @@ class node {
   void take_claimed(record& r);
   proto::completion_spec asked(record& r, std::uint64_t flags);
   void expose(bool core_keys);
+  void open_other_nics();
 
   network& net_;
   const plan& plan_;
@@ -58,6 +59,7 @@ class node {
   const unsigned life_;
   host& host_;
   std::unique_ptr<core::inner_domain> core_;
+  std::vector<std::unique_ptr<reg::other_nic>> other_nics_;
   reg::key_table keys_;
   proto::path_counters paths_;
   proto::address_vector addresses_;

@@ -46,6 +46,10 @@ const char* name_of(wire::kind what) noexcept {
       return "rail_names";
     case wire::kind::rail_lost:
       return "rail_lost";
+    case wire::kind::ask_rail_keys:
+      return "ask_rail_keys";
+    case wire::kind::rail_keys:
+      return "rail_keys";
     case wire::kind::rail_closed:
       return "rail_closed";
     case wire::kind::credit:

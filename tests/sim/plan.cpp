@@ -295,6 +295,7 @@ plan make_plan(std::uint64_t seed) {
   if (r.chance(300)) p.connections = r.between(1, 2);
   constexpr int errors[] = {FI_ECONNRESET, FI_EINPROGRESS, FI_ENOENT};
   p.net.lost_request = errors[r.below(3)];
+  if (p.rails > 1 && r.chance(600)) p.other_nics = r.between(1, 2);
   return p;
 }
 

@@ -75,6 +75,7 @@ struct plan {
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   std::size_t rails = 1;
   std::size_t rail_chunk = 0;
+  std::size_t other_nics = 0;   // that they leave by, after the first
   std::size_t connections = 0;  // that a node has at most, while some are idle; 0: any number
   nanoseconds max_step = 2'000;
   std::vector<unsigned> pace;  // of each node, in thousandths of all steps

@@ -22,7 +22,7 @@ std::vector<std::byte> bytes_of(const void* first, std::size_t length) {
 int close_listener(fid* f) {
   auto& l = of_fid<core_listener, fid_pep>(f);
   auto& listeners = l.at->net().listeners();
-  if (const auto mine = listeners.find(l.at->port()); mine != listeners.end() && mine->second == &l)
+  if (const auto mine = listeners.find(l.port); mine != listeners.end() && mine->second == &l)
     listeners.erase(mine);
   l.at->closed();
   delete &l;
@@ -36,7 +36,7 @@ int bind_listener(fid* f, fid* to, std::uint64_t) {
 
 int listen(fid_pep* f) {
   auto& l = down<core_listener>(f);
-  if (!l.at->net().listeners().emplace(l.at->port(), &l).second) return -FI_EADDRINUSE;
+  if (!l.at->net().listeners().emplace(l.port, &l).second) return -FI_EADDRINUSE;
   l.is_listening = true;
   return 0;
 }
@@ -44,6 +44,7 @@ int listen(fid_pep* f) {
 int name_of_listener(fid* f, void* out, std::size_t* length) {
   auto& l = of_fid<core_listener, fid_pep>(f);
   const auto info = l.at->net().info_for(*l.at);
+  static_cast<sockaddr_in*>(info->src_addr)->sin_port = htons(l.port);
   std::memcpy(out, info->src_addr, std::min(*length, info->src_addrlen));
   *length = info->src_addrlen;
   return 0;
@@ -158,7 +159,8 @@ void refuse_request(core_request& asked, std::span<const std::byte> said) {
             });
 }
 
-int open_listener(fid_fabric* fabric, fi_info*, fid_pep** out, void* context) {
+// Without a port it gets one of its own.
+int open_listener(fid_fabric* fabric, fi_info* info, fid_pep** out, void* context) {
   static fi_ops ops{.size = sizeof(fi_ops), .close = close_listener, .bind = bind_listener};
   static fi_ops_cm cm_ops{
       .size = sizeof(fi_ops_cm), .getname = name_of_listener, .listen = listen, .reject = reject};
@@ -166,6 +168,8 @@ int open_listener(fid_fabric* fabric, fi_info*, fid_pep** out, void* context) {
   l->fid = {.fclass = FI_CLASS_PEP, .context = context, .ops = &ops};
   l->cm = &cm_ops;
   l->at = down<core_fabric>(fabric).at;
+  l->port = ntohs(static_cast<const sockaddr_in*>(info->src_addr)->sin_port);
+  if (l->port == 0) l->port = l->at->net().next_port();
   l->at->opened();
   *out = l;
   return 0;

@@ -10,7 +10,7 @@ namespace gaudi::sim {
 
 void host::kill() {
   alive_ = false;
-  net_.listeners().erase(port_);
+  std::erase_if(net_.listeners(), [&](const auto& one) { return one.second->at == this; });
   for (const auto& wire : std::vector(net_.connections())) {
     for (int end = 0; end < 2; ++end) {
       if (wire->ends[end].at == this) wire->cut();

@@ -136,6 +136,7 @@ class network {
   std::unordered_map<std::uint64_t, core_completions*>& queues() noexcept { return queues_; }
   std::vector<std::shared_ptr<wire_connection>>& connections() noexcept { return connections_; }
   std::uint64_t next_number() noexcept { return ++last_number_; }
+  std::uint16_t next_port() noexcept { return ++last_port_; }
 
   static constexpr unsigned max_hosts = 4;
 
@@ -154,6 +155,7 @@ class network {
   trace* record_;
   nanoseconds now_ = 0;
   std::uint64_t last_number_ = 0;
+  std::uint16_t last_port_ = 20'000;
   std::priority_queue<event> due_;
   std::vector<std::unique_ptr<host>> hosts_;
   std::map<std::uint16_t, core_listener*> listeners_;

@@ -79,6 +79,7 @@ struct core_events : fid_eq {
 
 struct core_listener : fid_pep {
   host* at;
+  std::uint16_t port;
   core_events* events = nullptr;
   bool is_listening = false;
 };

@@ -73,10 +73,13 @@ inline local_memory memory_of(void* bytes, std::size_t length, void* descriptor 
 struct node {
   explicit node(const endpoint::settings& config = small_settings(), std::uint16_t port = 0)
       : node(loopback_domain(port), config) {}
-  /// Over another core, with room for so many completions.
-  node(std::unique_ptr<core::inner_domain> over, const endpoint::settings& config,
-       std::size_t completions = 8)
+  /// Over another core, with room for so many completions, and with rails over another NIC at each
+  /// of these addresses.
+  node(std::unique_ptr<core::inner_domain> over, endpoint::settings config,
+       std::size_t completions = 8, const std::vector<net_address>& nics_at = {})
       : core(std::move(over)), queue(completions) {
+    for (const net_address& at : nics_at)
+      config.rails.others.push_back({at, other_nics.emplace_back(open_nic()).get()});
     ep.emplace(*core, keys, paths, config);
     ep->use_addresses(addresses);
     ep->messages().use_queue(&queue, false);
@@ -132,11 +135,21 @@ struct node {
   }
 
   std::unique_ptr<core::inner_domain> core;
+  std::vector<std::unique_ptr<reg::other_nic>> other_nics;
   reg::key_table keys;
   path_counters paths;
   address_vector addresses;
   completion_queue queue;
   std::optional<endpoint> ep;
+
+ private:
+  [[nodiscard]] std::unique_ptr<reg::other_nic> open_nic() const {
+    auto opened =
+        core::inner_domain::open_beside(*core, core::unique_info(fi_dupinfo(&core->info())));
+    EXPECT_TRUE(opened);
+    return std::make_unique<reg::other_nic>(std::move(*opened), other_nics.size() + 1,
+                                            reg::other_nic::settings{});
+  }
 };
 
 /// Time that passes only when a test says so.

@@ -54,7 +54,8 @@ std::size_t random_packet(std::mt19937_64& random, const hello& ours, const hell
       kind::event,         kind::flush,        kind::ask_dmabuf,    kind::dmabuf,
       kind::dmabuf_revoke, kind::copy_assist,  kind::credit,        kind::close_request,
       kind::close_accept,  kind::close_refuse, kind::credit_recall, kind::credit_release,
-      kind::ask_rails,     kind::rail_names,   kind::rail_lost,     kind::rail_closed};
+      kind::ask_rails,     kind::rail_names,   kind::rail_lost,     kind::rail_closed,
+      kind::ask_rail_keys, kind::rail_keys};
   for (std::size_t i = 0; i < 128; i += 8) {
     // Small numbers are names, counts and lengths that exist.
     const std::uint64_t word = random() % 2 ? random() % 8 : random();

@@ -59,7 +59,7 @@ class three_rails : public testing::Test {
         std::min_element(under_way.begin(), under_way.end(),
                          [](const auto& a, const auto& b) { return a.ends < b.ends; });
     time.at = next->ends;
-    scheduler.ended(c.at_core.rails->rails[next->place], share, 0);
+    scheduler.ended(c, next->place, share, 0);
     under_way.erase(next);
   }
 
@@ -93,11 +93,33 @@ TEST_F(three_rails, get_as_much_as_they_are_fast) {
 // A piece takes the slow rail 1 us, and the others together 8 of them.
 TEST_F(three_rails, wait_for_the_fast_one_at_the_end) {
   rate = {{0, 40}, {1, 40}, {2, 1}};
-  move(40);
+  move(1000);
   count.clear();
   move(8);
   EXPECT_EQ(count[2], 0U);
   EXPECT_LT(took, std::chrono::nanoseconds(200));
+}
+
+// The core makes what it needs for a connection when that is first used.
+TEST_F(three_rails, are_not_measured_by_what_comes_first) {
+  rate = {{0, 40}, {1, 40}, {2, 1}};
+  move(40);
+  rate[2] = 40;
+  count.clear();
+  move(30);
+  EXPECT_GE(count[2], 4U);
+}
+
+TEST_F(three_rails, are_tried_again_after_a_while) {
+  rate = {{0, 40}, {1, 40}, {2, 1}};
+  move(1000);
+  rate[2] = 40;
+  count.clear();
+  move(8);
+  EXPECT_EQ(count[2], 0U);
+  time.at += std::chrono::milliseconds(1001);
+  move(308);
+  EXPECT_NEAR(static_cast<double>(count[2]), 100, 10);
 }
 
 TEST_F(three_rails, have_no_more_than_a_few_pieces_each) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The real tcp core, with rails over several addresses of this host that end again and again.
 #include <algorithm>
+#include <ostream>
 #include <random>
 #include <vector>
 
@@ -22,14 +23,28 @@ net_address loopback_alias(std::uint8_t last) {
   return net_address(&in, sizeof in);
 }
 
-endpoint::settings with_rails(std::size_t count, base::rendezvous_choice way) {
+/// How rails are made, and by what they carry.
+struct rail_kind {
+  base::rendezvous_choice way = base::rendezvous_choice::automatic;
+  bool have_domains = false;  // one for each address
+
+  friend std::ostream& operator<<(std::ostream& to, const rail_kind& k) {
+    return to << (k.way == base::rendezvous_choice::write ? "write" : "automatic")
+              << (k.have_domains ? "_with_domains" : "");
+  }
+};
+
+endpoint::settings with_three_rails(const rail_kind& kind) {
   auto s = test::with_sessions();
-  s.rails = {.count = count,
-             .chunk = rail_piece,
-             .others = {loopback_alias(2), loopback_alias(3)},
-             .pause = std::chrono::milliseconds(0)};
-  s.rendezvous = way;
+  s.rails = {.count = 3, .chunk = rail_piece, .others = {}, .pause = std::chrono::milliseconds(0)};
+  if (!kind.have_domains) s.rails.others = {{loopback_alias(2)}, {loopback_alias(3)}};
+  s.rendezvous = kind.way;
   return s;
+}
+
+std::vector<net_address> nics_of(const rail_kind& kind) {
+  if (!kind.have_domains) return {};
+  return {loopback_alias(2), loopback_alias(3)};
 }
 
 // One of the process's tcp connections by those addresses, or any.
@@ -47,7 +62,7 @@ bool is_rail(int fd) {
   return ::getsockname(fd, reinterpret_cast<sockaddr*>(&end), &length) == 0 && is_alias();
 }
 
-class rails_over_tcp : public testing::TestWithParam<base::rendezvous_choice> {
+class rails_over_tcp : public testing::TestWithParam<rail_kind> {
  protected:
   void SetUp() override {
     ASSERT_TRUE(a.ep->enable());
@@ -122,8 +137,8 @@ class rails_over_tcp : public testing::TestWithParam<base::rendezvous_choice> {
     return ::shutdown(all[random() % all.size()], SHUT_RDWR) == 0 ? 1 : 0;
   }
 
-  node a{with_rails(3, GetParam())};
-  node b{with_rails(3, GetParam())};
+  node a{test::loopback_domain(), with_three_rails(GetParam()), 8, nics_of(GetParam())};
+  node b{test::loopback_domain(), with_three_rails(GetParam()), 8, nics_of(GetParam())};
   fi_addr_t to_a = 0;
   fi_addr_t to_b = 0;
   std::vector<std::byte> target = std::vector<std::byte>(longest);
@@ -170,6 +185,7 @@ TEST_P(rails_over_tcp, carry_rma) {
   });
   finish();
   EXPECT_EQ(read, written);
+  EXPECT_GT(a.paths.rails.ops, before);
 }
 
 TEST_P(rails_over_tcp, lose_nothing_when_they_are_lost) {
@@ -196,12 +212,12 @@ TEST_P(rails_over_tcp, lose_nothing_when_they_are_lost) {
   EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(of_both_ways, rails_over_tcp,
-                         testing::Values(base::rendezvous_choice::automatic,
-                                         base::rendezvous_choice::write),
-                         [](const auto& p) {
-                           return p.param == base::rendezvous_choice::write ? "write" : "automatic";
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    of_all_kinds, rails_over_tcp,
+    testing::Values(rail_kind{}, rail_kind{.way = base::rendezvous_choice::write},
+                    rail_kind{.have_domains = true},
+                    rail_kind{.way = base::rendezvous_choice::write, .have_domains = true}),
+    testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace gaudi::proto

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "endpoint_node.hpp"
 #include "sim/core/network.hpp"
@@ -45,8 +46,9 @@ struct own_clock {
 
 /// An enabled endpoint, with what an application has beside it.
 struct simulated_endpoint : own_clock, node {
-  simulated_endpoint(const sim::network& net, sim::host& at, const endpoint::settings& config)
-      : node(open_over(net, at), goes_by_it(config), 256) {
+  simulated_endpoint(const sim::network& net, sim::host& at, const endpoint::settings& config,
+                     const std::vector<net_address>& nics_at = {})
+      : node(open_over(net, at), goes_by_it(config), 256, nics_at) {
     EXPECT_TRUE(ep->enable());
   }
 

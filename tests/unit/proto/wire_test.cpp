@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_13_has_it) {
-  ASSERT_EQ(version, 13);
+TEST(wire, every_field_is_where_version_14_has_it) {
+  ASSERT_EQ(version, 14);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -49,7 +49,14 @@ TEST(wire, every_field_is_where_version_13_has_it) {
   EXPECT_EQ(offsetof(rail_fields, number), 16U);
   EXPECT_EQ(sizeof(rail_fields), 24U);
   EXPECT_EQ(offsetof(rail_names_fields, count), 16U);
+  EXPECT_EQ(offsetof(rail_names_fields, other_nics), 18U);
   EXPECT_EQ(offsetof(rail_names_fields, names), 20U);
+  EXPECT_EQ(offsetof(rail_ask_fields, of), 24U);
+  EXPECT_EQ(offsetof(rail_ask_fields, key), 40U);
+  EXPECT_EQ(offsetof(rail_ask_fields, rail), 56U);
+  EXPECT_EQ(sizeof(rail_ask_fields), 64U);
+  EXPECT_EQ(offsetof(rail_keys_fields, count), 28U);
+  EXPECT_EQ(offsetof(rail_keys_fields, keys), 32U);
   EXPECT_EQ(offsetof(rail_name, port), 2U);
   EXPECT_EQ(offsetof(rail_name, address), 4U);
   EXPECT_EQ(offsetof(hello, version), 4U);
@@ -83,10 +90,11 @@ TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
 TEST(wire, what_answers_is_control_and_what_asks_is_data) {
   for (const kind k : {kind::eager, kind::rts, kind::write, kind::write_rts, kind::read})
     EXPECT_FALSE(is_control(k)) << static_cast<int>(k);
-  for (const kind k : {kind::read_reply, kind::read_rts, kind::cts, kind::chunk, kind::slot_credit,
-                       kind::fin, kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf,
-                       kind::dmabuf_revoke, kind::copy_assist, kind::ask_rails, kind::rail_names,
-                       kind::rail_lost, kind::rail_closed, kind::credit})
+  for (const kind k :
+       {kind::read_reply, kind::read_rts, kind::cts, kind::chunk, kind::slot_credit, kind::fin,
+        kind::event, kind::flush, kind::ask_dmabuf, kind::dmabuf, kind::dmabuf_revoke,
+        kind::copy_assist, kind::ask_rails, kind::rail_names, kind::rail_lost, kind::rail_closed,
+        kind::ask_rail_keys, kind::rail_keys, kind::credit})
     EXPECT_TRUE(is_control(k)) << static_cast<int>(k);
 }
 
@@ -94,8 +102,8 @@ TEST(wire, what_is_only_a_header_takes_no_credit) {
   for (const kind k : {kind::credit, kind::close_request, kind::close_accept, kind::close_refuse,
                        kind::credit_recall, kind::credit_release})
     EXPECT_FALSE(takes_credit(k)) << static_cast<int>(k);
-  for (const kind k :
-       {kind::eager, kind::atomic, kind::read_reply, kind::copy_assist, kind::rail_closed})
+  for (const kind k : {kind::eager, kind::atomic, kind::read_reply, kind::copy_assist,
+                       kind::rail_closed, kind::rail_keys})
     EXPECT_TRUE(takes_credit(k)) << static_cast<int>(k);
 }
 

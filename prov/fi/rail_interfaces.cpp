@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fi/rail_interfaces.hpp"
+
+#include <ifaddrs.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.hpp"
+#include "core/get_info.hpp"
+#include "fi/device_region.hpp"
+#include "proto/wire.hpp"
+
+namespace gaudi::fi {
+namespace {
+
+static_assert(base::max_rails == proto::wire::max_rails);
+
+using interface_list = std::unique_ptr<ifaddrs, decltype([](ifaddrs* all) { freeifaddrs(all); })>;
+
+std::size_t length_of(const sockaddr& address) noexcept {
+  return address.sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+}
+
+// Empty: it has none of the family. One that is only good on its own link comes last.
+proto::net_address address_of(const ifaddrs* all, const std::string& interface, int family) {
+  proto::net_address found;
+  for (const ifaddrs* i = all; i; i = i->ifa_next) {
+    if (!i->ifa_addr || i->ifa_addr->sa_family != family || interface != i->ifa_name) continue;
+    const proto::net_address address(i->ifa_addr, length_of(*i->ifa_addr));
+    if (address.scope() == 0) return address;
+    found = address;
+  }
+  return found;
+}
+
+std::vector<proto::rail_interface> interfaces_of(const std::vector<std::string>& names,
+                                                 const proto::net_address& own) {
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return {};
+  const interface_list all(first);
+  std::vector<proto::rail_interface> found;
+  for (const std::string& name : names) {
+    const proto::net_address address = address_of(all.get(), name, own.raw()->sa_family);
+    if (address.empty())
+      GAUDI_WARN(DOMAIN, "FI_GAUDI_RAILS: %s is no interface with an address like %s: left out\n",
+                 name.c_str(), own.to_string().c_str());
+    else if (!address.is_same_host(own))
+      found.push_back({address, nullptr});
+  }
+  return found;
+}
+
+proto::net_address source_of(const fi_info& info) {
+  return info.src_addr ? proto::net_address(info.src_addr, info.src_addrlen) : proto::net_address();
+}
+
+// One that is only good on its own link comes last.
+const fi_info* entry_of(const fi_info* all, const std::string& name) {
+  const fi_info* found = nullptr;
+  for (const fi_info* i = all; i; i = i->next) {
+    if (!i->src_addr || name != i->domain_attr->name) continue;
+    if (source_of(*i).scope() == 0) return i;
+    found = i;
+  }
+  return found;
+}
+
+std::unique_ptr<core::inner_domain> open_beside(const core::inner_domain& own,
+                                                const fi_info* entry) {
+  core::unique_info info(entry ? fi_dupinfo(entry) : nullptr);
+  if (!info) return nullptr;
+  auto opened = core::inner_domain::open_beside(own, std::move(info));
+  return opened ? std::move(*opened) : nullptr;
+}
+
+reg::other_nic::settings settings_of(const base::params& p) {
+  return {.dmabuf = p.dmabuf, .flush = p.flush, .cache = cache_limits(), .windows = windows()};
+}
+
+}  // namespace
+
+rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p) {
+  rail_nics opened;
+  if (p.rails.interfaces.empty() || !own.over_rdma()) return opened;
+  const auto all = core::get_info({.addr_format = own.info().addr_format,
+                                   .nics = p.rails.interfaces,
+                                   .core = base::core_choice::verbs});
+  for (const std::string& name : p.rails.interfaces) {
+    if (name == own.info().domain_attr->name) continue;
+    auto core = open_beside(own, all ? entry_of(all->get(), name) : nullptr);
+    if (core)
+      opened.push_back(
+          std::make_unique<reg::other_nic>(std::move(core), opened.size() + 1, settings_of(p)));
+    else
+      GAUDI_WARN(DOMAIN,
+                 "FI_GAUDI_RAILS: %s is no RDMA device with an address like %s's: left out (see "
+                 "the domains of `fi_info -p verbs -t FI_EP_MSG`)\n",
+                 name.c_str(), own.info().domain_attr->name);
+  }
+  return opened;
+}
+
+proto::rail_settings rails_of(const core::inner_domain& own, const rail_nics& nics,
+                              const base::params& p) {
+  proto::rail_settings rails{.count = p.rails.count, .chunk = p.rails.chunk, .others = {}};
+  if (p.rails.interfaces.empty()) return rails;
+  for (const auto& nic : nics) rails.others.push_back({source_of(nic->core().info()), nic.get()});
+  if (!own.over_rdma()) rails.others = interfaces_of(p.rails.interfaces, source_of(own.info()));
+  rails.count = 1 + rails.others.size();
+  return rails;
+}
+
+}  // namespace gaudi::fi
