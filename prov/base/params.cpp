@@ -92,15 +92,20 @@ class reader {
     return found;
   }
 
-  /// A number, or names.
+  /// A number, names, or all.
   [[nodiscard]] rail_choice rails() {
     rail_choice chosen;
+    chosen.is_automatic = text(param::rails) == "auto";
+    if (chosen.is_automatic) {
+      chosen.count = max_rails;
+      return chosen;
+    }
     const auto number = parse_number(text(param::rails));
     if (!number) chosen.interfaces = names(param::rails);
     chosen.count = number ? *number : chosen.interfaces.size();
     if (chosen.count < 1 || chosen.count > max_rails)
       refuse(param::rails, "a number from 1 to " + std::to_string(max_rails) +
-                               ", or as many names of interfaces");
+                               ", or as many names of interfaces, or auto");
     return chosen;
   }
 

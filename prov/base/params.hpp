@@ -122,7 +122,8 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"rails", "1", 0, 0,
      "connections that the RMA of long transfers to a peer is shared out over: a number up to 8, "
      "or names, comma-separated, one rail over each: of interfaces (core tcp), or of RDMA devices "
-     "(core verbs), which share the reads, those of messages among them"},
+     "(core verbs), which share the reads, those of messages among them; auto: over verbs all RDMA "
+     "devices, or those of FI_GAUDI_NIC, the nearest to the Gaudi first, over tcp one"},
     {"rail_chunk", "524288", 4096, 1073741824,
      "bytes that a rail gets at a time; transfers of less than two such pieces stay on one "
      "connection"},
@@ -171,8 +172,9 @@ std::string variable_name(const param_spec& spec);
 /// FI_GAUDI_RAILS.
 inline constexpr std::size_t max_rails = 8;
 struct rail_choice {
-  std::size_t count = 1;
+  std::size_t count = 1;                ///< automatic: at most
   std::vector<std::string> interfaces;  ///< empty: only their number was given
+  bool is_automatic = false;            ///< all NICs that there are
   std::size_t chunk = 0;                ///< bytes (FI_GAUDI_RAIL_CHUNK)
 };
 

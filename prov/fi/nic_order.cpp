@@ -54,16 +54,6 @@ std::optional<std::string> bus_id_in_use(const base::params& params, const devic
   return std::visit(bus_id_of_choice{names, root}, chosen->first().choice);
 }
 
-/// NICs as they come in the list, each once.
-std::vector<std::string> nics_of(const fi_info* list) {
-  std::vector<std::string> names;
-  for (const fi_info* info = list; info; info = info->next) {
-    const std::string name = info->domain_attr->name;
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
-  return names;
-}
-
 std::vector<std::string> nearest_first(const std::vector<std::string>& names,
                                        const nic_order& order) {
   std::vector<topo::pci_place> places;
@@ -77,6 +67,15 @@ std::vector<std::string> nearest_first(const std::vector<std::string>& names,
 }
 
 }  // namespace
+
+std::vector<std::string> nics_of(const fi_info* list) {
+  std::vector<std::string> names;
+  for (const fi_info* info = list; info; info = info->next) {
+    const std::string name = info->domain_attr->name;
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
 
 nic_order order_in_use(const base::params& params, const std::filesystem::path& sysfs) {
   nic_order order{.wanted = params.nics, .device = {}, .sysfs = sysfs};

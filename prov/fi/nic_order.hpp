@@ -24,6 +24,9 @@ struct nic_order {
 /// the only one of the machine. Opens no device. Unknown for the stand-in's, which are on no bus.
 nic_order order_in_use(const base::params& params, const std::filesystem::path& sysfs = "/sys");
 
+/// The NICs of a list of the core's, each once, in its order.
+std::vector<std::string> nics_of(const fi_info* list);
+
 /// Sorts the core's entries by their NICs; entries of one NIC keep their order.
 core::unique_info in_order(core::unique_info list, const nic_order& order);
 

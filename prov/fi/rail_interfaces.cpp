@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "core/get_info.hpp"
 #include "fi/device_region.hpp"
+#include "fi/nic_order.hpp"
 #include "proto/wire.hpp"
 
 namespace gaudi::fi {
@@ -80,21 +81,37 @@ reg::other_nic::settings settings_of(const base::params& p) {
   return {.dmabuf = p.dmabuf, .flush = p.flush, .cache = cache_limits(), .windows = windows()};
 }
 
+// Which NICs, besides the domain's own, and what the core says of them.
+struct chosen_nics {
+  core::unique_info all;
+  std::vector<std::string> names;
+};
+
+chosen_nics chosen_by(const base::params& p, const core::inner_domain& own) {
+  chosen_nics chosen{{}, p.rails.interfaces};
+  auto found = core::get_info({.addr_format = own.info().addr_format,
+                               .nics = p.rails.is_automatic ? p.nics : p.rails.interfaces,
+                               .core = base::core_choice::verbs});
+  if (found) chosen.all = in_order(std::move(*found), order_in_use(p));
+  if (p.rails.is_automatic) chosen.names = nics_of(chosen.all.get());
+  std::erase(chosen.names, own.info().domain_attr->name);
+  return chosen;
+}
+
 }  // namespace
 
 rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p) {
   rail_nics opened;
-  if (p.rails.interfaces.empty() || !own.over_rdma()) return opened;
-  const auto all = core::get_info({.addr_format = own.info().addr_format,
-                                   .nics = p.rails.interfaces,
-                                   .core = base::core_choice::verbs});
-  for (const std::string& name : p.rails.interfaces) {
-    if (name == own.info().domain_attr->name) continue;
-    auto core = open_beside(own, all ? entry_of(all->get(), name) : nullptr);
+  const bool are_wanted = p.rails.is_automatic || !p.rails.interfaces.empty();
+  if (!are_wanted || !own.over_rdma()) return opened;
+  const auto [all, names] = chosen_by(p, own);
+  for (const std::string& name : names) {
+    if (opened.size() + 1 == base::max_rails) break;
+    auto core = open_beside(own, entry_of(all.get(), name));
     if (core)
       opened.push_back(
           std::make_unique<reg::other_nic>(std::move(core), opened.size() + 1, settings_of(p)));
-    else
+    else if (!p.rails.is_automatic)
       GAUDI_WARN(DOMAIN,
                  "FI_GAUDI_RAILS: %s is no RDMA device with an address like %s's: left out (see "
                  "the domains of `fi_info -p verbs -t FI_EP_MSG`)\n",
@@ -106,9 +123,10 @@ rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p) {
 proto::rail_settings rails_of(const core::inner_domain& own, const rail_nics& nics,
                               const base::params& p) {
   proto::rail_settings rails{.count = p.rails.count, .chunk = p.rails.chunk, .others = {}};
-  if (p.rails.interfaces.empty()) return rails;
+  if (p.rails.interfaces.empty() && !p.rails.is_automatic) return rails;
   for (const auto& nic : nics) rails.others.push_back({source_of(nic->core().info()), nic.get()});
-  if (!own.over_rdma()) rails.others = interfaces_of(p.rails.interfaces, source_of(own.info()));
+  if (!own.over_rdma() && !p.rails.is_automatic)
+    rails.others = interfaces_of(p.rails.interfaces, source_of(own.info()));
   rails.count = 1 + rails.others.size();
   return rails;
 }

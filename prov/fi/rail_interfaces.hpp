@@ -14,9 +14,9 @@ namespace gaudi::fi {
 /// NICs beside a domain's own.
 using rail_nics = std::vector<std::unique_ptr<reg::other_nic>>;
 
-/// Those that FI_GAUDI_RAILS names, over verbs: by their names as RDMA devices, each with a core
-/// domain. Over tcp none: rails over other interfaces need no other domain there. One that there is
-/// not, or that has no address like the domain's, is left out after a warning. Throws
+/// Those that FI_GAUDI_RAILS names, or all (auto), over verbs: RDMA devices, each with a core
+/// domain. Over tcp none: rails over other interfaces need no other domain there. One that is named
+/// and does not exist, or has no address like the domain's, is left out after a warning. Throws
 /// std::bad_alloc.
 rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p);
 

@@ -65,10 +65,13 @@ TEST(params, names_are_separated_by_commas) {
   EXPECT_THAT(parse({{"nic", "mlx5_1,mlx5_0"}})->nics, testing::ElementsAre("mlx5_1", "mlx5_0"));
 }
 
-TEST(params, rails_are_a_number_or_names) {
+TEST(params, rails_are_a_number_or_names_or_all) {
   EXPECT_EQ(parse({})->rails.count, 1U);
   EXPECT_EQ(parse({{"rails", "3"}})->rails.count, 3U);
   EXPECT_THAT(parse({{"rails", "3"}})->rails.interfaces, testing::IsEmpty());
+  EXPECT_FALSE(parse({{"rails", "3"}})->rails.is_automatic);
+  EXPECT_TRUE(parse({{"rails", "auto"}})->rails.is_automatic);
+  EXPECT_THAT(parse({{"rails", "auto"}})->rails.interfaces, testing::IsEmpty());
   EXPECT_EQ(parse({{"rails", "eth0,eth1"}})->rails.count, 2U);
   EXPECT_THAT(parse({{"rails", "eth0,eth1"}})->rails.interfaces,
               testing::ElementsAre("eth0", "eth1"));

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
-# Long transfers over two RDMA devices, each with keys of its own: host memory, and device memory without staging. A
-# part of the tests: all of them run on the machine itself, over tcp.
+# Long transfers over two RDMA devices, each with keys of its own: host memory, and device memory without staging.
 ip link add eth1 type dummy
 ip link set eth1 mtu 9000 up
 ip address add 10.0.1.1/24 dev eth1
@@ -16,11 +15,22 @@ received() {
   cat /sys/class/infiniband/rxe1/ports/1/hw_counters/rcvd_pkts
 }
 
-export GTEST_TOTAL_SHARDS=6 GTEST_SHARD_INDEX=2
-for name in messages device; do
+# Many long transfers, in which there is time for a rail to be made.
+exchange() { # RAILS OPERATION CLIENT-MEMORY SERVER-MEMORY [OPTION...]
+  local before packets server=$4 client=(--op "$2" --memory "$3" "${@:5}")
   before=$(received)
-  "$VM_SOURCE/tests/integration/over_rails.sh" "$VM_BIN/integration_$name" 2 rxe0,rxe1
+  export FI_GAUDI_RAILS=$1 FI_GAUDI_RAIL_CHUNK=65536
+  "$VM_BUILD/util/gaudi_perf" --memory "$server" >/dev/null &
+  until ss -ltn | grep 18515 >/dev/null; do sleep 0.1; done
+  "$VM_BUILD/util/gaudi_perf" "${client[@]}" --size 1M --iters 40 --window 2 10.0.0.1
+  wait
   packets=$(($(received) - before))
   echo "$packets packets at the second device"
-  ((packets > 100))
-done
+  ((packets > 1000))
+}
+
+exchange rxe0,rxe1 tagged host host --check
+exchange auto tagged device:0 device:1
+exchange auto read device:0 device:1
+# These look at every byte.
+FI_GAUDI_RAILS=auto FI_GAUDI_RAIL_CHUNK=4096 GTEST_TOTAL_SHARDS=6 GTEST_SHARD_INDEX=2 "$VM_BIN/integration_device"
