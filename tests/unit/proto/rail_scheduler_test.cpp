@@ -115,11 +115,11 @@ TEST_F(three_rails, are_tried_again_after_a_while) {
   move(1000);
   rate[2] = 40;
   count.clear();
-  move(8);
+  for (int i = 0; i < 10; ++i) move(8);
   EXPECT_EQ(count[2], 0U);
   time.at += std::chrono::milliseconds(1001);
-  move(308);
-  EXPECT_NEAR(static_cast<double>(count[2]), 100, 10);
+  for (int i = 0; i < 10; ++i) move(8);
+  EXPECT_GE(count[2], 16U);
 }
 
 TEST_F(three_rails, have_no_more_than_a_few_pieces_each) {
