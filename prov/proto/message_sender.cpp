@@ -114,6 +114,8 @@ void message_sender::post_early(peer& p) {
     // RMA that was posted before them may have left in part only.
     const bool is_first = c.rma_order.pending == 1;
     if (!c.data.can_send() || !is_first) return -FI_EAGAIN;
+    // One that waited for a credit while the endpoint closes: what was the last packet is no more.
+    c.closing.said_goodbye = false;
     return send(c, m.memory, m.what);
   });
   if (!over) return;

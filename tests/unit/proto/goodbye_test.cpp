@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "endpoint_node.hpp"
+#include "peer_by_hand.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -111,6 +112,35 @@ TEST(goodbye, is_said_by_both_who_close_at_the_same_time) {
     ASSERT_EQ(a_closed.wait_for(30s), std::future_status::ready);
     ASSERT_EQ(b_closed.wait_for(30s), std::future_status::ready);
   }
+}
+
+// A credit for it came while the endpoint closed, behind the first goodbye.
+TEST(goodbye, is_said_again_behind_a_message_that_left_after_it) {
+  auto config = lingering();
+  config.refusals_before_waiting = 0;
+  test::endpoint_by_itself v(config);
+  test::peer_by_hand p(v);
+  char said = 'x';
+  std::size_t sent = 0;
+  for (; sent <= 64; ++sent)  // one more than the peer's window
+    ASSERT_EQ(v.send(p.address(), memory_of(&said, 1), sent, number(sent)), 0);
+  ASSERT_TRUE(v.ep->must_linger());
+  p.settle();
+  ASSERT_EQ(p.waiting(wire::kind::eager), 64U);
+  ASSERT_FALSE(v.ep->must_linger());
+  while (v.take().error != FI_ENODATA) {
+  }
+  const wire::header credit{wire::kind::credit, 0, 1, 0, p.known_as()};
+  p.say_as_it_is(&credit, sizeof credit);
+  for (int i = 0; i < 20 && v.queue.empty(); ++i) {
+    v.progress();
+    v.net.advance(1'000'000);
+  }
+  ASSERT_EQ(v.take().error, 0);
+  EXPECT_TRUE(v.ep->must_linger());
+  p.settle();
+  EXPECT_EQ(p.waiting(wire::kind::eager), 65U);
+  EXPECT_FALSE(v.ep->must_linger());
 }
 
 // Its own thread closes it, and nobody progresses the peer.
