@@ -302,29 +302,6 @@ int data_mover::post_rma(transfer& t, posted_op& w, void* bytes, std::size_t len
   return post_to_core(t, w, bytes, length, descriptor, offset, target);
 }
 
-int data_mover::post_again(posted_op& w) {
-  if (w.what == posted_op::kind::chunk) {
-    auto& b = static_cast<buffer&>(w);
-    return post_rma(*b.owner, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
-  }
-  auto& piece = static_cast<rma_op&>(w);
-  transfer& t = *piece.owner;
-  const auto place = t.memory.at(piece.offset);
-  void* const descriptor =
-      piece.local && !piece.local_at ? piece.local.descriptor() : place.segment->core_descriptor();
-  return post_rma(t, piece, reinterpret_cast<void*>(place.address()), piece.length, descriptor,
-                  piece.offset, 0);
-}
-
-int data_mover::post_elsewhere(posted_op& w) {
-  const int ret = post_again(w);
-  if (ret || w.what != posted_op::kind::chunk || w.rail > 1) return ret;
-  const auto& b = static_cast<const buffer&>(w);
-  if (b.owner->strategy == transfer_strategy::push && b.owner->slots.in_use)
-    send_chunk(*b.owner, b);
-  return 0;
-}
-
 void data_mover::retry_stalled() {
   stalled_list& stalled = parts_.table.stalled();
   if (chunks_.is_worth_another_try()) tried_in_vain_ = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What comes back to the data mover: pieces and chunks of the core, copies of devices, slots that
-// sources have filled, and received payloads.
+// What comes back to the data mover: pieces and chunks of the core, done or to be posted again,
+// copies of devices, slots that sources have filled, and received payloads.
 #include <rdma/fi_errno.h>
 
 #include <cstring>
@@ -31,6 +31,29 @@ void data_mover::chunk_completed(buffer& b, int error) {
   const std::size_t length = b.length;
   release_staging(b);
   if (t) piece_finished(*t, length, error);
+}
+
+int data_mover::post_again(posted_op& w) {
+  if (w.what == posted_op::kind::chunk) {
+    auto& b = static_cast<buffer&>(w);
+    return post_rma(*b.owner, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
+  }
+  auto& piece = static_cast<rma_op&>(w);
+  transfer& t = *piece.owner;
+  const auto place = t.memory.at(piece.offset);
+  void* const descriptor =
+      piece.local && !piece.local_at ? piece.local.descriptor() : place.segment->core_descriptor();
+  return post_rma(t, piece, reinterpret_cast<void*>(place.address()), piece.length, descriptor,
+                  piece.offset, 0);
+}
+
+int data_mover::post_elsewhere(posted_op& w) {
+  const int ret = post_again(w);
+  if (ret || w.what != posted_op::kind::chunk || w.rail > 1) return ret;
+  const auto& b = static_cast<const buffer&>(w);
+  if (b.owner->strategy == transfer_strategy::push && b.owner->slots.in_use)
+    send_chunk(*b.owner, b);
+  return 0;
 }
 
 void data_mover::give_up(posted_op_list& undone, int error) {
