@@ -178,6 +178,7 @@ result<params> params::parse(const lookup& text_of) {
   p.unexpected_limit = in.number(param::unexpected_limit);
   p.limits.connect_timeout = std::chrono::seconds(in.number(param::connect_timeout));
   p.limits.reconnect_timeout = std::chrono::seconds(in.number(param::reconnect_timeout));
+  p.limits.link_timeout = std::chrono::milliseconds(in.number(param::link_timeout));
   p.limits.most = in.number(param::max_connections);
   p.rails = in.rails();
   p.rails.chunk = in.number(param::rail_chunk);

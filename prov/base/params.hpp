@@ -69,6 +69,7 @@ enum class param : std::size_t {
   unexpected_limit,
   connect_timeout,
   reconnect_timeout,
+  link_timeout,
   max_connections,
   rails,
   rail_chunk,
@@ -116,6 +117,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"reconnect_timeout", "10", 0, 86400,
      "seconds that operations wait for a connection which was lost to be made again, with nothing "
      "lost; 0: they fail with it"},
+    {"link_timeout", "1000", 0, 600000,
+     "milliseconds without a sign of the peer's NIC after which a connection over RDMA counts as "
+     "lost, and is made again; 0: when the own NIC says so, which can take half a minute"},
     {"max_connections", "1024", 0, 1048576,
      "connections of an endpoint beyond which it closes those that were not used for the longest; "
      "they are made again when they are needed; 0: no limit"},
@@ -178,11 +182,13 @@ struct rail_choice {
   std::size_t chunk = 0;                ///< bytes (FI_GAUDI_RAIL_CHUNK)
 };
 
-/// How long an endpoint waits for connections, in whole seconds, and how many it has.
+/// How long an endpoint waits for connections, and how many it has.
 struct connection_limits {
   std::chrono::seconds connect_timeout{0};  ///< for a peer's answer; 0: as long as it takes
   /// For a connection that was lost to be made again; 0: not at all.
   std::chrono::seconds reconnect_timeout{0};
+  /// Without a sign of the peer's NIC, until a connection counts as lost; 0: when ours says so.
+  std::chrono::milliseconds link_timeout{0};
   std::size_t most = 0;  ///< while some are idle; 0: as many as there are peers
 };
 

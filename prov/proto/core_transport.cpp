@@ -101,7 +101,7 @@ base::result<fid_cq*> core_transport::open_also(const core::inner_domain& other)
   return queue;
 }
 
-base::result<void> core_transport::open_wait_fds(fid* events) {
+base::result<void> core_transport::open_wait_fds(fid* events, int alarm) {
   const source_list from = sources(events);
   for (fid* f : std::span(from.all).first(from.count)) {
     int fd = -1;
@@ -112,6 +112,7 @@ base::result<void> core_transport::open_wait_fds(fid* events) {
     }
     wait_fds_.push_back(fd);
   }
+  if (alarm != -1) wait_fds_.push_back(alarm);
   return {};
 }
 
@@ -281,6 +282,26 @@ int core_transport::post(connection& c, rail& on, posted_op& w, const rma& opera
   return post_on<true>(c, on.ep.get(), on.posted, w, operation);
 }
 
+int core_transport::post_probe(connection& c, posted_op& probe) {
+  if (!has_room(c)) return -FI_EAGAIN;
+  fi_rma_iov nowhere{};
+  const fi_msg_rma message{.msg_iov = nullptr,
+                           .desc = nullptr,
+                           .iov_count = 0,
+                           .addr = 0,
+                           .rma_iov = &nowhere,
+                           .rma_iov_count = 1,
+                           .context = probe.context(),
+                           .data = 0};
+  const base::cancellation_deferred while_the_core_posts;
+  const ssize_t ret = fi_writemsg(c.ep.get(), &message, FI_COMPLETION);
+  if (ret) return static_cast<int>(ret);
+  probe.number = c.session.sent;
+  probe.rail = posted_op::of_probe;
+  list(c, probe);
+  return 0;
+}
+
 void core_transport::connection_down(connection& c, int error) {
   abandon(c.at_core.posted, error);
   if (!c.at_core.rails) return;
@@ -292,6 +313,7 @@ void core_transport::abandon(posted_op_list& posted, int error) {
     posted_op& w = posted.front();
     posted.pop_front();
     w.connection = nullptr;
+    if (w.what == posted_op::kind::probe) continue;
     w.rail = 0;
     if (w.what == posted_op::kind::piece) {
       auto& piece = static_cast<rma_op&>(w);

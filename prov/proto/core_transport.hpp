@@ -37,7 +37,8 @@ class core_transport {
   /// core's. Throws std::bad_alloc.
   base::result<fid_cq*> open_also(const core::inner_domain& other);
   /// Adds the descriptors to sleep on, of the queue and of the connections' events, to wait_fds().
-  base::result<void> open_wait_fds(fid* events);
+  /// Likewise `alarm`, where it is not -1.
+  base::result<void> open_wait_fds(fid* events, int alarm);
   /// Closes the queues: what the core still has comes back no more.
   void close() noexcept;
   /// Gives the memory of messages back, which is a call of the core's.
@@ -102,6 +103,10 @@ class core_transport {
   /// packets go another way.
   int post(connection& c, rail& on, posted_op& w, const rma& operation);
 
+  /// A write of nothing, which comes back when the peer's NIC has acknowledged it, and all before
+  /// it. 0, -FI_EAGAIN: no room; others are the core's.
+  int post_probe(connection& c, posted_op& probe);
+
   /// Lists what will come back with a completion: done by send() and post(); by others for what
   /// they complete themselves.
   void list(connection& c, posted_op& w) noexcept { list(c, c.at_core.posted, w); }
@@ -109,6 +114,7 @@ class core_transport {
   void unlist(posted_op& w) noexcept {
     --posted_;
     if (!w.connection) return;
+    ++w.connection->at_core.ended;
     w.connection->at_core.posted.erase(w.connection->at_core.posted.iterator_to(w));
     w.connection = nullptr;
   }

@@ -106,7 +106,9 @@ base::result<void> endpoint::open(opening config) {
   if (!others) return others;
   report_.open(config_.clock);
   if (!config.waitable) return listens;
-  return transport_.open_wait_fds(connections_->connector().events());
+  const auto alarm = transfers_.links.open_alarm();
+  if (!alarm) return alarm.failure();
+  return transport_.open_wait_fds(connections_->connector().events(), *alarm);
 }
 
 bool endpoint::must_linger() {

@@ -130,6 +130,7 @@ class endpoint final : private connection_observer,
   void session_changed(connection& c) override;
   void time_passed(base::clock::time_point now) noexcept override {
     report_.refresh(now);
+    transfers_.links.time_passed(now);
     closer_.make_room();
     transfers_.sessions.time_passed();
   }

@@ -25,15 +25,18 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
     message,  // a message from a transmit buffer
     chunk,    // a core RMA read or write of a chunk of a transfer
     piece,    // one on the application's own memory
+    probe,    // the link_watch's
   };
 
   explicit posted_op(kind k) noexcept : what(k) {}
   posted_op(const posted_op&) = delete;
   posted_op& operator=(const posted_op&) = delete;
 
+  static constexpr std::uint8_t of_probe = UINT8_MAX;
+
   const kind what;
   std::uint8_t tries = 0;    // of RMA: connections that were lost with this at their head (session)
-  std::uint8_t rail = 0;     // of RMA that is shared out: which rail has it, from 1 on
+  std::uint8_t rail = 0;     // of RMA that is shared out: which rail has it, from 1 on; of_probe
   std::uint32_t number = 0;  // of a message; of RMA: of the last packet before it (session)
   // The connection it was posted on, which lists it; null when that connection failed meanwhile.
   proto::connection* connection = nullptr;

@@ -90,6 +90,7 @@ int endpoint::try_wait() noexcept try {
   if (const int ret =
           wait_fds().empty() ? 0 : transport_.try_wait(connections_->connector().events()))
     return ret;
+  transfers_.links.fall_asleep();
   report_.fall_asleep();
   return 0;
 } catch (const std::bad_alloc&) {
@@ -106,8 +107,10 @@ std::size_t endpoint::handle_completions(std::size_t most) {
 void endpoint::handle_completed(posted_op& w, std::size_t length, int error) {
   if (w.what == posted_op::kind::receive)
     return dispatcher_.receive_completed(static_cast<buffer&>(w), length, error);
-  if (w.rail != 0 && transfers_.rails.ended(w, error)) [[unlikely]]
-    return;
+  if (w.rail != 0) [[unlikely]] {
+    if (w.what == posted_op::kind::probe) return transfers_.links.ended(w, error);
+    if (transfers_.rails.ended(w, error)) return;
+  }
   if (error == 0 && w.what != posted_op::kind::message) {
     transport_.unlist(w);
     return transfers_.mover.rma_ended(w, 0);

@@ -40,7 +40,8 @@ struct rail {
   struct {
     std::size_t bytes = 0;  // posted
     unsigned operations = 0;
-    double rate = 0;  // in bytes per nanosecond; 0: not known
+    std::uint32_t ended = 0;  // operations, since it was made
+    double rate = 0;          // in bytes per nanosecond; 0: not known
     // What is measured: from a time on, while it had something to do.
     base::clock::time_point since{};
     std::size_t done = 0;     // bytes
@@ -48,6 +49,11 @@ struct rail {
     bool is_known = false;    // has been measured before, so that its first use is over
     base::clock::time_point measured_at{};
   } load;
+  /// Whether anything gets on: the link_watch's.
+  struct {
+    std::uint32_t ended = 0;  // by the last look
+    std::uint32_t looks = 0;  // in a row that found as many
+  } link;
 };
 
 /// The rails between two endpoints, as one end of their connection sees them. Each end makes those

@@ -5,15 +5,9 @@
 
 #include <utility>
 
+#include "proto/operation_length.hpp"
+
 namespace gaudi::proto {
-namespace {
-
-std::size_t length_of(const posted_op& w) noexcept {
-  return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).length
-                                          : static_cast<const buffer&>(w).length;
-}
-
-}  // namespace
 
 bool rail_recovery::ended(posted_op& w, int error) {
   connection* const c = w.connection;

@@ -113,6 +113,7 @@ void rail_scheduler::ended(connection& c, std::size_t place, std::size_t length,
                            int error) noexcept {
   auto& load = c.at_core.rails->rails[place].load;
   --load.operations;
+  ++load.ended;
   load.bytes -= length;
   load.done += length;
   const bool is_sample =

@@ -20,6 +20,8 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
              rail_names}),
       rails({with.connections, with.transport, mover, rail_choice, rail_making}),
       sessions({with.connections, with.transport, with.channel, mover, completion}),
+      links({with.connections, with.transport, rail_choice}, config.limits.link_timeout,
+            config.clock),
       exporter(config, with.connections, with.channel, table),
       importer(config, with.connections, with.channel, table, mover),
       source(with.core, config, exporter),

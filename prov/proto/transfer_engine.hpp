@@ -6,6 +6,7 @@
 #include "proto/dmabuf_exporter.hpp"
 #include "proto/dmabuf_importer.hpp"
 #include "proto/immediate_copies.hpp"
+#include "proto/link_watch.hpp"
 #include "proto/pipeline_planner.hpp"
 #include "proto/rail_connector.hpp"
 #include "proto/rail_keys.hpp"
@@ -58,6 +59,7 @@ struct transfer_engine {
   data_mover mover;
   rail_recovery rails;
   session_recovery sessions;
+  link_watch links;
   dmabuf_exporter exporter;
   dmabuf_importer importer;
   rendezvous_source source;

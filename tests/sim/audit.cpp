@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "sim/audit.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace gaudi::proto {
@@ -37,7 +38,9 @@ std::string endpoint_audit::leftover(endpoint& e) {
   e.connections_->for_each([&](connection& c) {
     queued += c.outbox.ordered.size() + c.outbox.control.size() + c.outbox.control_buffers.size();
     receives += c.receives.posted;
-    posted += c.at_core.posted.size();
+    posted += static_cast<std::size_t>(
+        std::count_if(c.at_core.posted.begin(), c.at_core.posted.end(),
+                      [](const posted_op& w) { return w.what != posted_op::kind::probe; }));
     if (!c.at_core.rails) return;
     for (const rail& r : c.at_core.rails->rails) posted += r.posted.size() + r.undone.size();
   });

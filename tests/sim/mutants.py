@@ -53,6 +53,8 @@ MUTANTS = [
     ("released-credits-are-used", "credit_pool", "credits.hpp", "available_ -= count;\n    return count;", "return count;"),
     ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name())", "false"),
     ("neither-request-goes-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name())", "true"),
+    ("silence-is-no-loss", "link_watch", "link_watch.cpp", "parts_.connections.lost_soon(c, FI_ETIMEDOUT);", ""),
+    ("silent-rail-stays-up", "link_watch", "link_watch.cpp", "parts_.rails.fail(c, r);", ""),
     ("closes-without-lingering", "goodbye", "endpoint.cpp", "while (must_linger()) progress();", ""),
     ("claimed-rendezvous-of-the-gone", "b8ef715", "message_delivery.cpp", "if (m->connection == &c) m->connection = nullptr;", ""),
     ("repeated-call-gets-nowhere", "b678b91", "endpoint.cpp", "if (ret == -FI_EAGAIN) progress();", ""),

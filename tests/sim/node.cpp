@@ -12,7 +12,8 @@ namespace {
 constexpr std::uint16_t first_port = 5000;
 constexpr std::uint64_t requested_key = 77;
 // Longer than a peer may take to close, which can be a call of many virtual seconds (host::now).
-constexpr std::chrono::hours session_limit{1};
+constexpr std::chrono::hours session_limit{10'000};
+constexpr std::chrono::milliseconds silence_limit{20};
 // As endpoints of libfabric have it (prov/fi/endpoint.cpp).
 constexpr std::chrono::milliseconds linger_time{2000};
 
@@ -28,6 +29,7 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
           .linger = linger_time,
           .limits = {.connect_timeout = {},
                      .reconnect_timeout = p.net.sessions ? session_limit : std::chrono::seconds(0),
+                     .link_timeout = p.net.sessions ? silence_limit : std::chrono::seconds(0),
                      .most = p.connections},
           .rails = {.count = p.rails,
                     .chunk = p.rail_chunk,

@@ -227,6 +227,8 @@ void add_forgets(rng& r, plan& p) {
 void add_cuts(rng& r, plan& p, std::uint64_t count) {
   for (; count > 0; --count) {
     fault f = somewhere(r, p, fault::kind::cut);
+    // A stream tells of it late, and then as of any loss.
+    if (p.net.rdma && r.chance(300)) f.what = fault::kind::silence;
     f.choice = r.next();
     p.faults.push_back(f);
   }

@@ -47,6 +47,7 @@ std::string to_string(const action& a);
 struct fault {
   enum class kind {
     cut,
+    silence,  // a connection carries nothing, and nobody is told
     kill,
     close,
     forget,  // the node removes the peer's address
@@ -54,9 +55,9 @@ struct fault {
   kind what = kind::cut;
   std::size_t step = 0;
   unsigned node = 0;
-  unsigned peer = 0;         // cut, forget
+  unsigned peer = 0;         // cut, silence, forget
   std::size_t away = 0;      // kill, close, forget: steps until it starts again, or inserts it
-  std::uint64_t choice = 0;  // cut: which connection
+  std::uint64_t choice = 0;  // cut, silence: which connection
 };
 
 std::string to_string(const fault& f);

@@ -65,6 +65,9 @@ std::string to_string(const fault& f) {
     case fault::kind::cut:
       return when + "a connection of " + node_name(f.node) + " and " + node_name(f.peer) +
              " is lost";
+    case fault::kind::silence:
+      return when + "a connection of " + node_name(f.node) + " and " + node_name(f.peer) +
+             " carries nothing any more";
     case fault::kind::kill:
       return when + node_name(f.node) + " is killed" + back;
     case fault::kind::close:

@@ -126,6 +126,8 @@ void world::try_action(unsigned n) {
 void world::apply(const fault& f) {
   if (f.what == fault::kind::cut) {
     net_.cut_connection(f.node, f.peer, f.choice);
+  } else if (f.what == fault::kind::silence) {
+    net_.silence_connection(f.node, f.peer, f.choice);
   } else if (f.what == fault::kind::forget) {
     forget(f.node, f.peer, f.away);
   } else if (places_[f.node].here) {
@@ -233,7 +235,8 @@ void world::settle() {
 }
 
 bool world::is_settled() {
-  if (!all_tried() || !net_.is_quiet() || book_.unfinished()) return false;
+  if (!all_tried() || !net_.is_quiet() || net_.holds_anything_back() || book_.unfinished())
+    return false;
   for (unsigned n = 0; n < plan_.nodes; ++n) {
     if (book_.missing(n, places_[n].here->life())) return false;
     if (proto::endpoint_audit::is_interrupted(places_[n].here->endpoint())) return false;

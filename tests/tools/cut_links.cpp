@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -136,8 +137,17 @@ class cutter {
     return call(fd, &nobody, sizeof nobody) == 0;
   }
 
-  static bool cut(rdma_cm_id* id) {
-    if (id->qp == nullptr || id->qp->state == IBV_QPS_ERR) return false;
+  /// A NIC's connection with itself, both ends of which are here, has no link either.
+  bool is_with_itself(rdma_cm_id* id) const {
+    return std::ranges::any_of(queue_pairs_, [id](rdma_cm_id* other) {
+      return rdma_get_src_port(other) == rdma_get_dst_port(id) &&
+             rdma_get_dst_port(other) == rdma_get_src_port(id);
+    });
+  }
+
+  bool cut(rdma_cm_id* id) {
+    // One that is being connected sends nothing yet that could fail.
+    if (id->qp == nullptr || id->qp->state != IBV_QPS_RTS || is_with_itself(id)) return false;
     ibv_qp_attr attributes{};
     attributes.qp_state = IBV_QPS_ERR;
     return ibv_modify_qp(id->qp, &attributes, IBV_QP_STATE) == 0;

@@ -65,7 +65,7 @@ host& network::add_host(unsigned number, std::uint16_t port) {
   return *hosts_.back();
 }
 
-bool network::cut_connection(unsigned a, unsigned b, std::uint64_t which) {
+std::shared_ptr<wire_connection> network::pick(unsigned a, unsigned b, std::uint64_t which) const {
   std::vector<std::shared_ptr<wire_connection>> between;
   for (const auto& wire : connections_) {
     if (wire->is_cut || !wire->ends[0].at || !wire->ends[1].at) continue;
@@ -73,12 +73,27 @@ bool network::cut_connection(unsigned a, unsigned b, std::uint64_t which) {
     const unsigned y = wire->ends[1].at->number();
     if ((x == a && y == b) || (x == b && y == a)) between.push_back(wire);
   }
-  if (between.empty()) return false;
+  if (between.empty()) return nullptr;
   // There is little RMA, and much goes on with what is lost of it.
   const auto is_idle = [](const auto& wire) { return !wire->carries_rma(); };
   if (which % 2 != 0 && !std::all_of(between.begin(), between.end(), is_idle))
     std::erase_if(between, is_idle);
-  between[which / 2 % between.size()]->cut();
+  return between[which / 2 % between.size()];
+}
+
+bool network::cut_connection(unsigned a, unsigned b, std::uint64_t which) {
+  const auto wire = pick(a, b, which);
+  if (wire) wire->cut();
+  return wire != nullptr;
+}
+
+bool network::silence_connection(unsigned a, unsigned b, std::uint64_t which) {
+  // Within one NIC there is no link.
+  const auto wire = a == b ? nullptr : pick(a, b, which);
+  // The end of one that is closing goes another way than its data.
+  if (!wire || !wire->ends[0].ep || !wire->ends[1].ep) return false;
+  wire->is_silent = true;
+  note(wire->ends[0].at->number(), wire->ends[1].at->number(), [] { return "-- silence --"; });
   return true;
 }
 
@@ -95,6 +110,13 @@ bool network::has_delivered(const host& of) const noexcept {
   return std::all_of(connections_.begin(), connections_.end(), [&](const auto& wire) {
     return std::all_of(wire->ends.begin(), wire->ends.end(),
                        [&](const wire_end& end) { return end.at != &of || end.sent.empty(); });
+  });
+}
+
+bool network::holds_anything_back() const noexcept {
+  return std::any_of(connections_.begin(), connections_.end(), [](const auto& wire) {
+    return wire->is_silent && !wire->is_cut &&
+           (!wire->ends[0].sent.empty() || !wire->ends[1].sent.empty());
   });
 }
 

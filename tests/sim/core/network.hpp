@@ -102,6 +102,8 @@ class network {
 
   /// Cuts one of the connections between two hosts, picked by `which`. False: there is none.
   bool cut_connection(unsigned a, unsigned b, std::uint64_t which);
+  /// The same, but that nothing tells its ends before one of them closes.
+  bool silence_connection(unsigned a, unsigned b, std::uint64_t which);
   /// Whether a connection between them has ended before its time, so that operations may fail.
   [[nodiscard]] bool was_disturbed(unsigned a, unsigned b) const noexcept {
     return disturbed_[a][b];
@@ -110,6 +112,9 @@ class network {
   /// Whether what one sent to the other may never have come: a fault, or the other one has closed.
   [[nodiscard]] bool was_lost(unsigned from, unsigned to) const noexcept { return lost_[from][to]; }
   void lose(unsigned from, unsigned to) noexcept { lost_[from][to] = true; }
+
+  /// Whether something is for ever on its way, and nobody has been told.
+  [[nodiscard]] bool holds_anything_back() const noexcept;
 
   /// What a host has left open; empty: nothing.
   [[nodiscard]] std::string open_fids() const;
@@ -141,6 +146,8 @@ class network {
   static constexpr unsigned max_hosts = 4;
 
  private:
+  std::shared_ptr<wire_connection> pick(unsigned a, unsigned b, std::uint64_t which) const;
+
   struct event {
     nanoseconds when;
     std::uint64_t number;

@@ -154,6 +154,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   network& net;
   std::array<wire_end, 2> ends;
   bool is_cut = false;
+  bool is_silent = false;         // carries nothing, and neither end is told before one closes
   bool is_lost = false;           // by the network, and by neither end
   bool lets_late_in = false;      // of one that is cut: what was on its way arrives
   nanoseconds late_from = 0;      // then, if not later

@@ -91,6 +91,7 @@ void wire_connection::drain(int end) {
 // What comes from this end. The other one knows when it is late by when it has heard of the loss.
 bool wire_connection::may_arrive(int end) const noexcept {
   const wire_end& there = ends[1 - end];
+  if (is_silent && !is_cut) return false;
   return !is_cut || (lets_late_in && net.now() >= late_from && there.ep && !there.has_heard);
 }
 
@@ -110,6 +111,10 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
   if (me.ep && !is_cut) op->gather();
   if (op->what == operation::kind::send) return deliver(end, op);
   const bool reads = op->what == operation::kind::read;
+  if (!reads && op->length == 0) {
+    end_later(end, op);  // no key is looked at
+    return true;
+  }
   std::byte* const target = there.ep->domain->find_remote(op->address, op->length, op->key,
                                                           reads ? FI_REMOTE_READ : FI_REMOTE_WRITE);
   net.note(me.at->number(), there.at->number(), [&] {
@@ -162,7 +167,7 @@ void wire_connection::answer_read(int end, const std::shared_ptr<operation>& op)
   nanoseconds when = net.now() + net.some(net.how().acknowledged);
   if (net.how().rdma) when = me.last_end = std::max(when, me.last_end);
   net.at(when, [self = shared_from_this(), end, op] {
-    if (op->ended || self->is_cut || !self->ends[end].ep) return;
+    if (op->ended || self->is_cut || self->is_silent || !self->ends[end].ep) return;
     op->scatter();
     self->finish(end, op, 0);
   });
@@ -175,7 +180,7 @@ void wire_connection::end_later(int end, const std::shared_ptr<operation>& op) {
   nanoseconds when = net.now() + net.some(net.how().acknowledged);
   if (net.how().rdma) when = me.last_end = std::max(when, me.last_end);
   net.at(when, [self = shared_from_this(), end, op] {
-    if (!self->is_cut) self->finish(end, op, 0);
+    if (!self->is_cut && !self->is_silent) self->finish(end, op, 0);
   });
 }
 
@@ -293,6 +298,7 @@ void wire_connection::close_end(int end) {
   net.after(net.how().acknowledged, [self, end] { self->fail_reporting(end, FI_ECANCELED); });
   if (!ends[1 - end].ep) std::erase(net.connections(), self);
   if (is_cut || !me.is_up) return;
+  if (is_silent) return cut();
   drain(1 - end);  // for nobody any more
   // What needs this end's memory is lost, and what is sent behind that; the rest arrives, and then
   // the end.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/link_watch.hpp"
+
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/operation_length.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+// Looks in which nothing ends, until a connection is taken for lost: not one long pause of an
+// application that makes no progress meanwhile.
+constexpr int looks_at_least = 4;
+// What even a wire that many share carries of one operation.
+constexpr std::size_t bytes_per_millisecond = 100'000;
+// Each connection that was lost with the same operation at its head gives it twice the time.
+constexpr int max_doublings = 8;
+// A thread that sleeps, and left nothing under way, looks so seldom whether another one has sent
+// anything since.
+constexpr int intervals_asleep = 16;
+
+bool is_watched(const connection& c) noexcept {
+  return c.usable() && c.ep && reconnector::may_go_on(c);
+}
+
+// Whether anything was sent that nobody is told of, or something is to come.
+bool may_be_lost(const connection& c) noexcept {
+  return !c.transfers.empty() || c.session.sent != c.at_core.link.arrived;
+}
+
+}  // namespace
+
+link_watch::link_watch(parts collaborators, std::chrono::milliseconds timeout,
+                       base::clock clock) noexcept
+    : parts_(collaborators),
+      timeout_(timeout),
+      interval_(std::max(timeout / looks_at_least, std::chrono::milliseconds(1))),
+      next_(timeout.count() != 0 && collaborators.transport.core().over_rdma()
+                ? clock.now()
+                : base::clock::time_point::max()) {}
+
+base::result<int> link_watch::open_alarm() {
+  if (next_ == base::clock::time_point::max()) return -1;
+  auto alarm = base::alarm_fd::open();
+  if (!alarm) return alarm.failure();
+  alarm_ = std::move(*alarm);
+  return alarm_.fd();
+}
+
+void link_watch::fall_asleep() noexcept {
+  const bool is_soon = any_in_use_ || parts_.transport.posted() != 0;
+  alarm_.set(parts_.connections.count() == 0 ? std::chrono::milliseconds(0)
+             : is_soon                       ? interval_
+                                             : intervals_asleep * interval_);
+}
+
+void link_watch::look(base::clock::time_point now) noexcept {
+  next_ = now + interval_;
+  any_in_use_ = false;
+  parts_.connections.for_each([this](connection& c) {
+    if (is_watched(c)) look_at(c);
+  });
+}
+
+void link_watch::look_at(connection& c) noexcept {
+  if (c.at_core.rails)
+    for (rail& r : c.at_core.rails->rails) look_at(c, r);
+  auto& at = c.at_core;
+  if (std::exchange(at.link.ended, at.ended) != at.ended || at.posted.empty()) at.link.looks = 0;
+  if (at.posted.empty()) {
+    if (may_be_lost(c)) post_probe(c);
+    return;
+  }
+  any_in_use_ = true;
+  if (is_too_long(++at.link.looks, at.posted.front()))
+    parts_.connections.lost_soon(c, FI_ETIMEDOUT);
+}
+
+void link_watch::look_at(connection& c, rail& r) noexcept {
+  if (std::exchange(r.link.ended, r.load.ended) != r.load.ended || r.posted.empty())
+    r.link.looks = 0;
+  if (r.now != rail::state::up || r.posted.empty()) return;
+  any_in_use_ = true;
+  if (is_too_long(++r.link.looks, r.posted.front())) parts_.rails.fail(c, r);
+}
+
+void link_watch::post_probe(connection& c) noexcept {
+  any_in_use_ = true;
+  posted_op* const probe = probes_.create(posted_op::kind::probe);
+  if (probe && parts_.transport.post_probe(c, *probe)) probes_.destroy(probe);
+}
+
+bool link_watch::is_too_long(unsigned looks, const posted_op& first) const noexcept {
+  const std::chrono::milliseconds limit =
+      timeout_ + std::chrono::milliseconds(length_of(first) / bytes_per_millisecond);
+  // The first look may have come right behind the operation.
+  return (looks - 1) * interval_ >= limit * (1 << std::min<int>(first.tries, max_doublings));
+}
+
+void link_watch::ended(posted_op& probe, int error) noexcept {
+  connection* const c = probe.connection;
+  parts_.transport.unlist(probe);
+  if (c && error == 0) c->at_core.link.arrived = probe.number;
+  if (c && error != 0 && c->usable()) parts_.connections.lost_soon(*c, error);
+  probes_.destroy(&probe);
+}
+
+}  // namespace gaudi::proto

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+# Queue pairs that go into the error state all the time, at one end, in the middle of everything that gaudi_stress does: nothing
+# fails, nothing is lost or comes twice. All share one receive queue, so neither NIC tells of it.
+source "$VM_SOURCE/tests/vm/guest/stress.sh"
+ip link add eth1 type dummy
+ip link set eth1 mtu 9000 up
+ip address add 10.0.1.1/24 dev eth1
+rdma link add rxe1 type rxe netdev eth1
+work=$(mktemp -d)
+remove_second() {
+  rm -r "$work"
+  rdma link delete rxe1
+  ip link delete eth1
+}
+trap remove_second EXIT
+export GAUDI_CUT_MOST=60 GAUDI_CUT_REPORT=$work
+with_cuts="$VM_BUILD/tests/tools/libgaudi-cut-links.so $LD_PRELOAD"
+
+cuts_of() { # LEAST COMMAND...
+  local least=$1 cuts=0 of_one
+  shift
+  LD_PRELOAD=$with_cuts "$@" | tail -n 1
+  for report in "$work"/cuts.*; do
+    of_one=$(<"$report")
+    cuts=$((cuts + of_one))
+  done
+  rm "$work"/cuts.*
+  echo "$cuts cuts"
+  ((cuts >= least))
+}
+
+export GAUDI_CUT_EVERY_MS=100
+for rails in 1 rxe0,rxe1; do
+  FI_GAUDI_RAILS=$rails FI_GAUDI_RAIL_CHUNK=4096 cuts_of 20 "$VM_BUILD/util/gaudi_stress" --processes 3 --max-size 64K \
+    --rounds 8 --seed 5 --operations "$operations"
+done
+
+# Both ends sleep between messages, and nothing but a look at the connection wakes them.
+pingpong() {
+  local side=("$VM_BUILD/deps/fabtests-2.1/bin/fi_rdm_tagged_pingpong" -p gaudi -c sread -S 64 -I 1000)
+  timeout 100 "${side[@]}" -s 10.0.0.1 &
+  sleep 3
+  timeout 100 "${side[@]}" 10.0.0.1
+  wait $!
+}
+GAUDI_CUT_MOST=12 cuts_of 5 pingpong

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+# A link that carries nothing for seconds, and then loses one packet in a hundred: nothing fails, nothing is lost or comes twice.
+source "$VM_SOURCE/tests/vm/guest/stress.sh"
+source "$VM_SOURCE/tests/vm/guest/links.sh"
+add_link 1
+trap 'remove_link 1' EXIT
+
+lose() { # PERCENT
+  for end in left1 right1; do tc qdisc replace dev $end root netem loss "$1%" limit 10000; done
+}
+
+lose 0
+stress() {
+  FI_LOG_LEVEL=info FI_LOG_PROV=gaudi "$VM_BUILD/util/gaudi_stress" "$@"
+}
+FI_GAUDI_NIC=right1 stress --server --processes 2 >/run/right 2>&1 &
+until ss -ltn | grep 18515 >/dev/null; do
+  sleep 0.2
+  kill -0 $!
+done
+FI_GAUDI_NIC=left1 stress 127.0.0.1 --processes 1 --max-size 64K --rounds 24 --seed 4 --operations "$operations" \
+  >/run/left 2>/run/left.log &
+client=$!
+until grep -q 'go directly' /run/left.log; do
+  sleep 0.2
+  kill -0 $client
+done
+for seconds in 1 3; do
+  lose 100
+  sleep $seconds
+  lose 0
+  sleep 3
+done
+kill -0 $client # it was under way all the time
+lose 1
+wait $client || { tail -n 20 /run/left.log /run/right; false; }
+tail -n 1 /run/left
+grep -c 'is lost (Connection timed out), and is made again' /run/left.log
