@@ -11,7 +11,7 @@ add_link() { # N
   add_end "$left" "$network.1" "$right" "$network.2"
   add_end "$right" "$network.2" "$left" "$network.1"
   # Whatever arrives is for here. What is sent is for the link, and only then for here.
-  if ip rule show pref 0 | grep -q local; then
+  if [[ $(ip rule show pref 0) == *local* ]]; then
     ip rule add pref 3 lookup local
     ip rule del pref 0
   fi
