@@ -13,7 +13,7 @@ kernel_source=linux-source-6.12
 # where the CPU does not have it.
 guest_modules=(netfs 9pnet 9pnet_virtio 9p overlay
   ib_core ib_uverbs iw_cm ib_cm configfs rdma_cm rdma_ucm
-  crc32_generic crc32-pclmul udp_tunnel ip6_udp_tunnel rdma_rxe dummy veth sch_netem sch_tbf)
+  crc32_generic crc32-pclmul udp_tunnel ip6_udp_tunnel rdma_rxe dummy veth sch_netem sch_tbf inet_diag tcp_diag)
 
 has_package() {
   apt-cache show --no-all-versions "$1" >/dev/null 2>&1

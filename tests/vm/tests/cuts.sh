@@ -33,15 +33,15 @@ cuts_of() { # LEAST COMMAND...
 export GAUDI_CUT_EVERY_MS=100
 for rails in 1 rxe0,rxe1; do
   FI_GAUDI_RAILS=$rails FI_GAUDI_RAIL_CHUNK=4096 cuts_of 20 "$VM_BUILD/util/gaudi_stress" --processes 3 --max-size 64K \
-    --rounds 8 --seed 5 --operations "$operations"
+    --seconds 12 --seed 5 --operations "$operations"
 done
 
 # Both ends sleep between messages, and nothing but a look at the connection wakes them.
 pingpong() {
-  local side=("$VM_BUILD/deps/fabtests-2.1/bin/fi_rdm_tagged_pingpong" -p gaudi -c sread -S 64 -I 1000)
+  local side=("$VM_BUILD/deps/fabtests-2.1/bin/fi_rdm_tagged_pingpong" -p gaudi -c sread -S 64 -I 2000)
   timeout 100 "${side[@]}" -s 10.0.0.1 &
   sleep 3
   timeout 100 "${side[@]}" 10.0.0.1
   wait $!
 }
-GAUDI_CUT_MOST=12 cuts_of 5 pingpong
+GAUDI_CUT_EVERY_MS=20 GAUDI_CUT_MOST=8 cuts_of 1 pingpong
