@@ -3,10 +3,13 @@
 # Links between soft-RoCE devices of this guest, for tests that make them slow, lossy or silent (tc(8)). What a device sends to
 # itself never leaves it, so a link has one at each end.
 
+links=()
+
 # Makes the link N: devices left$N and right$N at 10.1.N.1 and 10.1.N.2, over a pair of Ethernet devices of these names, although
 # both addresses are this guest's.
 add_link() { # N
   local left=left$1 right=right$1 network=10.1.$1
+  links+=("$1")
   ip link add "$left" type veth peer name "$right"
   add_end "$left" "$network.1" "$right" "$network.2"
   add_end "$right" "$network.2" "$left" "$network.1"
@@ -34,8 +37,16 @@ add_end() { # DEVICE ADDRESS
   rdma link add "$1" type rxe netdev "$1"
 }
 
-remove_link() { # N
-  rdma link delete "left$1"
-  rdma link delete "right$1"
-  ip link delete "left$1"
+# All that there are: for a test's end.
+remove_links() {
+  for link in "${links[@]}"; do
+    rdma link delete "left$link"
+    rdma link delete "right$link"
+    ip link delete "left$link"
+  done
+}
+
+# Has a link lose so many packets in a hundred.
+lose() { # N PERCENT
+  for end in "left$1" "right$1"; do tc qdisc replace dev "$end" root netem loss "$2%" limit 10000; done
 }

@@ -3,13 +3,9 @@
 # What two rails carry of what their links do, which are so slow (tc-tbf(8)) that the CPU does not matter: at least 1.9 times as
 # much as one of two that are alike, and 0.9 of both where one is three times as fast.
 source "$VM_SOURCE/tests/vm/guest/links.sh"
+trap remove_links EXIT
 add_link 1
 add_link 2
-remove_links() {
-  remove_link 1
-  remove_link 2
-}
-trap remove_links EXIT
 
 shape() { # LINK MBIT
   for end in "left$1" "right$1"; do tc qdisc replace dev "$end" root tbf rate "$2mbit" burst 32k limit 8m; done

@@ -3,14 +3,10 @@
 # A link that carries nothing for seconds, and else loses one packet in a hundred: nothing fails, nothing is lost or comes twice.
 source "$VM_SOURCE/tests/vm/guest/stress.sh"
 source "$VM_SOURCE/tests/vm/guest/links.sh"
+trap remove_links EXIT
 add_link 1
-trap 'remove_link 1' EXIT
 
-lose() { # PERCENT
-  for end in left1 right1; do tc qdisc replace dev $end root netem loss "$1%" limit 10000; done
-}
-
-lose 0
+lose 1 0
 stress() {
   FI_LOG_LEVEL=info FI_LOG_PROV=gaudi "$VM_BUILD/util/gaudi_stress" "$@"
 }
@@ -28,9 +24,9 @@ until grep -q 'go directly' /run/left.log; do
 done
 while kill -0 $client 2>/dev/null; do
   for seconds in 1 3; do
-    lose 100
+    lose 1 100
     sleep $seconds
-    lose 1
+    lose 1 1
     sleep 3
   done
 done

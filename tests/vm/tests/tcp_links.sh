@@ -4,18 +4,10 @@
 # for seconds. Nothing fails, nothing is lost or comes twice.
 source "$VM_SOURCE/tests/vm/guest/stress.sh"
 source "$VM_SOURCE/tests/vm/guest/links.sh"
+trap remove_links EXIT
 add_link 1
 add_link 2
-remove_links() {
-  remove_link 1
-  remove_link 2
-}
-trap remove_links EXIT
 export FI_GAUDI_CORE=tcp FI_GAUDI_RAIL_CHUNK=4096
-
-lose() { # LINK PERCENT
-  for end in "left$1" "right$1"; do tc qdisc replace dev "$end" root netem loss "$2%" limit 10000; done
-}
 
 lose 1 0
 stress() {
