@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "proto/operation_length.hpp"
@@ -33,12 +34,13 @@ bool may_be_lost(const connection& c) noexcept {
 
 }  // namespace
 
-link_watch::link_watch(parts collaborators, std::chrono::milliseconds timeout,
+link_watch::link_watch(parts collaborators, const base::connection_limits& limits,
                        base::clock clock) noexcept
     : parts_(collaborators),
-      timeout_(timeout),
-      interval_(std::max(timeout / looks_at_least, std::chrono::milliseconds(1))),
-      next_(timeout.count() != 0 && collaborators.transport.core().over_rdma()
+      timeout_(limits.link_timeout),
+      interval_(std::max(timeout_ / looks_at_least, std::chrono::milliseconds(1))),
+      next_(timeout_.count() != 0 && limits.reconnect_timeout.count() != 0 &&
+                    collaborators.transport.core().over_rdma()
                 ? clock.now()
                 : base::clock::time_point::max()) {}
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 
 #include "base/alarm_fd.hpp"
 #include "base/clock.hpp"
 #include "base/object_pool.hpp"
+#include "base/params.hpp"
 #include "base/result.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/core_transport.hpp"
@@ -34,8 +34,10 @@ class link_watch {
     rail_scheduler& rails;
   };
 
-  /// `timeout`: how long nothing may end; 0: for ever. Over a stream the kernel does all that.
-  link_watch(parts collaborators, std::chrono::milliseconds timeout, base::clock clock) noexcept;
+  /// `limits.link_timeout`: how long nothing may end; 0: for ever. Nothing is watched without
+  /// sessions, which alone could go on, nor over a stream, where the kernel does all that.
+  link_watch(parts collaborators, const base::connection_limits& limits,
+             base::clock clock) noexcept;
 
   /// What wakes a thread that sleeps, for it to look: a descriptor, or -1 where nothing is watched.
   /// Errors are base::alarm_fd::open's.

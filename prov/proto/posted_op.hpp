@@ -32,6 +32,7 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
   posted_op(const posted_op&) = delete;
   posted_op& operator=(const posted_op&) = delete;
 
+  /// In place of a rail: who takes completions asks one thing of all that is not usual.
   static constexpr std::uint8_t of_probe = UINT8_MAX;
 
   const kind what;

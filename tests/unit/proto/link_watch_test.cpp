@@ -162,6 +162,14 @@ TEST_F(watched_link, is_not_lost_while_the_application_makes_no_progress) {
   EXPECT_EQ(losses(), 0U);
 }
 
+TEST_F(watched_link, is_not_lost_while_one_operation_after_the_other_ends) {
+  for (int i = 0; i < 20; ++i) {
+    read(100);  // under way at the next look
+    pass(look);
+  }
+  EXPECT_EQ(losses(), 0U);
+}
+
 TEST_F(watched_link, that_is_idle_carries_nothing) {
   const auto before = net.next_number();
   pass(1min);
