@@ -7,3 +7,36 @@ operations=send,inject,senddata,tsend,tinject,tsenddata,write,writedata,read,ato
 operations+=,peek,claim,discard,multirecv,counters
 # An emulated guest may take long to do nothing.
 export FI_GAUDI_RECONNECT_TIMEOUT=3600
+
+# Starts it between the ends of links (links.sh) with these rails, left1 first, and returns when the log of the left end,
+# /run/left.log, says PATTERN.
+start_stress() { # RAILS PATTERN
+  local stress=$VM_BUILD/util/gaudi_stress
+  export FI_LOG_LEVEL=info FI_LOG_PROV=gaudi
+  FI_GAUDI_NIC=right1 FI_GAUDI_RAILS=${1//left/right} "$stress" --server --processes 2 >/run/right 2>&1 &
+  server=$!
+  until ss -ltn | grep 18515 >/dev/null; do
+    sleep 0.2
+    kill -0 "$server"
+  done
+  FI_GAUDI_NIC=left1 FI_GAUDI_RAILS=$1 "$stress" 127.0.0.1 --processes 1 --max-size 64K --seconds 25 --seed 4 \
+    --operations "$operations" >/run/left 2>/run/left.log &
+  client=$!
+  until grep -q "$2" /run/left.log; do
+    sleep 0.2
+    stress_goes_on
+  done
+}
+
+stress_goes_on() {
+  kill -0 "$client" 2>/dev/null
+}
+
+# Its verdict, when it has ended.
+end_stress() {
+  if ! wait "$client" || ! wait "$server"; then
+    tail -n 20 /run/left /run/left.log /run/right
+    return 1
+  fi
+  tail -n 1 /run/left
+}
