@@ -169,8 +169,9 @@ void core_connector::reject(const fi_info& info, const hello& why) const noexcep
   fi_reject(listener_.get(), info.handle, &why, sizeof why);
 }
 
-// libfabric 1.17 forgets the socket of a request that is not answered by the end, which stays open,
-// and the peer goes on waiting. One look accepts it, and the next reads it.
+// libfabric up to 2.1 forgets the socket of a request that is not answered by the end, which stays
+// open, and the peer goes on waiting. One look accepts it, and the next reads it. Where the request
+// itself has not come by then, nothing can be done: that socket stays.
 void core_connector::refuse_unread(const hello& why) noexcept {
   if (!events_) return;
   constexpr unsigned max_looks = 1024;  // whoever makes many more of them meanwhile
