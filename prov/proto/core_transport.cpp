@@ -319,6 +319,8 @@ void core_transport::abandon(posted_op_list& posted, int error) {
       auto& piece = static_cast<rma_op&>(w);
       piece.owner = nullptr;
       piece.local = {};
+    } else if (w.what == posted_op::kind::fence) {
+      static_cast<fence_op&>(w).owner = nullptr;
     } else {
       auto& b = static_cast<buffer&>(w);
       b.owner = nullptr;

@@ -131,6 +131,7 @@ int data_mover::post_on_rail(transfer& t, posted_op& w, core_transport::rma& ope
                         : parts_.transport.post(c, on, w, operation);
   if (ret == 0) {
     parts_.rails.posted(c, w, *place, operation.length);
+    if (!operation.read) parts_.fences.wrote(t, *place);
   } else if (ret != -FI_EAGAIN && *place != 0) {
     parts_.rails.fail(c, on);
     ret = -FI_EAGAIN;

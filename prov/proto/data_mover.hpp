@@ -25,6 +25,7 @@
 #include "proto/transfer_completion.hpp"
 #include "proto/transfer_flush.hpp"
 #include "proto/transfer_table.hpp"
+#include "proto/write_fence.hpp"
 
 namespace gaudi::proto {
 
@@ -52,6 +53,7 @@ class data_mover final : public device_copies::observer {
     cooperative_copier& cooperative;
     rail_scheduler& rails;
     rail_keys& keys;
+    write_fence& fences;
   };
 
   data_mover(core::inner_domain& core, const endpoint_settings& config, parts collaborators);
@@ -81,15 +83,12 @@ class data_mover final : public device_copies::observer {
   // What comes back.
   void rma_ended(posted_op& w, int error) {
     if (w.what == posted_op::kind::piece) return piece_completed(static_cast<rma_op&>(w), error);
+    if (w.what == posted_op::kind::fence) return fence_completed(static_cast<fence_op&>(w));
     chunk_completed(static_cast<buffer&>(w), error);
   }
   void piece_completed(rma_op& piece, int error);
   void chunk_completed(buffer& b, int error);
-  /// What RMA is a part of; null: that has ended.
-  [[nodiscard]] static const transfer* transfer_of(const posted_op& w) noexcept {
-    return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).owner
-                                            : static_cast<const buffer&>(w).owner;
-  }
+  void fence_completed(fence_op& w);
   /// Ends RMA that was to be posted again, on a connection that has failed.
   void give_up(posted_op_list& undone, int error);
   void copied(buffer& b) noexcept override;
@@ -145,6 +144,7 @@ class data_mover final : public device_copies::observer {
   void send_chunk(const transfer& t, const buffer& b);
   void slot_emptied(transfer& t, buffer& slot, int error);
   void piece_finished(transfer& t, std::size_t length, int error);
+  void all_moved(transfer& t);
   [[nodiscard]] bool must_retry(const transfer& t) const noexcept;
 
   core::inner_domain& core_;

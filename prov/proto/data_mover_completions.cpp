@@ -196,12 +196,8 @@ void data_mover::slot_emptied(transfer& t, buffer& slot, int error) {
   piece_finished(t, length, error);
 }
 
-void data_mover::piece_finished(transfer& t, std::size_t length, int error) {
-  --t.moved.in_flight;
-  t.moved.finished += length;
-  if (error) return parts_.completion.complete(t, error);
-  if (t.ending.begun) return parts_.completion.try_retire(t);
-  if (t.moved.finished < t.length) return progress(t);
+inline void data_mover::all_moved(transfer& t) {
+  if (t.outcome.status != 0) return parts_.completion.complete(t, 0);
   if (parts_.flush.wants_remote_flush(t)) return parts_.flush.ask_to_flush(t);
   if (t.strategy == transfer_strategy::push && t.peer_operation != 0) {
     // Slots are emptied by the peer, which then says so; final memory is complete now.
@@ -210,6 +206,21 @@ void data_mover::piece_finished(transfer& t, std::size_t length, int error) {
     return;
   }
   parts_.completion.complete(t, 0);
+}
+
+void data_mover::piece_finished(transfer& t, std::size_t length, int error) {
+  --t.moved.in_flight;
+  t.moved.finished += length;
+  if (error) return parts_.completion.complete(t, error);
+  if (t.ending.begun) return parts_.completion.try_retire(t);
+  if (t.moved.finished < t.length) return progress(t);
+  if (!parts_.fences.begin(t)) all_moved(t);
+}
+
+void data_mover::fence_completed(fence_op& w) {
+  transfer* const t = parts_.fences.finish(w);
+  if (!t || --t->moved.in_flight != 0) return;
+  t->ending.begun ? parts_.completion.try_retire(*t) : all_moved(*t);
 }
 
 void data_mover::copied(buffer& b) noexcept {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "proto/operation_length.hpp"
+#include "proto/rma_operation.hpp"
 
 namespace gaudi::proto {
 namespace {

@@ -26,6 +26,7 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
     chunk,    // a core RMA read or write of a chunk of a transfer
     piece,    // one on the application's own memory
     probe,    // the link_watch's
+    fence,    // the write_fence's
   };
 
   explicit posted_op(kind k) noexcept : what(k) {}

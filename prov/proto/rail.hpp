@@ -36,6 +36,7 @@ struct rail {
   base::clock::time_point asked_at{};
   posted_op_list posted;  // and not completed. Of the first rail: among those of the connection
   posted_op_list undone;  // that a connection was lost with
+  posted_op_list fences;  // that wait for room, or for the peer to close a rail that is lost
   /// How much it has to do, and how fast it is: the rail_scheduler's.
   struct {
     std::size_t bytes = 0;  // posted

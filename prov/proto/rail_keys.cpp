@@ -66,9 +66,7 @@ bool rail_keys::may_carry(transfer& t, const rail& r, std::size_t place, std::si
   if (r.nic && (by_chunk || !can_be_told(*t.memory.at(offset).segment))) return false;
   if (t.reach.at_other_nics && t.reach.at_other_nics->places[place].is_refused) return false;
   if (!r.has_other_keys) return true;
-  const bool is_told_in_time =
-      t.strategy == transfer_strategy::pull || (is_stream_ && !t.slots.in_use);
-  return is_told_in_time && knows_keys(t, r, place);
+  return !t.slots.in_use && knows_keys(t, r, place);
 }
 
 bool rail_keys::knows_keys(transfer& t, const rail& r, std::size_t place) {
@@ -141,9 +139,20 @@ void rail_keys::asked(connection& c, const buffer& b, std::size_t length) {
   } else if (nic && request.of == 0) {
     key_of_region(*nic, request, access, answer);
   }
+  if (request.writes && answer.count != 0 && !is_stream_) tell_fence(*nic, answer);
   parts_.channel.send_control(
       c, wire::kind::rail_keys, 0, answer,
       offsetof(wire::rail_keys_fields, keys) + answer.count * sizeof answer.keys[0]);
+}
+
+void rail_keys::tell_fence(reg::other_nic& nic, wire::rail_keys_fields& answer) {
+  const write_fence::cell* const read_here = parts_.fences.cell_at(&nic);
+  if (!read_here) {
+    answer.count = 0;
+    return;
+  }
+  answer.fence_address = reinterpret_cast<std::uint64_t>(&read_here->bytes);
+  answer.fence_key = read_here->mr.key();
 }
 
 // The same for whoever asks again.
@@ -166,6 +175,7 @@ void rail_keys::keys_of_transfer(reg::other_nic& nic, transfer& t, std::uint64_t
       found->keys[found->count++] = mr->key();
     }
   }
+  if (found->count != 0 && access == FI_REMOTE_WRITE) note_written(t, nic);
   answer.count = found->count;
   std::copy_n(found->keys.begin(), found->count, answer.keys);
 }
@@ -187,6 +197,7 @@ void rail_keys::key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& 
   const auto region = parts_.keys.find(request.key, request.address, request.length, access);
   const core::inner_mr* const mr = region ? nic.registration_of(**region, purpose::key) : nullptr;
   if (!mr) return;
+  if (request.writes && (**region).on_device()) parts_.flush.note_writer(nic);
   answer.count = 1;
   answer.keys[0] = mr->key();
 }
@@ -209,6 +220,7 @@ transfer* rail_keys::answered(connection& c, const buffer& b, std::size_t length
     if (answer.count != t->remote.size()) return nullptr;
     at.count = static_cast<std::uint8_t>(answer.count);
     std::copy_n(answer.keys, answer.count, at.keys.begin());
+    at.fence = {answer.fence_address, answer.fence_key, sizeof(std::uint64_t)};
     return t;
   }
   return nullptr;

@@ -13,7 +13,9 @@
 #include "proto/packet_channel.hpp"
 #include "proto/rail.hpp"
 #include "proto/transfer.hpp"
+#include "proto/transfer_flush.hpp"
 #include "proto/transfer_table.hpp"
+#include "proto/write_fence.hpp"
 #include "reg/key_table.hpp"
 #include "reg/other_nic.hpp"
 
@@ -24,9 +26,9 @@ namespace gaudi::proto {
 /// is called at its end of the rail; until it has said so the other rails carry the transfer.
 /// prov/docs/protocol.md, "Rails".
 ///
-/// With RDMA, what is written to a peer only goes over rails that end at the NIC of the connection:
-/// what tells of it comes by that one, and would not wait for another. Over a stream a write has
-/// ended when it is in the peer's memory.
+/// What is written into slots only goes over rails that end at the NIC of the connection: the
+/// packet that tells of it comes by that one, and would not wait for another. All else is told of
+/// when it is in the peer's memory (write_fence).
 ///
 /// Not thread safe: the caller holds the domain lock.
 class rail_keys {
@@ -37,6 +39,8 @@ class rail_keys {
     packet_channel& channel;
     transfer_table& table;
     const reg::key_table& keys;
+    transfer_flush& flush;
+    write_fence& fences;
   };
 
   rail_keys(const core::inner_domain& core, parts collaborators) noexcept
@@ -64,6 +68,7 @@ class rail_keys {
                                            const core_transport::rma& operation);
   [[nodiscard]] static const core::inner_mr* offered(reg::other_nic& nic, transfer& t,
                                                      const local_segment& s, std::uint64_t access);
+  void tell_fence(reg::other_nic& nic, wire::rail_keys_fields& answer);
   static void keys_of_transfer(reg::other_nic& nic, transfer& t, std::uint64_t access,
                                wire::rail_keys_fields& answer);
   void key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& request,

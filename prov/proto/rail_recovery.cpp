@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "proto/operation_length.hpp"
+#include "proto/rma_operation.hpp"
 
 namespace gaudi::proto {
 
@@ -13,6 +13,10 @@ bool rail_recovery::ended(posted_op& w, int error) {
   connection* const c = w.connection;
   if (c) {
     rail& r = c->at_core.rails->rails[w.rail - 1U];
+    if (w.what == posted_op::kind::fence) {
+      fence_ended(*c, r, static_cast<fence_op&>(w), error);
+      return true;
+    }
     parts_.scheduler.ended(*c, w.rail - 1U, length_of(w), error);
     if (w.rail > 1) {
       parts_.transport.unlist(r, w);
@@ -28,10 +32,33 @@ bool rail_recovery::ended(posted_op& w, int error) {
 bool rail_recovery::keeps(connection& c, rail& r, posted_op& w) {
   parts_.scheduler.fail(c, r);
   parts_.scheduler.look_at(c);
-  const transfer* const t = data_mover::transfer_of(w);
+  const transfer* const t = transfer_of(w);
   if (!t || t->ending.begun) return false;
   r.undone.push_back(w);
   return true;
+}
+
+void rail_recovery::fence_ended(connection& c, rail& r, fence_op& w, int error) {
+  parts_.transport.unlist(r, w);
+  ++r.load.ended;
+  if (error == 0 || !w.owner) return parts_.mover.rma_ended(w, 0);
+  r.fences.push_back(w);
+  parts_.scheduler.fail(c, r);
+  parts_.scheduler.look_at(c);
+}
+
+// On a rail that is closed at both ends nothing is on its way any more.
+void rail_recovery::go_on_with_fences(connection& c) {
+  for (rail& r : c.at_core.rails->rails) {
+    parts_.fences.post_waiting(c, r);
+    const bool is_closed =
+        r.now == rail::state::down || (r.now == rail::state::lost && r.peer_has_closed);
+    while (is_closed && !r.fences.empty()) {
+      posted_op& w = r.fences.front();
+      r.fences.pop_front();
+      parts_.mover.rma_ended(w, 0);
+    }
+  }
 }
 
 void rail_recovery::progress() {
@@ -44,6 +71,7 @@ void rail_recovery::progress() {
       const bool is_connecting = parts_.connector.progress(*c);
       any_connecting = any_connecting || is_connecting;
       if (!redo_lost(*c) || is_connecting) parts_.scheduler.look_at(*c);
+      go_on_with_fences(*c);
     });
   }
   if (any_connecting) parts_.connections.poll_now();
@@ -65,7 +93,7 @@ bool rail_recovery::redo(connection& c, rail& r) {
   while (!r.undone.empty() && ret != -FI_EAGAIN) {
     posted_op& w = r.undone.front();
     r.undone.pop_front();
-    const transfer& t = *data_mover::transfer_of(w);
+    const transfer& t = *transfer_of(w);
     if (t.strategy == transfer_strategy::push && !t.ending.begun && !r.peer_has_closed) {
       writes.push_back(w);
       continue;
@@ -84,13 +112,16 @@ bool rail_recovery::redo(connection& c, rail& r) {
 
 int rail_recovery::post_elsewhere(posted_op& w) {
   w.rail = 0;
-  return data_mover::transfer_of(w)->ending.begun ? -FI_ECONNRESET : parts_.mover.post_elsewhere(w);
+  return transfer_of(w)->ending.begun ? -FI_ECONNRESET : parts_.mover.post_elsewhere(w);
 }
 
 void rail_recovery::connection_down(connection& c, int error) {
   parts_.connector.connection_down(c);
   if (!c.at_core.rails) return;
-  for (rail& r : c.at_core.rails->rails) parts_.mover.give_up(r.undone, error);
+  for (rail& r : c.at_core.rails->rails) {
+    parts_.mover.give_up(r.undone, error);
+    parts_.fences.give_up(r);
+  }
 }
 
 }  // namespace gaudi::proto

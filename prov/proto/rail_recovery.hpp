@@ -8,6 +8,7 @@
 #include "proto/data_mover.hpp"
 #include "proto/rail_connector.hpp"
 #include "proto/rail_scheduler.hpp"
+#include "proto/write_fence.hpp"
 
 namespace gaudi::proto {
 
@@ -25,6 +26,7 @@ class rail_recovery {
     data_mover& mover;
     rail_scheduler& scheduler;
     rail_connector& connector;
+    write_fence& fences;
   };
 
   explicit rail_recovery(parts collaborators) noexcept : parts_(collaborators) {}
@@ -39,6 +41,8 @@ class rail_recovery {
 
  private:
   [[nodiscard]] bool keeps(connection& c, rail& r, posted_op& w);
+  void fence_ended(connection& c, rail& r, fence_op& w, int error);
+  void go_on_with_fences(connection& c);
   [[nodiscard]] bool redo_lost(connection& c);
   [[nodiscard]] bool redo(connection& c, rail& r);
   [[nodiscard]] int post_elsewhere(posted_op& w);

@@ -42,7 +42,15 @@ struct rma_op : posted_op {
   const reg::other_nic* local_at = nullptr;  // with whom that is; null: with the domain's own
 };
 
-/// What a transfer has of rails over other NICs: rail_keys' own.
+/// A read behind what a transfer has written over a rail.
+struct fence_op : posted_op {
+  fence_op(transfer& t, std::size_t rail_place) noexcept
+      : posted_op(kind::fence), owner(&t), place(static_cast<std::uint8_t>(rail_place)) {}
+  transfer* owner;  // null: it has ended
+  std::uint8_t place;
+};
+
+/// What a transfer has of rails over other NICs: rail_keys' own, but for `written`.
 struct transfer_rails {
   /// Of the rails here, by place.
   struct at {
@@ -50,6 +58,8 @@ struct transfer_rails {
     bool is_refused = false;                               // our NIC there does not take our memory
     std::uint8_t count = 0;                                // of the keys; 0: not known
     std::array<std::uint64_t, wire::max_segments> keys{};  // of the peer's segments there
+    wire::segment fence{};                                 // what to read behind writes there
+    std::uint32_t written = 0;  // rail::number of who wrote since then; 0: nobody
   };
   std::array<at, wire::max_rails> places;
   /// What the peer was told of our memory.

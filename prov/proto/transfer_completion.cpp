@@ -57,6 +57,8 @@ inline void transfer_completion::tell_peer(const transfer& t) {
 
 void transfer_completion::try_retire(transfer& t) {
   if (!t.ending.begun || t.moved.in_flight != 0) return;
+  // Of one that failed, too: nothing of it comes once the peer has heard of that.
+  if (fences_.begin(t)) return;
   if (t.pull.cooperative && !t.helper_is_through()) return table_.stall(t);
   if (t.ending.slots_on_loan) return free(t);
   if (t.outcome.status == 0) t.outcome.status = t.memory.loss();

@@ -5,6 +5,7 @@
 #include "proto/slot_granter.hpp"
 #include "proto/transfer_flush.hpp"
 #include "proto/transfer_table.hpp"
+#include "proto/write_fence.hpp"
 
 namespace gaudi::proto {
 
@@ -15,8 +16,8 @@ namespace gaudi::proto {
 class transfer_completion {
  public:
   transfer_completion(transfer_table& table, packet_channel& channel, slot_granter& slots,
-                      transfer_flush& flush) noexcept
-      : table_(table), channel_(channel), slots_(slots), flush_(flush) {}
+                      transfer_flush& flush, write_fence& fences) noexcept
+      : table_(table), channel_(channel), slots_(slots), flush_(flush), fences_(fences) {}
 
   /// The operation is over, as soon as nothing handed out is still under way. `status`: 0 or a
   /// positive FI_E*; the first one counts. The transfer may be gone on return.
@@ -42,6 +43,7 @@ class transfer_completion {
   packet_channel& channel_;
   slot_granter& slots_;
   transfer_flush& flush_;
+  write_fence& fences_;
 };
 
 }  // namespace gaudi::proto

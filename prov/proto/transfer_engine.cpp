@@ -7,18 +7,19 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
     : planner(config, with.copies),
       slots(with.core, config, with.connections, with.channel, planner),
       flush(config.flush, config.rails, with.transport, with.channel),
-      completion(table, with.channel, slots, flush),
+      rail_choice(config.rails, config.rma_order, config.clock, with.paths),
+      fences(with.core, with.transport, rail_choice),
+      completion(table, with.channel, slots, flush, fences),
       immediate(with.transport, config.loop),
       cooperative(with.connections, with.channel, table, completion, immediate, with.paths),
-      rail_choice(config.rails, config.rma_order, config.clock, with.paths),
       rail_making(config.rails, config.clock,
                   {with.connections, with.channel, rail_choice, with.paths}),
-      rail_names(with.core, {with.connections, with.channel, table, with.keys}),
+      rail_names(with.core, {with.connections, with.channel, table, with.keys, flush, fences}),
       mover(with.core, config,
             {with.connections, with.transport, with.receives, with.copies, with.channel, with.paths,
              table, completion, flush, planner, slots, immediate, cooperative, rail_choice,
-             rail_names}),
-      rails({with.connections, with.transport, mover, rail_choice, rail_making}),
+             rail_names, fences}),
+      rails({with.connections, with.transport, mover, rail_choice, rail_making, fences}),
       sessions({with.connections, with.transport, with.channel, mover, completion}),
       links({with.connections, with.transport, rail_choice}, config.limits, config.clock),
       exporter(config, with.connections, with.channel, table),
@@ -38,6 +39,7 @@ void transfer_engine::close() noexcept {
   table.destroy_all();
   mover.free_buffers();
   slots.free_buffers();
+  fences.close();
 }
 
 }  // namespace gaudi::proto

@@ -20,6 +20,7 @@
 #include "proto/transfer_flush.hpp"
 #include "proto/transfer_packets.hpp"
 #include "proto/transfer_table.hpp"
+#include "proto/write_fence.hpp"
 
 namespace gaudi::proto {
 
@@ -50,10 +51,11 @@ struct transfer_engine {
   pipeline_planner planner;
   slot_granter slots;
   transfer_flush flush;
+  rail_scheduler rail_choice;
+  write_fence fences;
   transfer_completion completion;
   immediate_copies immediate;
   cooperative_copier cooperative;
-  rail_scheduler rail_choice;
   rail_connector rail_making;
   rail_keys rail_names;
   data_mover mover;

@@ -91,8 +91,18 @@ int transfer_flush::flush_at(std::uint64_t address) {
   if (!flush_ || !device::may_be_device_address(address)) return 0;
   int failed = 0;
   device::device_registry::instance().each_owner(address, [&](device::device& on) {
-    if (const auto done = flush_->flush(on); !done) failed = -done.code();
+    if (const int error = flush_device(on)) failed = error;
   });
+  return failed;
+}
+
+int transfer_flush::flush_device(device::device& on) {
+  int failed = 0;
+  if (const auto done = flush_->flush(on); !done) failed = -done.code();
+  for (const rail_interface& one : rails_.others) {
+    if (!one.nic || (other_writers_ >> one.nic->number() & 1) == 0) continue;
+    if (const auto done = one.nic->flush().flush(on); !done) failed = -done.code();
+  }
   return failed;
 }
 

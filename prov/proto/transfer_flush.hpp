@@ -14,7 +14,7 @@ namespace gaudi::proto {
 /// the memory. Who received it flushes by itself, if it can with the message that it owes the peer
 /// anyway; who wrote to a peer with FI_DELIVERY_COMPLETE asks for it.
 ///
-/// Has no state of its own. Not thread safe: the caller holds the domain lock.
+/// Not thread safe: the caller holds the domain lock.
 class transfer_flush {
  public:
   /// `flush`: of the domain, which outlives this; null: what the NIC wrote is not flushed.
@@ -36,6 +36,10 @@ class transfer_flush {
   /// Its answer is a `fin`.
   void ask_to_flush(const transfer& t);
 
+  /// From now on a peer may write to device memory by this NIC, and tells no more than where.
+  void note_writer(const reg::other_nic& nic) noexcept {
+    other_writers_ = static_cast<std::uint16_t>(other_writers_ | 1U << nic.number());
+  }
   /// Flushes what a peer wrote to at this address. 0 or a positive FI_E*.
   int flush_at(std::uint64_t address);
   void answer(connection& c, const wire::event_fields& request) {
@@ -50,12 +54,14 @@ class transfer_flush {
 
  private:
   static int flush_by(reg::write_flush& flush, const transfer& t);
+  [[nodiscard]] int flush_device(device::device& on);
   [[nodiscard]] bool can_flush_by_fin(const transfer& t) const noexcept;
 
   reg::write_flush* const flush_;
   const rail_settings& rails_;
   core_transport& core_;
   packet_channel& channel_;
+  std::uint16_t other_writers_ = 0;  // by reg::other_nic::number
 };
 
 }  // namespace gaudi::proto

@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 14;
+inline constexpr std::uint16_t version = 15;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -247,6 +247,8 @@ struct rail_keys_fields {
   std::uint64_t operation;           // at the receiver
   std::uint32_t rail;                // at the receiver
   std::uint32_t count;               // 0: the NIC does not reach the memory
+  std::uint64_t fence_address;       // 8 bytes to read behind what is written; over a stream 0,
+  std::uint64_t fence_key;           // as is this
   std::uint64_t keys[max_segments];  // count of them travel, of the segments in their order
 };
 

@@ -247,6 +247,14 @@ void add_rails(rng& r, plan& p) {
   if (p.net.sessions) add_cuts(r, p, r.below(12));
 }
 
+// As much of what is written as can be, and rails that are lost meanwhile.
+void write_by_other_nics(rng& r, plan& p) {
+  p.rendezvous = base::rendezvous_choice::write;
+  p.rail_chunk = 128;
+  if (p.net.sessions && r.chance(600))
+    p.net.lost_writers = static_cast<unsigned>(r.between(20, 500));
+}
+
 }  // namespace
 
 std::size_t plan::size() const noexcept {
@@ -298,6 +306,7 @@ plan make_plan(std::uint64_t seed) {
   constexpr int errors[] = {FI_ECONNRESET, FI_EINPROGRESS, FI_ENOENT};
   p.net.lost_request = errors[r.below(3)];
   if (p.rails > 1 && r.chance(600)) p.other_nics = r.between(1, 2);
+  if (p.other_nics != 0 && p.net.rdma && r.chance(700)) write_by_other_nics(r, p);
   return p;
 }
 

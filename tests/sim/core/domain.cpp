@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "sim/core/objects.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 
 int close_memory(fid* f) {
   auto& m = of_fid<core_memory, fid_mr>(f);
+  m.domain->held->place_all();
   m.domain->keys.erase(m.key);
   m.domain->at->closed();
   delete &m;
@@ -45,6 +47,7 @@ int close_domain(fid* f) {
   auto& d = of_fid<core_domain, fid_domain>(f);
   if (!d.keys.empty()) d.at->net().complain("a domain closed before its memory regions");
   d.at->closed();
+  d.held->all.clear();
   delete &d;
   return 0;
 }
@@ -61,6 +64,7 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** out, void* conte
   d->ops = &domain_ops;
   d->mr = &mr_ops;
   d->at = down<core_fabric>(fabric).at;
+  d->held = std::make_shared<held_writes>(held_writes{.at = d->at, .all = {}});
   d->chooses_keys = (info->domain_attr->mr_mode & FI_MR_PROV_KEY) != 0;
   d->at->opened();
   *out = d;
@@ -75,6 +79,27 @@ int close_fabric(fid* f) {
 }
 
 }  // namespace
+
+// A process that has ended has no memory.
+void held_writes::place_next() {
+  const one w = std::move(all.front());
+  all.pop_front();
+  if (!at->is_alive()) return;
+  std::memcpy(w.target, w.bytes.data(), w.bytes.size());
+  at->net().wrote(w.target, w.bytes.size(), w.number, true);
+}
+
+void core_domain::take_write(std::byte* target, const operation& op, bool late) {
+  network& net = at->net();
+  if (takes_messages || !net.how().rdma) {
+    if (op.length != 0) std::memcpy(target, op.data.data(), op.length);
+    return net.wrote(target, op.length, op.number, late);
+  }
+  held->all.push_back({op.number, target, op.data});
+  net.after(net.how().placement, [all = held, number = op.number] {
+    while (!all->all.empty() && all->all.front().number <= number) all->place_next();
+  });
+}
 
 void core_domain::check_local(const void* bytes, std::size_t count, void* descriptor) {
   if (!at->net().how().rdma || count == 0) return;

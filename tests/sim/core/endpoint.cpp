@@ -15,6 +15,7 @@ int close_endpoint(fid* f) {
   if (ep.events)
     std::erase_if(ep.events->entries, [&](const auto& e) { return e.about == &ep.fid; });
   if (ep.wire) ep.wire->close_end(ep.end);
+  ep.domain->held->place_all();
   for (const auto& room : ep.own.buffers)
     ep.arrivals->entries.push_back({{room.context, FI_MSG | FI_RECV, 0}, FI_ECANCELED, 0});
   ep.at->closed();
@@ -65,6 +66,7 @@ ssize_t post_to(receive_queue& queue, core_domain& domain, const receive_queue::
                 void* descriptor) {
   network& net = domain.at->net();
   if (net.numbers().chance(net.how().refused_posts)) return -FI_EAGAIN;
+  domain.takes_messages = true;
   domain.check_local(room.bytes, room.length, descriptor);
   queue.buffers.push_back(room);
   for (const auto& stopped : std::exchange(queue.waiting, {})) stopped.wire->arrive(stopped.sender);

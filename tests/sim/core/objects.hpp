@@ -24,6 +24,7 @@ namespace gaudi::sim {
 
 struct core_domain;
 struct core_endpoint;
+struct operation;
 
 struct core_fabric : fid_fabric {
   host* at;
@@ -40,10 +41,31 @@ struct core_memory : fid_mr {
   }
 };
 
+/// What a NIC has acknowledged, and its host bridge has not put into memory yet.
+struct held_writes {
+  struct one {
+    std::uint64_t number;
+    std::byte* target;
+    std::vector<std::byte> bytes;
+  };
+  host* at;
+  std::deque<one> all;
+
+  void place_next();
+  void place_all() {
+    while (!all.empty()) place_next();
+  }
+};
+
 struct core_domain : fid_domain {
   host* at;
   bool chooses_keys;
+  bool takes_messages = false;  // so that writes are in memory before what tells of them is read
   std::map<std::uint64_t, core_memory*> keys;
+  std::shared_ptr<held_writes> held;
+
+  /// A peer's write, which is seen later where this is another NIC than the one of packets.
+  void take_write(std::byte* target, const operation& op, bool late);
 
   /// Complains where the core is given memory that it was not told of.
   void check_local(const void* bytes, std::size_t count, void* descriptor);

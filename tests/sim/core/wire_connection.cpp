@@ -128,6 +128,7 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
     return true;
   }
   if (reads) {
+    there.ep->domain->held->place_all();
     op->data.assign(target, target + op->length);
     answer_read(end, op);
     return true;
@@ -137,8 +138,10 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
 }
 
 void wire_connection::write(int end, const std::shared_ptr<operation>& op, std::byte* target) {
-  if (op->length != 0) std::memcpy(target, op->data.data(), op->length);
-  net.wrote(target, op->length, op->number, is_cut);
+  core_domain& nic = *ends[1 - end].ep->domain;
+  nic.take_write(target, *op, is_cut);
+  if (!nic.takes_messages && net.numbers().chance(net.how().lost_writers))
+    net.after(net.how().placement, [self = shared_from_this()] { self->cut(); });
   end_later(end, op);
 }
 

@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_14_has_it) {
-  ASSERT_EQ(version, 14);
+TEST(wire, every_field_is_where_version_15_has_it) {
+  ASSERT_EQ(version, 15);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -56,7 +56,9 @@ TEST(wire, every_field_is_where_version_14_has_it) {
   EXPECT_EQ(offsetof(rail_ask_fields, rail), 56U);
   EXPECT_EQ(sizeof(rail_ask_fields), 64U);
   EXPECT_EQ(offsetof(rail_keys_fields, count), 28U);
-  EXPECT_EQ(offsetof(rail_keys_fields, keys), 32U);
+  EXPECT_EQ(offsetof(rail_keys_fields, fence_address), 32U);
+  EXPECT_EQ(offsetof(rail_keys_fields, fence_key), 40U);
+  EXPECT_EQ(offsetof(rail_keys_fields, keys), 48U);
   EXPECT_EQ(offsetof(rail_name, port), 2U);
   EXPECT_EQ(offsetof(rail_name, address), 4U);
   EXPECT_EQ(offsetof(hello, version), 4U);

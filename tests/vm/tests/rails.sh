@@ -32,5 +32,8 @@ exchange() { # RAILS OPERATION CLIENT-MEMORY SERVER-MEMORY [OPTION...]
 exchange rxe0,rxe1 tagged host host --check
 exchange auto tagged device:0 device:1
 exchange auto read device:0 device:1
+exchange auto write host host --check
+exchange auto write device:0 device:1
+FI_GAUDI_RNDV="write" exchange auto tagged host host --check
 # These look at every byte.
 FI_GAUDI_RAILS=auto FI_GAUDI_RAIL_CHUNK=4096 GTEST_TOTAL_SHARDS=6 GTEST_SHARD_INDEX=2 "$VM_BIN/integration_device"
