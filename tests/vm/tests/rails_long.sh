@@ -12,7 +12,7 @@ shape() { # LINK MBIT
   for end in "left$1" "right$1"; do tc qdisc replace dev "$end" root tbf rate "$2mbit" burst 32k limit 8m; done
 }
 
-# Prints the MB/s that messages, or reads, have over these devices.
+# Prints the MB/s that messages, reads or writes have over these devices.
 rate_over() { # DEVICES OPERATION
   local rails=$1 nic=${1%%,*} side=$VM_BUILD/util/gaudi_perf
   FI_GAUDI_NIC=${nic/left/right} FI_GAUDI_RAILS=${rails//left/right} "$side" >/dev/null &
@@ -42,7 +42,9 @@ shape 1 20
 shape 2 20
 check 0.95 tagged
 check 0.95 read
+check 0.95 write
 shape 1 10
 shape 2 30
 check 0.9 tagged
 check 0.9 read
+check 0.9 write
