@@ -96,6 +96,10 @@ inline constexpr std::array domain_values{
     value_name{50, "rails_made", behaviour::grows, "rails beside the first that came up"},
     value_name{51, "rails_lost", behaviour::grows,
                "of these: that the network or the NIC ended; the others did their work"},
+    value_name{52, "packets_again", behaviour::grows,
+               "packets sent again, as an interrupted connection may have lost them"},
+    value_name{53, "rma_again", behaviour::grows,
+               "RMA of the core done again, as its connection or rail was lost"},
 };
 
 inline constexpr std::array device_values{
@@ -112,6 +116,14 @@ inline constexpr std::array device_values{
                "bytes between the device's memory and host buffers"},
 };
 
+inline constexpr std::array rail_values{
+    value_name{0, "ops", behaviour::grows, "RMA of the core that went over this rail"},
+    value_name{1, "bytes", behaviour::grows, "bytes of these"},
+    value_name{2, "made", behaviour::grows, "times that it came up, to any peer"},
+    value_name{3, "lost", behaviour::grows, "of these: that the network or the NIC ended"},
+    value_name{4, "up", behaviour::level, "peers that it goes to now"},
+};
+
 /// Behind them the buckets of latency_histogram, which grow as well.
 inline constexpr std::array latency_values{
     value_name{0, "count", behaviour::grows, "operations that were timed"},
@@ -123,6 +135,7 @@ constexpr std::span<const value_name> values_of(block_kind kind) noexcept {
   if (kind == block_kind::domain) return domain_values;
   if (kind == block_kind::device) return device_values;
   if (kind == block_kind::latency) return latency_values;
+  if (kind == block_kind::rail) return rail_values;
   return {};
 }
 

@@ -37,6 +37,7 @@ enum class block_kind : std::uint32_t {
   domain = 1,   ///< a libfabric domain: one NIC
   device = 2,   ///< a Gaudi
   latency = 3,  ///< how long operations of a domain take (latency_histogram.hpp)
+  rail = 4,     ///< a rail of a domain's endpoints, behind the first
 };
 
 enum class block_state : std::uint32_t {
@@ -48,10 +49,10 @@ struct block_header {
   block_kind kind;
   block_state state;
   std::uint32_t value_count;  ///< of the values those that the kind has
-  /// A device's, as FI_GAUDI_DEVICE counts them; of latencies, which operations they are of; else
-  /// -1.
+  /// A device's, as FI_GAUDI_DEVICE counts them; of latencies, which operations they are of; a
+  /// rail's, from 1 on; else -1.
   std::int32_t number;
-  std::array<char, 64> name;    ///< a domain's NIC, as libfabric has it; a device's, "Gaudi2"
+  std::array<char, 64> name;    ///< a domain's or rail's NIC, as libfabric has it; "Gaudi2"
   std::array<char, 32> detail;  ///< a domain's core provider; a device's PCI address
   std::array<std::uint64_t, 2> spare;
 };

@@ -69,8 +69,8 @@ class domain final : public domain_base {
     return children_.any() || regions_.live() != 0;
   }
 
-  /// That its endpoints have rails over.
-  [[nodiscard]] const rail_nics& other_nics() const noexcept { return rail_nics_; }
+  /// Of its endpoints.
+  [[nodiscard]] const proto::rail_settings& rails() const noexcept { return rails_.settings(); }
 
   // Under the lock.
   memory_region_pool& regions() noexcept { return regions_; }
@@ -141,7 +141,7 @@ class domain final : public domain_base {
   } asked_;
   std::optional<base::event_set> core_events_;
   std::optional<device::device_loss_epoch::loss_eventfd> losses_;  // in core_events_
-  const rail_nics rail_nics_;
+  const domain_rails rails_;
   memory_region_pool regions_;
   reg::key_table keys_;
   reg::dmabuf_registrar dmabufs_;

@@ -49,7 +49,7 @@ std::vector<proto::rail_interface> interfaces_of(const std::vector<std::string>&
       GAUDI_WARN(DOMAIN, "FI_GAUDI_RAILS: %s is no interface with an address like %s: left out\n",
                  name.c_str(), own.to_string().c_str());
     else if (!address.is_same_host(own))
-      found.push_back({address, nullptr});
+      found.push_back({address, nullptr, name});
   }
   return found;
 }
@@ -98,8 +98,6 @@ chosen_nics chosen_by(const base::params& p, const core::inner_domain& own) {
   return chosen;
 }
 
-}  // namespace
-
 rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p) {
   rail_nics opened;
   const bool are_wanted = p.rails.is_automatic || !p.rails.interfaces.empty();
@@ -124,11 +122,34 @@ proto::rail_settings rails_of(const core::inner_domain& own, const rail_nics& ni
                               const base::params& p) {
   proto::rail_settings rails{.count = p.rails.count, .chunk = p.rails.chunk, .others = {}};
   if (p.rails.interfaces.empty() && !p.rails.is_automatic) return rails;
-  for (const auto& nic : nics) rails.others.push_back({source_of(nic->core().info()), nic.get()});
+  for (const auto& nic : nics) {
+    const fi_info& info = nic->core().info();
+    rails.others.push_back({source_of(info), nic.get(), info.domain_attr->name});
+  }
   if (!own.over_rdma() && !p.rails.is_automatic)
     rails.others = interfaces_of(p.rails.interfaces, source_of(own.info()));
   rails.count = 1 + rails.others.size();
   return rails;
+}
+
+// As rail_connector has it.
+const char* name_of_rail(const core::inner_domain& own, const proto::rail_settings& rails,
+                         std::size_t place) {
+  const std::size_t which = place % (rails.others.size() + 1);
+  return which == 0 ? own.info().domain_attr->name : rails.others[which - 1].name.c_str();
+}
+
+}  // namespace
+
+domain_rails::domain_rails(const core::inner_domain& own, const base::params& p)
+    : nics_(open_rail_nics(own, p)), settings_(rails_of(own, nics_, p)) {
+  for (std::size_t place = 1; place < settings_.count; ++place) {
+    const base::counters::subject about{.kind = base::counters::block_kind::rail,
+                                        .name = name_of_rail(own, settings_, place),
+                                        .detail = own.info().fabric_attr->prov_name,
+                                        .number = static_cast<std::int32_t>(place)};
+    settings_.counted.push_back(&*counters_.emplace_back(about));
+  }
 }
 
 }  // namespace gaudi::fi

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
+#include "base/counters_page.hpp"
 #include "base/params.hpp"
 #include "core/inner_domain.hpp"
 #include "proto/rail_settings.hpp"
@@ -14,16 +16,22 @@ namespace gaudi::fi {
 /// NICs beside a domain's own.
 using rail_nics = std::vector<std::unique_ptr<reg::other_nic>>;
 
-/// Those that FI_GAUDI_RAILS names, or all (auto), over verbs: RDMA devices, each with a core
-/// domain. Over tcp none: rails over other interfaces need no other domain there. One that is named
-/// and does not exist, or has no address like the domain's, is left out after a warning. Throws
-/// std::bad_alloc.
-rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p);
+/// What FI_GAUDI_RAILS says to the endpoints of a domain: the first rail is the NIC, or interface,
+/// that the domain is of. Over verbs those behind it are other RDMA devices, each with a core
+/// domain of its own; over tcp they need none. One that is named and does not exist, or has no
+/// address like the domain's, is left out after a warning.
+class domain_rails {
+ public:
+  /// Throws std::bad_alloc.
+  domain_rails(const core::inner_domain& own, const base::params& p);
 
-/// What FI_GAUDI_RAILS says to the endpoints of a domain: the first rail is the interface that the
-/// domain is of. Interfaces that do not exist, or have no address of the family, are left out after
-/// a warning.
-proto::rail_settings rails_of(const core::inner_domain& own, const rail_nics& nics,
-                              const base::params& p);
+  /// For as long as this lives.
+  [[nodiscard]] const proto::rail_settings& settings() const noexcept { return settings_; }
+
+ private:
+  const rail_nics nics_;
+  std::deque<base::counters::published<proto::rail_counters>> counters_;
+  proto::rail_settings settings_;
+};
 
 }  // namespace gaudi::fi

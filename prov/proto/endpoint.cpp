@@ -34,11 +34,11 @@ connection_config terms_of(const endpoint_settings& config) {
 
 base::result<void> open_other_nics(const rail_settings& rails, core_transport& transport,
                                    core_connector& connector) {
-  for (const auto& [at, nic] : rails.others) {
-    if (!nic) continue;
-    const auto queue = transport.open_also(nic->core());
+  for (const rail_interface& one : rails.others) {
+    if (!one.nic) continue;
+    const auto queue = transport.open_also(one.nic->core());
     if (!queue) return queue.failure();
-    connector.use_nic(*nic, *queue);
+    connector.use_nic(*one.nic, *queue);
   }
   return {};
 }
@@ -153,7 +153,7 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   progress();
   c = connections_->get_connection(*p);
   if (c && !open(**c)) {
-    ++paths_.peer_stalls;
+    ++paths_.stalls.peer;
     return base::error{-FI_EAGAIN};
   }
   return c;
@@ -175,7 +175,7 @@ int endpoint::send(const local_memory& memory, const send_params& message) {
   if (!c && c.code() != -FI_EAGAIN) return c.code();
   if (!c) return sender_.send_early(*addresses_.find(message.to), memory, message);
   const int ret = sender_.send(**c, memory, message);
-  if (ret == -FI_EAGAIN) ++paths_.local_stalls;
+  if (ret == -FI_EAGAIN) ++paths_.stalls.local;
   return progress_if_full(ret);
 }
 

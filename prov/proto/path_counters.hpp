@@ -29,10 +29,11 @@ struct path_counters {
   // Of the direct ones: by a dma-buf that a peer on this host passed.
   std::uint64_t dmabuf_ipc_ops = 0;
   std::uint64_t dmabuf_ipc_bytes = 0;
-  // Operations that the caller has to start again: the peer had granted no credit, or sends here
-  // had no buffer or no room in the core.
-  std::uint64_t peer_stalls = 0;
-  std::uint64_t local_stalls = 0;
+  // Operations that the caller has to start again.
+  struct {
+    std::uint64_t peer = 0;   // it had granted no credit
+    std::uint64_t local = 0;  // sends here had no buffer or no room in the core
+  } stalls;
   struct {
     std::uint64_t made = 0;
     std::uint64_t lost = 0;         // failed, or ended by the peer
@@ -50,6 +51,11 @@ struct path_counters {
     std::uint64_t made = 0;
     std::uint64_t lost = 0;  // what they had left to do went another way
   } rails;
+  /// Given to the core a second time, on another connection of it than the one that was lost.
+  struct {
+    std::uint64_t packets = 0;
+    std::uint64_t rma = 0;
+  } again;
 
   void count_choice(base::path_reason why) noexcept {
     if (why != base::path_reason::undecided) ++chosen[static_cast<std::size_t>(why) - 1];

@@ -68,10 +68,25 @@ void rail_connector::up(const fid* endpoint) noexcept {
   if (!r || r->now != rail::state::connecting) return;
   r->now = rail::state::up;
   r->load = {};
-  ++parts_.paths.rails.made;
+  count_up(*c, *r);
   GAUDI_INFO(EP_CTRL, "rail %zu to %s is up\n",
              static_cast<std::size_t>(r - c->at_core.rails->rails.data()),
              c->remote->name.to_string().c_str());
+}
+
+void rail_connector::count_up(const connection& c, const rail& r) noexcept {
+  ++parts_.paths.rails.made;
+  rail_counters* const own =
+      settings_.counters_of(static_cast<std::size_t>(&r - c.at_core.rails->rails.data()));
+  if (!own) return;
+  ++own->made;
+  ++own->up;
+}
+
+void rail_connector::count_down(const connection& c, const rail& r) noexcept {
+  rail_counters* const own =
+      settings_.counters_of(static_cast<std::size_t>(&r - c.at_core.rails->rails.data()));
+  if (own) --own->up;
 }
 
 // Not closed at once: completions may be on their way through us.
@@ -121,7 +136,11 @@ void rail_connector::close_of_peer(connection& c, std::uint32_t number) noexcept
 
 void rail_connector::connection_down(connection& c) noexcept {
   if (!c.at_core.rails) return;
-  for (rail& r : c.at_core.rails->rails) close(r.ep);
+  for (rail& r : c.at_core.rails->rails) {
+    const bool is_up = r.now == rail::state::up || (r.now == rail::state::failing && r.was_up);
+    if (r.ep && is_up) count_down(c, r);
+    close(r.ep);
+  }
   for (auto& a : c.at_core.rails->of_peer) close(a.ep);
   c.at_core.rails->of_peer.clear();
 }
@@ -200,7 +219,9 @@ void rail_connector::close_failing(connection& c, rail& r) {
   r.now = rail::state::lost;
   r.peer_has_closed = false;
   if (r.was_up) {
+    count_down(c, r);
     ++parts_.paths.rails.lost;
+    if (rail_counters* const own = settings_.counters_of(place)) ++own->lost;
     GAUDI_WARN(EP_CTRL, "rail %zu to %s is lost: the others carry on\n", place,
                c.remote->name.to_string().c_str());
   } else {
@@ -262,14 +283,14 @@ void rail_connector::send_names(connection& c) {
 
 void rail_connector::listen_at_others() {
   names_.push_back(parts_.connections.name());
-  for (const auto& [at, nic] : settings_.others) {
+  for (const auto& [at, nic, interface] : settings_.others) {
     const auto name = parts_.connections.connector().listen_also(at, nic);
     if (name) {
       if (nic) names_of_other_nics_ |= static_cast<std::uint16_t>(1U << names_.size());
       names_.push_back(*name);
     } else {
-      GAUDI_WARN(EP_CTRL, "cannot listen for rails at %s: %s\n", at.to_string().c_str(),
-                 fi_strerror(-name.code()));
+      GAUDI_WARN(EP_CTRL, "cannot listen for rails at %s (%s): %s\n", at.to_string().c_str(),
+                 interface.c_str(), fi_strerror(-name.code()));
     }
   }
 }

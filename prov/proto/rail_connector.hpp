@@ -66,6 +66,8 @@ class rail_connector final : private rail_events {
                            const hello& remote_hello);
   void close(core::unique_fid<fid_ep>& ep) noexcept;
   void close_failing(connection& c, rail& r);
+  void count_up(const connection& c, const rail& r) noexcept;
+  void count_down(const connection& c, const rail& r) noexcept;
   void note_end_of_peers(connection& c, std::uint32_t number) noexcept;
   void tell_of_ends(connection& c);
   void close_of_peer(connection& c, std::uint32_t number) noexcept;

@@ -99,6 +99,7 @@ bool rail_recovery::redo(connection& c, rail& r) {
       continue;
     }
     ret = post_elsewhere(w);
+    if (ret == 0) ++parts_.paths.again.rma;
     if (ret == -FI_EAGAIN) {
       r.undone.push_front(w);
     } else if (ret) {

@@ -27,6 +27,7 @@ class rail_recovery {
     rail_scheduler& scheduler;
     rail_connector& connector;
     write_fence& fences;
+    path_counters& paths;
   };
 
   explicit rail_recovery(parts collaborators) noexcept : parts_(collaborators) {}

@@ -107,6 +107,10 @@ void rail_scheduler::posted(connection& c, posted_op& w, std::size_t place,
   if (place == 0) return;
   ++paths_.rails.ops;
   paths_.rails.bytes += length;
+  if (rail_counters* const own = settings_.counters_of(place)) {
+    ++own->ops;
+    own->bytes += length;
+  }
 }
 
 void rail_scheduler::ended(connection& c, std::size_t place, std::size_t length,

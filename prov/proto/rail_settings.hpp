@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "proto/net_address.hpp"
+#include "proto/rail_counters.hpp"
 #include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
@@ -14,6 +16,7 @@ namespace gaudi::proto {
 struct rail_interface {
   net_address at;                 // of this host
   reg::other_nic* nic = nullptr;  // whose address it is; null: the domain's own carries it, too
+  std::string name{};             // of the interface or NIC
 };
 
 /// The rails of an endpoint.
@@ -25,6 +28,12 @@ struct rail_settings {
   std::vector<rail_interface> others;
   std::chrono::milliseconds pause{
       1000};  // before one that was lost, or not to be had, is tried again
+  // Of each behind the first; outlive the endpoint. Fewer: nobody looks at those.
+  std::vector<rail_counters*> counted{};
+
+  [[nodiscard]] rail_counters* counters_of(std::size_t place) const noexcept {
+    return place - 1 < counted.size() ? counted[place - 1] : nullptr;
+  }
 };
 
 }  // namespace gaudi::proto

@@ -192,8 +192,10 @@ int session_recovery::replay(connection& c) {
   s.packets.each_from(s.next, [&](const sent_packets::packet& p) {
     ret = post_undone_before(c, p.number);
     if (ret == 0) ret = parts_.transport.send_again(c, p);
-    if (ret == 0) s.next = p.number + 1;
-    return ret == 0;
+    if (ret != 0) return false;
+    ++parts_.paths.again.packets;
+    s.next = p.number + 1;
+    return true;
   });
   return ret ? ret : post_undone_before(c, s.sent + 1);
 }
@@ -217,6 +219,7 @@ int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
     }
     w.number = behind;
     w.tries = tries;
+    if (ret == 0) ++parts_.paths.again.rma;
     if (ret) parts_.mover.rma_ended(w, -ret);
   }
   return 0;

@@ -32,6 +32,7 @@ class session_recovery {
     packet_channel& channel;
     data_mover& mover;
     transfer_completion& completion;
+    path_counters& paths;
   };
 
   explicit session_recovery(parts collaborators) noexcept : parts_(collaborators) {}

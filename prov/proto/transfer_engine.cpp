@@ -19,8 +19,9 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
             {with.connections, with.transport, with.receives, with.copies, with.channel, with.paths,
              table, completion, flush, planner, slots, immediate, cooperative, rail_choice,
              rail_names, fences}),
-      rails({with.connections, with.transport, mover, rail_choice, rail_making, fences}),
-      sessions({with.connections, with.transport, with.channel, mover, completion}),
+      rails(
+          {with.connections, with.transport, mover, rail_choice, rail_making, fences, with.paths}),
+      sessions({with.connections, with.transport, with.channel, mover, completion, with.paths}),
       links({with.connections, with.transport, rail_choice}, config.limits, config.clock),
       exporter(config, with.connections, with.channel, table),
       importer(config, with.connections, with.channel, table, mover),

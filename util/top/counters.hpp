@@ -21,7 +21,7 @@ using value_list = std::array<std::uint64_t, base::counters::max_values>;
 /// took, over all that were open under that name.
 struct subject {
   block_kind kind = block_kind::none;
-  int number = -1;     ///< a device's index; of latencies: which operations
+  int number = -1;     ///< a device's index; a rail's; of latencies: which operations
   std::string name;    ///< NIC or device
   std::string detail;  ///< core provider or PCI address
   value_list values{};
@@ -72,10 +72,19 @@ struct device_value {
   std::size_t place;
 };
 
+struct rail_value {
+  consteval rail_value(const char* name)  // NOLINT(google-explicit-constructor)
+      : place(place_of(block_kind::rail, name)) {}
+  std::size_t place;
+};
+
 inline std::uint64_t get(const value_list& values, domain_value which) {
   return values[which.place];
 }
 inline std::uint64_t get_of_device(const value_list& values, device_value which) {
+  return values[which.place];
+}
+inline std::uint64_t get_of_rail(const value_list& values, rail_value which) {
   return values[which.place];
 }
 

@@ -31,6 +31,7 @@ json subject_of(const change& one, const std::optional<double>& seconds) {
     s = {{"index", one.now->number}, {"name", one.now->name}, {"pci", one.now->detail}};
   else
     s = {{"nic", one.now->name}, {"core", one.now->detail}};
+  if (one.now->kind == block_kind::rail) s["rail"] = one.now->number;
   s["counters"] = counters_of(one);
   s["per_second"] = seconds ? rates_of(one, *seconds) : json(nullptr);
   return s;
@@ -57,12 +58,15 @@ json process_of(const process& p, const changes& all) {
   json domains = json::array();
   json devices = json::array();
   json latencies = json::array();
+  json rails = json::array();
   for (const change& one : all.subjects) {
     if (one.owner != &p) continue;
     if (one.now->kind == block_kind::latency)
       latencies.push_back(latency_of(one));
     else
-      (one.now->kind == block_kind::device ? devices : domains)
+      (one.now->kind == block_kind::device ? devices
+       : one.now->kind == block_kind::rail ? rails
+                                           : domains)
           .push_back(subject_of(one, all.seconds));
   }
   return {{"pid", p.pid},
@@ -74,6 +78,7 @@ json process_of(const process& p, const changes& all) {
           {"changing", p.counters.is_changing},
           {"domains", std::move(domains)},
           {"devices", std::move(devices)},
+          {"rails", std::move(rails)},
           {"latencies", std::move(latencies)}};
 }
 

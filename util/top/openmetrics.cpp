@@ -34,14 +34,19 @@ std::string labels_of(const process& p, const subject& s) {
                           escaped(s.detail));
   else
     labels += fmt::format(",nic=\"{}\",core=\"{}\"", escaped(s.name), escaped(s.detail));
+  if (s.kind == block_kind::rail) labels += fmt::format(",rail=\"{}\"", s.number);
   return labels;
+}
+
+std::string_view kind_name(block_kind kind) {
+  if (kind == block_kind::device) return "device";
+  return kind == block_kind::rail ? "rail" : "domain";
 }
 
 void add_family(std::string& to, const std::vector<process>& processes, block_kind kind,
                 const base::counters::value_name& value) {
   const bool grows = value.kind == base::counters::behaviour::grows;
-  const std::string name =
-      fmt::format("gaudi_fi_{}_{}", kind == block_kind::device ? "device" : "domain", value.name);
+  const std::string name = fmt::format("gaudi_fi_{}_{}", kind_name(kind), value.name);
   to += fmt::format("# TYPE {} {}\n# HELP {} {}\n", name, grows ? "counter" : "gauge", name,
                     escaped(value.help));
   for (const process& p : processes)
@@ -127,7 +132,7 @@ class unnamed_file {
 
 std::string openmetrics_of(const std::vector<process>& processes) {
   std::string text;
-  for (const block_kind kind : {block_kind::domain, block_kind::device})
+  for (const block_kind kind : {block_kind::domain, block_kind::rail, block_kind::device})
     for (const auto& value : base::counters::values_of(kind))
       add_family(text, processes, kind, value);
   add_latencies(text, processes);

@@ -47,7 +47,7 @@ path_shares shares_of(const value_list& counted);
 /// None: nothing was looked up.
 std::optional<double> hit_rate_of(const value_list& counted);
 
-/// All domains of a NIC, or all users of a device.
+/// All domains of a NIC, all users of a device, or a rail of all domains over one NIC.
 struct total {
   block_kind kind;
   int number;

@@ -101,6 +101,11 @@ void add_links(std::vector<line>& to, const changes& all, const value_list& coun
                               text(get(ever, "connections_resumed")));
   if (!rails.empty() || !interrupted.empty())
     to.push_back({fmt::format("{:<{}} {}", rails, half, interrupted)});
+  const auto packets = get(ever, "packets_again");
+  const auto rma = get(ever, "rma_again");
+  if (packets != 0 || rma != 0)
+    to.push_back(
+        {fmt::format("retransmitted: {} packets, {} RMA operations", text(packets), text(rma))});
 }
 
 /// Where several kinds of machine are to be compared, devices are told apart by their index.
@@ -117,6 +122,14 @@ std::string nic_row(const total& t, const per_second& rate) {
                      short_number(static_cast<double>(get(t.levels, "endpoints"))),
                      rate(bytes_of(t.counted)), rate(operations_of(t.counted)),
                      rate(stalls_of(t.counted)));
+}
+
+/// Part of what its domains' rows have. In place of endpoints: the peers that it goes to.
+std::string rail_row(const total& t, const per_second& rate) {
+  return fmt::format(
+      "{:<15}{:>4}{:>7}{:>7}{:>7}", fit(fmt::format("+ {} {}", t.number, t.name), 15),
+      short_number(static_cast<double>(get_of_rail(t.levels, "up"))),
+      rate(get_of_rail(t.counted, "bytes")), rate(get_of_rail(t.counted, "ops")), "");
 }
 
 template <class Row>
@@ -141,7 +154,9 @@ void add_totals(std::vector<line>& to, const std::vector<total>& devices,
               [&](const total& t) { return device_row(t, rate); });
   const auto right =
       rows_of(nics, fmt::format("{:<15}{:>4}{:>7}{:>7}{:>7}", "NIC", "EPS", "B/s", "OP/s", "STALL"),
-              [&](const total& t) { return nic_row(t, rate); });
+              [&](const total& t) {
+                return t.kind == block_kind::rail ? rail_row(t, rate) : nic_row(t, rate);
+              });
   for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i)
     to.push_back({fmt::format("{:<{}} {}", i < left.size() ? left[i] : "", half,
                               i < right.size() ? right[i] : ""),
@@ -232,9 +247,11 @@ std::string short_number(double value) {
 std::vector<line> frame_of(const sample& now, const changes& all, const std::string& clock,
                            frame_size size) {
   std::vector<line> lines;
-  const auto nics = totals_of(all, block_kind::domain);
+  auto nics = totals_of(all, block_kind::domain);
   add_summary(lines, now, all, clock, nics);
   add_links(lines, all, sum_of(nics));
+  const auto rails = totals_of(all, block_kind::rail);
+  nics.insert(nics.end(), rails.begin(), rails.end());
   lines.push_back({""});
   if (now.processes.empty()) {
     lines.push_back({"No process shows its counters to this user. Root sees those of all users."});

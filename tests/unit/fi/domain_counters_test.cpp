@@ -59,11 +59,23 @@ TEST(domain_counters, are_where_their_names_say) {
   EXPECT_PLACE(domain, d, paths.engine_bytes, "engine_bytes");
   EXPECT_PLACE(domain, d, paths.dmabuf_ipc_ops, "dmabuf_ipc_ops");
   EXPECT_PLACE(domain, d, paths.dmabuf_ipc_bytes, "dmabuf_ipc_bytes");
-  EXPECT_PLACE(domain, d, paths.peer_stalls, "peer_stalls");
-  EXPECT_PLACE(domain, d, paths.local_stalls, "local_stalls");
+  EXPECT_PLACE(domain, d, paths.stalls.peer, "peer_stalls");
+  EXPECT_PLACE(domain, d, paths.stalls.local, "local_stalls");
   EXPECT_PLACE(domain, d, paths.connections.made, "connections_made");
   EXPECT_PLACE(domain, d, paths.connections.lost, "connections_lost");
   EXPECT_PLACE(domain, d, paths.connections.closed, "connections_closed");
+  EXPECT_PLACE(domain, d, paths.again.packets, "packets_again");
+  EXPECT_PLACE(domain, d, paths.again.rma, "rma_again");
+}
+
+TEST(rail_counters, are_where_their_names_say) {
+  const proto::rail_counters d{};
+  EXPECT_EQ(counters::value_count(counters::block_kind::rail), sizeof d / sizeof(std::uint64_t));
+  EXPECT_PLACE(rail, d, ops, "ops");
+  EXPECT_PLACE(rail, d, bytes, "bytes");
+  EXPECT_PLACE(rail, d, made, "made");
+  EXPECT_PLACE(rail, d, lost, "lost");
+  EXPECT_PLACE(rail, d, up, "up");
 }
 
 TEST(device_counters, are_where_their_names_say) {

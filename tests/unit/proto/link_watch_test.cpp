@@ -112,6 +112,8 @@ TEST_F(watched_link, that_carries_no_message_is_made_again) {
   pass(3 * timeout);
   EXPECT_EQ(room, word);
   EXPECT_EQ(losses(), 2U);  // each end's
+  EXPECT_EQ(a.paths.again.packets, 1U);
+  EXPECT_EQ(a.paths.again.rma, 0U);
 }
 
 TEST_F(watched_link, that_carries_no_rma_is_made_again) {
@@ -121,6 +123,7 @@ TEST_F(watched_link, that_carries_no_rma_is_made_again) {
   pass(3 * timeout);
   EXPECT_EQ(a.take().error, 0);
   EXPECT_EQ(here, std::vector<std::byte>(100, std::byte{7}));
+  EXPECT_EQ(a.paths.again.rma, 1U);
 }
 
 // What the peer sent is not here, and who waits for it sends nothing.

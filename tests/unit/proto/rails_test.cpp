@@ -17,10 +17,14 @@ using test::peer_by_hand;
 constexpr std::size_t piece = 1024;
 constexpr std::size_t long_enough = 8 * piece;
 
-endpoint::settings with_a_second_rail() {
+endpoint::settings with_a_second_rail(rail_counters& counted) {
   auto s = test::small_settings();
   s.ipc = false;
-  s.rails = {.count = 2, .chunk = piece, .others = {}, .pause = std::chrono::milliseconds(0)};
+  s.rails = {.count = 2,
+             .chunk = piece,
+             .others = {},
+             .pause = std::chrono::milliseconds(0),
+             .counted = {&counted}};
   return s;
 }
 
@@ -69,7 +73,8 @@ class rail_to_a_peer : public testing::Test {
     settle();
   }
 
-  endpoint_by_itself v{with_a_second_rail()};
+  rail_counters counted;
+  endpoint_by_itself v{with_a_second_rail(counted)};
   peer_by_hand p{v};
   std::vector<std::byte> here = std::vector<std::byte>(long_enough);
   std::vector<std::byte> there = std::vector<std::byte>(long_enough);
@@ -108,6 +113,7 @@ TEST_F(rail_to_a_peer, that_is_lost_is_closed_by_the_peer_before_writes_go_anoth
   EXPECT_EQ(v.take().error, 0);
   EXPECT_EQ(there, here);
   EXPECT_EQ(v.paths.rails.lost, 1U);
+  EXPECT_EQ(v.paths.again.rma, long_enough / 2 / piece);
 }
 
 TEST_F(rail_to_a_peer, that_is_lost_leaves_reads_to_the_others_at_once) {
@@ -127,6 +133,22 @@ TEST_F(rail_to_a_peer, is_made_again_when_it_is_wanted) {
   EXPECT_EQ(p.taken().size(), 2U);
   EXPECT_EQ(p.taken().back().asked.host, 2U);
   EXPECT_EQ(v.paths.rails.made, 2U);
+  EXPECT_EQ(counted.made, 2U);
+  EXPECT_EQ(counted.lost, 1U);
+  EXPECT_EQ(counted.up, 1U);
+}
+
+TEST_F(rail_to_a_peer, is_counted_for_itself) {
+  EXPECT_EQ(counted.up, 1U);
+  move(false, 2);
+  settle();
+  EXPECT_EQ(v.take().error, 0);
+  EXPECT_EQ(counted.ops, long_enough / 2 / piece);
+  EXPECT_EQ(counted.bytes, long_enough / 2);
+  EXPECT_EQ(counted.bytes, v.paths.rails.bytes);
+  lose_the_rail();
+  EXPECT_EQ(counted.lost, 1U);
+  EXPECT_EQ(counted.up, 0U);
 }
 
 TEST_F(rail_to_a_peer, ends_with_the_connection) {
@@ -135,6 +157,7 @@ TEST_F(rail_to_a_peer, ends_with_the_connection) {
   settle();
   EXPECT_EQ(v.take().error, FI_ECONNRESET);
   EXPECT_TRUE(p.is_shut(*p.taken().front().ep));
+  EXPECT_EQ(counted.up, 0U);
 }
 
 TEST_F(rail_to_a_peer, of_its_own_is_taken_and_closed_when_it_asks_for_that) {

@@ -78,6 +78,22 @@ TEST(table, tells_of_rails_and_interrupted_sessions_where_there_were_some) {
                         "resumed\n"),
             std::string::npos)
       << text();
+  EXPECT_EQ(text().find("retransmitted"), std::string::npos) << text();
+  values[domain_value("packets_again").place] = 17;
+  EXPECT_NE(text().find("\nretransmitted: 17 packets, 0 RMA operations\n"), std::string::npos)
+      << text();
+}
+
+TEST(table, shows_what_each_rail_carries) {
+  process p = busy(1, 20'000'000'000);
+  subject rail{block_kind::rail, 2, "mlx5_1", "verbs", {}};
+  rail.values[place_of(block_kind::rail, "bytes")] = 5'000'000'000;
+  rail.values[place_of(block_kind::rail, "ops")] = 10'000;
+  rail.values[place_of(block_kind::rail, "up")] = 3;
+  p.counters.subjects.push_back(rail);
+  const two_samples s({p});
+  const std::string text = text_of(frame_of(s.now, s.all(), "12:00:00", {}));
+  EXPECT_NE(text.find(" + 2 mlx5_1        3   2.5G   5.0k\n"), std::string::npos) << text;
 }
 
 TEST(table, shows_rates_paths_and_devices) {
