@@ -55,17 +55,21 @@ bool resumes(const connection& c, const hello* answer) noexcept {
          answer->connection == c.terms.connection_id;
 }
 
-// Each request of two that ask at once costs both a connection.
-void pause_requests(peer& p, base::clock::time_point now) noexcept {
+// Each request of two that ask at once costs both a connection. The pause is of any length from its
+// half on: where each of several has room for one more and asks the next, all would be refused
+// again and again if they asked in step.
+void pause_requests(peer& p, base::clock::time_point now, base::random_source random) noexcept {
   if (p.pause.count() == 0) p.asks_since = now;
   p.pause = std::clamp(2 * p.pause, min_pause, max_pause);
-  p.asks_from = now + p.pause;
+  const auto half = static_cast<std::uint64_t>((p.pause / 2).count());
+  p.asks_from = now + p.pause - base::clock::duration(random.next() % half);
 }
 
 // After a request that was lost: what waits for a connection asks again after a pause, for as long
 // as a session would.
-bool may_ask_again(peer& p, base::clock::time_point now, std::chrono::seconds limit) noexcept {
-  pause_requests(p, now);
+bool may_ask_again(peer& p, base::clock::time_point now, std::chrono::seconds limit,
+                   base::random_source random) noexcept {
+  pause_requests(p, now, random);
   if (now - p.asks_since < limit) return true;
   p.pause = {};  // the next one begins from the start
   return false;
@@ -129,7 +133,8 @@ void connection_manager::poll_now() {
 
 void connection_manager::end(connection& c, int error, bool final) {
   if (!final && is_lost_on_the_way(c, error, over_rdma_) &&
-      may_ask_again(*c.remote, config_.clock.now(), config_.limits.reconnect_timeout))
+      may_ask_again(*c.remote, config_.clock.now(), config_.limits.reconnect_timeout,
+                    config_.random))
     return drop(c);
   if (final || !reconnector::may_go_on(c)) return fail(c, error);
   const bool was_up = c.usable();
@@ -307,7 +312,7 @@ void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reaso
   }
   if (verdict == wire::reject_reason::none && why == wire::reject_reason::simultaneous) {
     // The peer's own request makes the connection; if it does not, a later operation asks again.
-    pause_requests(*c->remote, config_.clock.now());
+    pause_requests(*c->remote, config_.clock.now(), config_.random);
     drop(*c);
     return;
   }
