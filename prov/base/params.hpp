@@ -127,8 +127,7 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "connections that the RMA of long transfers to a peer is shared out over: a number up to 8, "
      "or names, comma-separated, one rail over each: of interfaces (core tcp), or of RDMA devices "
      "(core verbs); auto: over verbs all RDMA devices, or those of FI_GAUDI_NIC, the nearest to "
-     "the "
-     "Gaudi first, over tcp one"},
+     "the Gaudi first, over tcp one"},
     {"rail_chunk", "524288", 4096, 1073741824,
      "bytes that a rail gets at a time; transfers of less than two such pieces stay on one "
      "connection"},

@@ -9,7 +9,7 @@
 
 namespace gaudi::proto {
 
-const write_fence::cell* write_fence::cell_at(reg::other_nic* nic) try {
+write_fence::cell* write_fence::cell_at(reg::other_nic* nic) try {
   const std::size_t number = nic ? nic->number() : 0;
   if (cells_.size() <= number) cells_.resize(number + 1);
   if (cells_[number]) return cells_[number].get();
@@ -64,12 +64,12 @@ void write_fence::post_waiting(connection& c, rail& r) {
 }
 
 int write_fence::post(connection& c, rail& r, fence_op& w) {
-  const cell* const into = cell_at(r.nic);
+  cell* const into = cell_at(r.nic);
   if (!into) return -FI_ENOMEM;
   const core_transport::rma operation{
       .read = true,
       .delivery = false,
-      .bytes = const_cast<std::uint64_t*>(&into->bytes),
+      .bytes = &into->bytes,
       .descriptor = into->mr.descriptor(),
       .length = sizeof into->bytes,
       .remote = w.owner->reach.at_other_nics->places[w.place].fence};

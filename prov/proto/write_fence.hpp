@@ -38,7 +38,7 @@ class write_fence {
       : core_(core), transport_(transport), rails_(rails) {}
 
   /// That of a NIC (null: the domain's own), made at the first call. Null: there is none.
-  const cell* cell_at(reg::other_nic* nic);
+  cell* cell_at(reg::other_nic* nic);
 
   /// The rail at `place` has been given a write of the transfer.
   void wrote(transfer& t, std::size_t place) const noexcept;
