@@ -122,6 +122,8 @@ inline constexpr std::array rail_values{
     value_name{2, "made", behaviour::grows, "times that it came up, to any peer"},
     value_name{3, "lost", behaviour::grows, "of these: that the network or the NIC ended"},
     value_name{4, "up", behaviour::level, "peers that it goes to now"},
+    value_name{5, "flushes", behaviour::grows,
+               "before completions: what its NIC wrote to device memory is visible there"},
 };
 
 /// Behind them the buckets of latency_histogram, which grow as well.

@@ -150,6 +150,9 @@ domain_rails::domain_rails(const core::inner_domain& own, const base::params& p)
                                         .number = static_cast<std::int32_t>(place)};
     settings_.counted.push_back(&*counters_.emplace_back(about));
   }
+  // Those of rails over other NICs are as many as these, and in their order.
+  for (std::size_t i = 0; i < nics_.size(); ++i)
+    nics_[i]->flush().count_in(settings_.counted[i]->flushes);
 }
 
 }  // namespace gaudi::fi

@@ -76,6 +76,9 @@ void data_mover::progress(transfer& t) {
     if (config_.rma_order && parts_.table.find(id) == &t) note_remainder(t);
     return;
   }
+  // The reads need not wait for the ends of the writes before them.
+  if (t.reach.at_other_nics && t.moved.issued == t.length && !t.ending.begun) [[unlikely]]
+    (void)parts_.fences.begin(t);
   if (config_.rma_order) note_remainder(t);
 }
 

@@ -13,6 +13,7 @@ struct rail_counters {
   std::uint64_t made = 0;
   std::uint64_t lost = 0;
   std::uint64_t up = 0;  // now
+  std::uint64_t flushes = 0;
 };
 
 }  // namespace gaudi::proto

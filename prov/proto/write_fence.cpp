@@ -32,7 +32,6 @@ void write_fence::wrote(transfer& t, std::size_t place) const noexcept {
 
 bool write_fence::begin_on_rails(transfer& t) {
   auto& rails = t.connection->at_core.rails->rails;
-  bool waits = false;
   for (std::size_t place = 0; place < rails.size(); ++place) {
     rail& r = rails[place];
     const std::uint32_t number = std::exchange(t.reach.at_other_nics->places[place].written, 0);
@@ -43,11 +42,10 @@ bool write_fence::begin_on_rails(transfer& t) {
       continue;
     }
     ++t.moved.in_flight;
-    waits = true;
     r.fences.push_back(*w);
     post_waiting(*t.connection, r);
   }
-  return waits;
+  return t.moved.in_flight != 0;
 }
 
 void write_fence::post_waiting(connection& c, rail& r) {

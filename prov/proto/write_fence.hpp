@@ -42,8 +42,8 @@ class write_fence {
 
   /// The rail at `place` has been given a write of the transfer.
   void wrote(transfer& t, std::size_t place) const noexcept;
-  /// All that the transfer has written so far has ended. Whether it has to wait for reads: then
-  /// they are counted as in flight.
+  /// Reads behind all that the transfer has written so far, whether or not that has ended. Whether
+  /// it has to wait for reads: they are counted as in flight.
   [[nodiscard]] bool begin(transfer& t) {
     if (!t.reach.at_other_nics) [[likely]]
       return false;

@@ -49,7 +49,7 @@ base::result<void> write_flush::flush(device::device& on) {
   const auto done = by_choice(at);
   // What failed because of a loss is told as one.
   if (!done && on.lost() != 0) return base::error{on.lost()};
-  if (done && at.way != method::none) ++count_;
+  if (done && at.way != method::none) ++*count_;
   return done;
 }
 

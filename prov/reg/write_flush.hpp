@@ -28,7 +28,7 @@ class write_flush {
   /// goes without an attempt to read it.
   write_flush(nic_loopback& loop, base::flush_choice choice, std::uint64_t* seen = nullptr,
               base::clock clock = {}) noexcept
-      : loop_(loop), choice_(choice), clock_(clock), count_(seen ? *seen : unseen_) {}
+      : loop_(loop), choice_(choice), clock_(clock), count_(seen ? seen : &unseen_) {}
   write_flush(const write_flush&) = delete;
   write_flush& operator=(const write_flush&) = delete;
 
@@ -39,7 +39,7 @@ class write_flush {
   /// device for another reason, behind what is to be flushed, says so with count_read() and needs
   /// no flush().
   [[nodiscard]] bool reads_back(const device::device& on) const noexcept;
-  void count_read() noexcept { ++count_; }
+  void count_read() noexcept { ++*count_; }
 
   /// Returns when all that this domain's NIC has completed writing to `on` can be seen there. Takes
   /// microseconds, the first call some milliseconds. Where neither way exists for that device, one
@@ -53,7 +53,9 @@ class write_flush {
   void forget_lost() noexcept;
 
   /// Flushes that were carried out.
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] std::uint64_t count() const noexcept { return *count_; }
+  /// Counts them there from now on; it outlives this.
+  void count_in(std::uint64_t& seen) noexcept { count_ = &seen; }
 
  private:
   enum class method : std::uint8_t { undecided, read, driver, none };
@@ -88,7 +90,7 @@ class write_flush {
   alignas(8) std::array<std::byte, 8> landing_{};
   core::inner_mr landing_mr_;
   std::uint64_t unseen_ = 0;
-  std::uint64_t& count_;
+  std::uint64_t* count_;
 };
 
 }  // namespace gaudi::reg

@@ -21,6 +21,10 @@ int wire_connection::post(int end, std::shared_ptr<operation> op) {
   if (!me.at->is_alive()) return 0;
   const conditions& how = net.how();
   if (net.numbers().chance(how.refused_posts)) return -FI_EAGAIN;
+  if (has_no_room_for_reads && op->what == operation::kind::read) {
+    ++refused_reads;
+    return -FI_EAGAIN;
+  }
   const auto queue = net.queues().find(op->queue);
   if (queue != net.queues().end()) {
     core_completions& q = *queue->second;

@@ -76,6 +76,7 @@ TEST(rail_counters, are_where_their_names_say) {
   EXPECT_PLACE(rail, d, made, "made");
   EXPECT_PLACE(rail, d, lost, "lost");
   EXPECT_PLACE(rail, d, up, "up");
+  EXPECT_PLACE(rail, d, flushes, "flushes");
 }
 
 TEST(device_counters, are_where_their_names_say) {

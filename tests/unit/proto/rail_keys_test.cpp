@@ -106,12 +106,40 @@ class rails_over_two_nics : public testing::Test {
     }
     FAIL() << "never";
   }
-  // One over which a read is on its way.
-  sim::wire_connection* find_reading() {
+  void start_writing() {
+    fill(here);
+    const rma_access what{.target = to_b,
+                          .address = region.address,
+                          .key = region.key,
+                          .completion = a.completion(&here)};
+    ASSERT_EQ(a.ep->write(test::memory_of(here.data(), here.size()), what), 0);
+  }
+  // It ends well, though its rail is cut.
+  void end_without(sim::wire_connection& rail) {
+    rail.cut();
+    for (int i = 0; i < 100 && a.queue.empty(); ++i) let_it_go_on();
+    EXPECT_EQ(here, there);
+    EXPECT_EQ(a.take().error, 0);
+    EXPECT_EQ(a.paths.rails.lost, lost = 1U);
+  }
+  // The connection of the other NICs.
+  sim::wire_connection* the_rail() {
+    for (const auto& wire : net.connections()) {
+      const auto* const asked = wire->ends[0].ep;
+      if (asked && wire->ends[0].is_up && !asked->domain->takes_messages) return wire.get();
+    }
+    return nullptr;
+  }
+  static bool is_under_way(const sim::wire_connection& on, sim::operation::kind what) {
+    return std::any_of(on.ends.begin(), on.ends.end(), [&](const sim::wire_end& end) {
+      return std::any_of(end.reporting.begin(), end.reporting.end(),
+                         [&](const auto& op) { return op->what == what; });
+    });
+  }
+  // One that has such an operation.
+  sim::wire_connection* find(sim::operation::kind what) {
     for (const auto& wire : net.connections())
-      for (const auto& end : wire->ends)
-        for (const auto& op : end.sent)
-          if (op->what == sim::operation::kind::read) return wire.get();
+      if (is_under_way(*wire, what)) return wire.get();
     return nullptr;
   }
   // By `a`, on the region of `b`, whose bytes and those here are the same at the end.
@@ -175,20 +203,30 @@ TEST_F(rails_over_two_nics_that_write, share_out_messages) {
 
 // The read behind the write is lost, and not made again: the peer closes its end.
 TEST_F(rails_over_two_nics, that_are_lost_behind_a_write_leave_it_in_memory) {
-  fill(here);
-  const rma_access what{.target = to_b,
-                        .address = region.address,
-                        .key = region.key,
-                        .completion = a.completion(&here)};
-  ASSERT_EQ(a.ep->write(test::memory_of(here.data(), here.size()), what), 0);
+  start_writing();
   sim::wire_connection* rail = nullptr;
-  step_until([&] { return (rail = find_reading()) != nullptr; });
+  step_until([&] { return (rail = find(sim::operation::kind::read)) != nullptr; });
   ASSERT_NE(rail, nullptr);
-  rail->cut();
+  end_without(*rail);
+}
+
+TEST_F(rails_over_two_nics, that_are_lost_before_the_read_behind_a_write_leave_it_in_memory) {
+  sim::wire_connection* const rail = the_rail();
+  ASSERT_NE(rail, nullptr);
+  rail->has_no_room_for_reads = true;
+  start_writing();
+  step_until([&] { return rail->refused_reads != 0; });
+  end_without(*rail);
+}
+
+// It saves a way to the peer and back.
+TEST_F(rails_over_two_nics, read_behind_writes_that_have_not_ended) {
+  start_writing();
+  step_until([&] { return find(sim::operation::kind::read) != nullptr; });
+  EXPECT_NE(find(sim::operation::kind::write), nullptr);
   step_until([&] { return !a.queue.empty(); });
   EXPECT_EQ(here, there);
   EXPECT_EQ(a.take().error, 0);
-  EXPECT_EQ(a.paths.rails.lost, lost = 1U);
 }
 
 TEST_F(rails_over_two_nics, share_out_a_message_of_which_neither_end_is_registered) {

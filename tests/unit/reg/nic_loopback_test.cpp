@@ -70,7 +70,28 @@ TEST_F(a_nic_loop, pauses_longer_after_each_failure_and_not_after_a_success) {
   EXPECT_EQ(read(), -FI_EIO);
   nic_.read_error = 0;
   EXPECT_EQ(read(), 0);
-  EXPECT_EQ(nic_.attempts, 4U);
+  EXPECT_EQ(nic_.attempts, 5U);
+}
+
+TEST_F(a_nic_loop, that_broke_since_its_last_use_is_made_again_within_the_next) {
+  EXPECT_EQ(read(), 0);
+  nic_.meanwhile = [this] { nic_.read_error = nic_.attempts == 1 ? -FI_ECONNRESET : 0; };
+  EXPECT_EQ(read(), 0);
+  EXPECT_EQ(nic_.attempts, 2U);
+  EXPECT_EQ(nic_.reads, 2U);
+}
+
+TEST_F(a_nic_loop, that_says_nothing_is_asked_once) {
+  EXPECT_EQ(read(), 0);
+  nic_.read_error = -FI_ETIMEDOUT;
+  EXPECT_EQ(read(), -FI_ETIMEDOUT);
+  EXPECT_EQ(nic_.attempts, 1U);
+}
+
+TEST_F(a_nic_loop, that_fails_when_it_is_new_is_left_for_the_next_use) {
+  nic_.read_error = -FI_EIO;
+  EXPECT_EQ(read(), -FI_EIO);
+  EXPECT_EQ(nic_.attempts, 1U);
 }
 
 TEST_F(a_nic_loop, that_cannot_be_is_asked_for_once) {

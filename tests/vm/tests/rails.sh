@@ -29,11 +29,34 @@ exchange() { # RAILS OPERATION CLIENT-MEMORY SERVER-MEMORY [OPTION...]
   ((packets > 1000))
 }
 
+# By the NICs behind the first, in all processes.
+flushes() {
+  "$VM_BUILD/util/gaudi_top" --openmetrics /tmp/metrics --count 1 --interval 0.05
+  sed -n 's/^gaudi_fi_rail_flushes_total.* //p' /tmp/metrics | paste -sd + | bc
+}
+
+# What a NIC wrote to device memory is there once that NIC has read behind it, and not once another one has.
+flush_by_the_second() { # OPERATION
+  local client
+  export FI_GAUDI_RAILS=auto FI_GAUDI_RAIL_CHUNK=65536
+  "$VM_BUILD/util/gaudi_perf" --memory device:1 >/dev/null &
+  until ss -ltn | grep 18515 >/dev/null; do sleep 0.1; done
+  "$VM_BUILD/util/gaudi_perf" --op "$1" --memory device:0 --size 1M --duration 1 10.0.0.1 &
+  client=$!
+  until [[ $(flushes) -gt 0 ]]; do
+    kill -0 "$client"
+    sleep 0.1
+  done
+  wait
+  echo "$1: flushed by the second device"
+}
+
 exchange rxe0,rxe1 tagged host host --check
 exchange auto tagged device:0 device:1
 exchange auto read device:0 device:1
 exchange auto write host host --check
 exchange auto write device:0 device:1
+for operation in tagged read write; do flush_by_the_second "$operation"; done
 FI_GAUDI_RNDV="write" exchange auto tagged host host --check
 # These look at every byte.
 FI_GAUDI_RAILS=auto FI_GAUDI_RAIL_CHUNK=4096 GTEST_TOTAL_SHARDS=6 GTEST_SHARD_INDEX=2 "$VM_BIN/integration_device"
