@@ -58,6 +58,10 @@ class ring_reader {
   ring_reader(ring_control& control, const std::byte* data, std::size_t capacity) noexcept
       : control_(control), data_(data), capacity_(capacity) {}
 
+  /// Whether front() would give nothing, and the ring is not damaged.
+  [[nodiscard]] bool is_empty() const noexcept {
+    return written_ == position_ && control_.written.load(std::memory_order_acquire) == position_;
+  }
   /// The oldest packet, valid until pop(); empty: there is none, or the ring is damaged.
   [[nodiscard]] std::span<const std::byte> front() noexcept;
   /// Gives the packet's room back. Only after front() gave one.

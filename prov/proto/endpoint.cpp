@@ -53,7 +53,7 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                                                         static_cast<connection_observer&>(*this))),
       receive_buffers_(core, message_limit(config.eager_size), config.rx_buffers),
       transport_(core, message_limit(config.eager_size), config.core_operations),
-      shm_(*connections_, transport_, message_limit(config.eager_size)),
+      shm_(*connections_, transport_, message_limit(config.eager_size), config.clock),
       latencies_(config.clock, latencies),
       copies_(config.copies, config.loop, latencies_, *this),
       channel_(*connections_, transport_, shm_, copies_, paths, *this),

@@ -170,8 +170,8 @@ void endpoint::connections_ending() {
     if (taken == 0) break;
     left -= std::min(left, taken);
   }
-  for (unsigned looks = 0; looks < looks_at_the_end && poll_shm(); ++looks) {
-  }
+  shm_.expect_all();
+  for (unsigned looks = 0; looks < looks_at_the_end && poll_shm(); ++looks) shm_.expect_all();
 }
 
 void endpoint::session_changed(connection& c) {

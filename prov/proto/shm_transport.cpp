@@ -3,7 +3,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/make_room.hpp"
@@ -11,19 +10,18 @@
 namespace gaudi::proto {
 
 void shm_transport::reserve(std::size_t connections) {
-  if (connections_here_.capacity() < connections) connections_here_.reserve(2 * connections);
+  watched_.reserve(connections);
   if (doorbells_.capacity() < connections) doorbells_.reserve(2 * connections);
 }
 
 // The first doorbell is for a peer that waits for our answer about shared memory, and sleeps.
 void shm_transport::add(connection& c) {
-  if (!base::make_room(connections_here_)) return connections_.fail_soon(c, FI_ENOMEM);
-  connections_here_.push_back(&c);
+  if (!watched_.add(c, c.shm->in())) return connections_.fail_soon(c, FI_ENOMEM);
   if (c.shm->peer_sleeps()) ring_doorbell(c);
 }
 
 void shm_transport::remove(const connection& c) noexcept {
-  std::erase(connections_here_, &c);
+  watched_.remove(c);
 }
 
 bool shm_transport::send(connection& c, const std::byte* packet, std::size_t length) {
@@ -81,8 +79,7 @@ bool shm_transport::is_turn_of_core(bool any) noexcept {
 }
 
 bool shm_transport::may_sleep() const noexcept {
-  return std::all_of(connections_here_.begin(), connections_here_.end(),
-                     [](connection* c) { return c->shm->in().sleep(); });
+  return watched_.all_of([](connection& c) { return c.shm->in().sleep(); });
 }
 
 }  // namespace gaudi::proto

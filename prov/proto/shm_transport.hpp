@@ -6,8 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/core_transport.hpp"
+#include "proto/ring_watch.hpp"
 
 namespace gaudi::proto {
 
@@ -18,16 +20,16 @@ namespace gaudi::proto {
 class shm_transport {
  public:
   /// `max_packet`: bytes of the largest packet, header included.
-  shm_transport(connection_manager& connections, core_transport& core,
-                std::size_t max_packet) noexcept
-      : connections_(connections), core_(core), max_packet_(max_packet) {}
+  shm_transport(connection_manager& connections, core_transport& core, std::size_t max_packet,
+                base::clock clock) noexcept
+      : connections_(connections), core_(core), max_packet_(max_packet), watched_(clock) {}
 
   /// Room in both lists for so many connections. Throws std::bad_alloc.
   void reserve(std::size_t connections);
   /// A connection with connection::shm is up.
   void add(connection& c);
   void remove(const connection& c) noexcept;
-  [[nodiscard]] bool empty() const noexcept { return connections_here_.empty(); }
+  [[nodiscard]] bool empty() const noexcept { return watched_.empty(); }
 
   /// Space for a packet of so many bytes, to be filled before the next call; null: no room.
   [[nodiscard]] static std::byte* reserve_packet(connection& c, std::size_t length) {
@@ -46,20 +48,20 @@ class shm_transport {
   void ring_doorbells();
   [[nodiscard]] bool owes_doorbells() const noexcept { return !doorbells_.empty(); }
 
-  /// A look at all connections: take(connection, packet) copies the packet and acts on it; false:
-  /// it cannot take any more from this one now. Whether there was anything.
+  /// A look at the connections whose turn it is (ring_watch): take(connection, packet) copies the
+  /// packet and acts on it; false: it cannot take any more from this one now. Whether there was
+  /// anything.
   template <class Take>
   bool poll(Take&& take) {
     constexpr int at_once = 16;  // from one peer, before the others have their turn
-    bool any = false;
-    for (std::size_t i = 0; i < connections_here_.size();) {
-      connection& c = *connections_here_[i];
-      for (int n = 0; n < at_once && take_packet(c, take); ++n) any = true;
-      // Not where it failed meanwhile.
-      if (i < connections_here_.size() && connections_here_[i] == &c) ++i;
-    }
-    return any;
+    return watched_.look([&](connection& c) {
+      int taken = 0;
+      while (taken < at_once && take_packet(c, take)) ++taken;
+      return taken != 0;
+    });
   }
+  /// The next poll() looks at all connections.
+  void expect_all() noexcept { watched_.expect_all(); }
   /// As long as packets come this way, the core has to wait for some looks at them. Whether it is
   /// its turn. `any`: what poll() said.
   bool is_turn_of_core(bool any) noexcept;
@@ -69,6 +71,7 @@ class shm_transport {
  private:
   template <class Take>
   bool take_packet(connection& c, Take&& take) {
+    if (c.shm->in().is_empty()) return false;
     const std::span<const std::byte> packet = front(c);
     return !packet.empty() && take(c, packet) && c.state != connection_state::failed;
   }
@@ -77,10 +80,10 @@ class shm_transport {
   connection_manager& connections_;
   core_transport& core_;
   const std::size_t max_packet_;
-  std::vector<connection*> connections_here_;  // to peers on this host
-  std::vector<std::uint32_t> doorbells_;       // connections whose peer has to be woken, by id
-  unsigned quiet_looks_ = 0;                   // since one brought something
-  unsigned core_waits_ = 0;                    // looks since the last one at the core
+  ring_watch watched_;                    // of peers on this host
+  std::vector<std::uint32_t> doorbells_;  // connections whose peer has to be woken, by id
+  unsigned quiet_looks_ = 0;              // since one brought something
+  unsigned core_waits_ = 0;               // looks since the last one at the core
 };
 
 }  // namespace gaudi::proto

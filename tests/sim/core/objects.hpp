@@ -176,12 +176,12 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   network& net;
   std::array<wire_end, 2> ends;
   bool is_cut = false;
-  bool is_silent = false;         // carries nothing, and neither end is told before one closes
-  bool is_lost = false;           // by the network, and by neither end
-  bool lets_late_in = false;      // of one that is cut: what was on its way arrives
-  nanoseconds late_from = 0;      // then, if not later
+  bool is_silent = false;     // carries nothing, and neither end is told before one closes
+  bool is_lost = false;       // by the network, and by neither end
+  bool lets_late_in = false;  // of one that is cut: what was on its way arrives
+  nanoseconds late_from = 0;  // then, if not later
   bool has_no_room_for_reads = false;
-  unsigned refused_reads = 0;  // for want of it
+  unsigned refused_reads = 0;     // for want of it
   core_request* asked = nullptr;  // not answered yet
 
   int post(int end, std::shared_ptr<operation> op);

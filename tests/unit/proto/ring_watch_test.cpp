@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/ring_watch.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "endpoint_node.hpp"
+#include "proto/connection.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A peer on this host, as far as its ring goes.
+struct watched_peer {
+  static constexpr std::size_t capacity = 1024;
+
+  void say() {
+    ASSERT_NE(writer.reserve(8), nullptr);
+    (void)writer.commit(false);
+  }
+
+  peer remote{};
+  connection c{remote, connection_state::connected};
+  ipc::ring_control control;
+  alignas(8) std::array<std::byte, capacity> data{};
+  ipc::ring_writer writer{control, data.data(), capacity};
+  ipc::ring_reader reader{control, data.data(), capacity};
+};
+
+class watched_rings : public testing::Test {
+ protected:
+  void watch(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      watched_peer& p = peers.emplace_back();
+      ASSERT_TRUE(watch_.add(p.c, p.reader));
+    }
+  }
+  // Whose packet was taken.
+  bool take(const connection& c) {
+    for (watched_peer& p : peers) {
+      if (&p.c != &c || p.reader.front().empty()) continue;
+      p.reader.pop();
+      taken.push_back(&p);
+      return true;
+    }
+    return false;
+  }
+  bool look() {
+    return watch_.look([this](connection& c) { return take(c); });
+  }
+  void let_all_fall_quiet() {
+    for (unsigned i = 0; i < ring_watch::looks_until_quiet; ++i) EXPECT_FALSE(look());
+  }
+  // How many looks it takes until the packet is taken.
+  unsigned looks_for(watched_peer& p) {
+    p.say();
+    for (unsigned looks = 1; looks <= 1000; ++looks) {
+      if (look()) return taken.back() == &p ? looks : 0;
+    }
+    return 0;
+  }
+
+  test::driven_clock clock;
+  std::deque<watched_peer> peers;
+  std::vector<watched_peer*> taken;
+  ring_watch watch_{base::clock(clock)};
+};
+
+TEST_F(watched_rings, of_peers_that_speak_are_looked_at_each_time) {
+  watch(100);
+  for (watched_peer& p : peers) EXPECT_EQ(looks_for(p), 1U);
+}
+
+TEST_F(watched_rings, that_are_few_are_looked_at_each_time_though_they_are_quiet) {
+  watch(ring_watch::quiet_at_once);
+  let_all_fall_quiet();
+  for (watched_peer& p : peers) EXPECT_EQ(looks_for(p), 1U);
+}
+
+TEST_F(watched_rings, that_are_many_and_quiet_have_their_turns) {
+  watch(10 * ring_watch::quiet_at_once);
+  let_all_fall_quiet();
+  unsigned most = 0;
+  for (watched_peer& p : peers) {
+    const unsigned looks = looks_for(p);
+    EXPECT_NE(looks, 0U);
+    most = std::max(most, looks);
+    EXPECT_EQ(looks_for(p), 1U) << "one that has spoken is looked at each time again";
+    let_all_fall_quiet();
+  }
+  EXPECT_GT(most, 1U);
+  EXPECT_LE(most, 11U);
+}
+
+TEST_F(watched_rings, are_all_looked_at_by_who_looks_rarely) {
+  watch(10 * ring_watch::quiet_at_once);
+  let_all_fall_quiet();
+  for (watched_peer& p : peers) {
+    clock.at += ring_watch::max_round;
+    EXPECT_EQ(looks_for(p), 1U);
+    let_all_fall_quiet();
+  }
+}
+
+TEST_F(watched_rings, are_all_looked_at_where_that_is_expected) {
+  watch(10 * ring_watch::quiet_at_once);
+  let_all_fall_quiet();
+  for (watched_peer& p : peers) p.say();
+  watch_.expect_all();
+  EXPECT_TRUE(look());
+  EXPECT_EQ(taken.size(), peers.size());
+}
+
+TEST_F(watched_rings, may_go_whenever_they_like) {
+  watch(30);
+  for (watched_peer& p : peers) p.say();
+  bool first = true;
+  EXPECT_TRUE(watch_.look([&](connection& c) {
+    if (!std::exchange(first, false)) return take(c);
+    watch_.remove(c);  // itself, and those beside it
+    watch_.remove(peers[1].c);
+    watch_.remove(peers[29].c);
+    return false;
+  }));
+  EXPECT_EQ(taken.size(), 27U);
+  let_all_fall_quiet();
+  watch_.remove(peers[7].c);
+  watch_.remove(peers[8].c);
+  taken.clear();
+  for (watched_peer& p : peers) p.say();
+  watch_.expect_all();
+  EXPECT_TRUE(look());
+  EXPECT_EQ(taken.size(), 25U);
+  for (watched_peer& p : peers) watch_.remove(p.c);
+  EXPECT_TRUE(watch_.empty());
+  EXPECT_FALSE(look());
+}
+
+}  // namespace
+}  // namespace gaudi::proto
