@@ -122,6 +122,7 @@ class ring_watch {
       looked_at_ = 0;
       round_began_ = now;
     }
+    if (is_late) next_ = busy_;  // what wake() moves to an earlier place has had its turn then
     return is_late ? quiet : quiet_at_once;
   }
   void wake(std::size_t place) noexcept {
