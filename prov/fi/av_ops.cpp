@@ -70,6 +70,30 @@ const char* straddr(fid_av* a, const void* addr, char* buf, std::size_t* length)
   return buf;
 }
 
+// What the headers of 1.20 and later have behind av_set.
+template <class Ops>
+constexpr void refuse_keys(Ops& ops) noexcept {
+  if constexpr (requires { ops.insert_auth_key; }) {
+    ops.insert_auth_key = not_supported;
+    ops.lookup_auth_key = not_supported;
+    ops.set_user_id = not_supported;
+  }
+}
+
+constexpr fi_ops_av table() noexcept {
+  fi_ops_av ops{};
+  ops.size = sizeof ops;
+  ops.insert = in_own_process<av, insert>;
+  ops.insertsvc = in_own_process<av, insertsvc>;
+  ops.insertsym = in_own_process<av, insertsym>;
+  ops.remove = in_own_process<av, remove>;
+  ops.lookup = in_own_process<av, lookup>;
+  ops.straddr = straddr;
+  ops.av_set = not_supported;
+  refuse_keys(ops);
+  return ops;
+}
+
 }  // namespace
 
 fi_ops av_fid_ops{.size = sizeof(fi_ops),
@@ -80,13 +104,6 @@ fi_ops av_fid_ops{.size = sizeof(fi_ops),
                   .tostr = not_supported,
                   .ops_set = not_supported};
 
-padded<fi_ops_av> av_ops{{.size = sizeof(fi_ops_av),
-                          .insert = in_own_process<av, insert>,
-                          .insertsvc = in_own_process<av, insertsvc>,
-                          .insertsym = in_own_process<av, insertsym>,
-                          .remove = in_own_process<av, remove>,
-                          .lookup = in_own_process<av, lookup>,
-                          .straddr = straddr,
-                          .av_set = not_supported}};
+padded<fi_ops_av> av_ops{table()};
 
 }  // namespace gaudi::fi

@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "base/log.hpp"
@@ -15,7 +16,8 @@ namespace {
 
 constexpr std::size_t default_size = 1024;
 // Of fi_cq_err_entry for an application that knows no src_addr, which came with 1.20.
-constexpr std::size_t old_error_entry = sizeof(fi_cq_err_entry);
+constexpr std::size_t old_error_entry =
+    offsetof(fi_cq_err_entry, err_data_size) + sizeof(fi_cq_err_entry::err_data_size);
 static_assert(old_error_entry == 80);
 
 std::byte* write_entry(fi_cq_format format, std::byte* at, const proto::cq_entry& c) noexcept {

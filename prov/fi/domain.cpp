@@ -21,6 +21,7 @@
 #include "fi/mr.hpp"
 #include "fi/msg_domain.hpp"
 #include "fi/poll_set.hpp"
+#include "fi/retired.hpp"
 #include "fi/shared_context.hpp"
 #include "fi/tables.hpp"
 #include "proto/endpoint.hpp"
@@ -87,8 +88,6 @@ padded<fi_ops_domain> domain_ops{{.size = sizeof(fi_ops_domain),
                                   .query_collective = not_supported,
                                   .endpoint2 = not_supported}};
 
-constexpr int basic = 1 << 0;  // FI_MR_BASIC, which 2.x headers deprecate with a warning
-
 bool asks_auto(const fi_info& info) noexcept {
   return info.domain_attr->data_progress == FI_PROGRESS_AUTO ||
          info.domain_attr->control_progress == FI_PROGRESS_AUTO;
@@ -96,7 +95,7 @@ bool asks_auto(const fi_info& info) noexcept {
 
 bool has_mode(const fi_info& info, int mode) noexcept {
   const int modes = info.domain_attr->mr_mode;
-  return modes == basic || (modes & mode);
+  return modes == retired::mr_basic || (modes & mode);
 }
 
 }  // namespace

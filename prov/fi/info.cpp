@@ -21,6 +21,7 @@
 #include "fi/naming.hpp"
 #include "fi/nic_bus.hpp"
 #include "fi/nic_order.hpp"
+#include "fi/retired.hpp"
 #include "topo/kernel_class.hpp"
 
 namespace gaudi::fi {
@@ -50,7 +51,7 @@ void fill_tx(fi_tx_attr& tx, const fi_info* hints, std::uint64_t caps, std::uint
   if (asked && asked->caps) tx.caps = offer::granted_caps(asked->caps, false) & tx.caps;
   tx.op_flags = asked ? asked->op_flags : 0;
   tx.msg_order = order;
-  tx.comp_order = FI_ORDER_NONE;
+  tx.comp_order = retired::order_none;
   tx.inject_size = offer::inject_size;
   tx.size = offer::queue_size;
   tx.iov_limit = offer::iov_limit;
@@ -64,7 +65,7 @@ void fill_rx(fi_rx_attr& rx, const request& r, std::uint64_t caps, std::uint64_t
   if (asked && asked->caps) rx.caps = offer::granted_caps(asked->caps, false) & rx.caps;
   rx.op_flags = asked ? asked->op_flags : 0;
   rx.msg_order = order;
-  rx.comp_order = FI_ORDER_NONE;
+  rx.comp_order = retired::order_none;
   rx.total_buffered_recv = r.params.unexpected_limit;
   rx.size = offer::queue_size;
   rx.iov_limit = offer::iov_limit;

@@ -45,7 +45,7 @@ void check_tx(checker& c, const fi_tx_attr& tx) {
   c.bits("tx_attr caps", tx.caps, caps);
   c.bits("tx_attr op_flags", tx.op_flags, tx_op_flags);
   c.bits("tx_attr msg_order", tx.msg_order, msg_order);
-  c.that(tx.comp_order == FI_ORDER_NONE, "ordered completions");
+  c.that(tx.comp_order == retired::order_none, "ordered completions");
   c.at_most("tx_attr inject_size", tx.inject_size, inject_size);
   c.at_most("tx_attr size", tx.size, queue_size);
   c.at_most("tx_attr iov_limit", tx.iov_limit, iov_limit);
@@ -56,7 +56,7 @@ void check_rx(checker& c, const fi_rx_attr& rx, std::size_t unexpected_limit) {
   c.bits("rx_attr caps", rx.caps, caps);
   c.bits("rx_attr op_flags", rx.op_flags, rx_op_flags);
   c.bits("rx_attr msg_order", rx.msg_order, msg_order);
-  c.that(rx.comp_order == FI_ORDER_NONE, "ordered completions");
+  c.that(rx.comp_order == retired::order_none, "ordered completions");
   c.at_most("rx_attr total_buffered_recv", rx.total_buffered_recv, unexpected_limit);
   c.at_most("rx_attr size", rx.size, queue_size);
   c.at_most("rx_attr iov_limit", rx.iov_limit, iov_limit);
@@ -93,8 +93,8 @@ void check_domain(checker& c, const fi_domain_attr& domain) {
 
 /// The application's words from before libfabric 1.5, or from one that still uses them.
 base::result<int> granted_old_mode(int asked) noexcept {
-  if (asked == FI_MR_UNSPEC || asked == FI_MR_BASIC) return int{FI_MR_BASIC};
-  if (asked == FI_MR_SCALABLE) return int{FI_MR_SCALABLE};
+  if (asked == retired::mr_unspec || asked == retired::mr_basic) return retired::mr_basic;
+  if (asked == retired::mr_scalable) return retired::mr_scalable;
   GAUDI_INFO(CORE, "mr_mode 0x%x mixes FI_MR_BASIC or FI_MR_SCALABLE with other bits\n", asked);
   return base::error{-FI_ENODATA};
 }
@@ -115,7 +115,8 @@ base::result<int> granted_mr_mode(std::uint32_t version, const fi_info* hints, b
                                   bool local) noexcept {
   const bool has_hints = hints && hints->domain_attr;
   const int asked = has_hints ? hints->domain_attr->mr_mode : 0;
-  if (FI_VERSION_LT(version, FI_VERSION(1, 5)) || (asked & (FI_MR_BASIC | FI_MR_SCALABLE))) {
+  if (FI_VERSION_LT(version, FI_VERSION(1, 5)) ||
+      (asked & (retired::mr_basic | retired::mr_scalable))) {
     if (hmem) return base::error{-FI_ENODATA};
     return granted_old_mode(asked);
   }

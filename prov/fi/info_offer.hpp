@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/result.hpp"
+#include "fi/retired.hpp"
 
 /// What an endpoint of the provider can do, and how that is matched with what an application asks
 /// (fi_getinfo(3), fi_endpoint(3), fi_domain(3), fi_mr(3)).
@@ -62,7 +63,7 @@ inline constexpr std::size_t object_count =
     1024;  ///< endpoints and queues per domain: advice, no limit
 inline constexpr std::size_t mr_count = 65536;  ///< advice, no limit
 
-inline constexpr std::uint32_t protocol = FI_PROV_SPECIFIC | 0x6761U;  // "ga"
+inline constexpr std::uint32_t protocol = retired::provider_specific | 0x6761U;  // "ga"
 inline constexpr std::uint32_t protocol_version = 1;
 
 /// All 64 bits of a tag take part in matching (FI_TAG_GENERIC).

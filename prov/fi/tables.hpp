@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "base/cancellation_deferred.hpp"
+#include "fi/retired.hpp"
 
 namespace gaudi::fi {
 
@@ -70,7 +71,7 @@ constexpr fi_ops only_close() noexcept {
 /// Command of fi_control, private to the provider: may a thread block on this fid's wait object? 0:
 /// yes. -FI_EAGAIN: no, something is ready to be read. Fabric's trywait asks every fid so, whatever
 /// its class.
-inline constexpr int control_try_wait = static_cast<int>(FI_PROV_SPECIFIC | 1U);
+inline constexpr int control_try_wait = static_cast<int>(retired::provider_specific | 1U);
 
 /// Collectives are not offered by an endpoint: its fid_ep.collective.
 extern fi_ops_collective no_collectives;

@@ -58,7 +58,7 @@ said=$("$work/by-pkg-config") || fail "the client built by pkg-config fails: $sa
 [[ $(ldd "$work/by-pkg-config") != *gaudi* ]] || fail "a client is linked with the provider"
 
 by_cmake() { # VERSION
-  cmake -S "$here/client" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$root" -DWANTED_VERSION="$1" >"$work/cmake.log" 2>&1
+  cmake -G Ninja -S "$here/client" -B "$work/by-cmake" -DCMAKE_PREFIX_PATH="$root" -DWANTED_VERSION="$1" >"$work/cmake.log" 2>&1
 }
 if ! by_cmake "$version" || ! cmake --build "$work/by-cmake" >>"$work/cmake.log" 2>&1; then
   cat "$work/cmake.log" >&2

@@ -26,8 +26,8 @@ using common::info_ptr;
 using common::require;
 
 /// One operation in flight. Its address is the operation's context, so it stays where it is until
-/// busy() is false.
-class ticket {
+/// busy() is false. The base is the provider's scratch space where it asks for FI_CONTEXT.
+class ticket : fi_context2 {
  public:
   bool busy() const { return busy_; }
 
@@ -36,8 +36,6 @@ class ticket {
 
  private:
   friend class endpoint;
-  // First: the provider's scratch space where it asks for FI_CONTEXT.
-  [[maybe_unused]] fi_context2 context_{};
   bool busy_ = false;
   std::size_t length_ = 0;
 };

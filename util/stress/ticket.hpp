@@ -24,7 +24,7 @@ struct ticket {
   };
 
   // First: the provider's scratch space where it asks for FI_CONTEXT.
-  [[maybe_unused]] fi_context2 context{};
+  fi_context2 context{};
   std::size_t number = 0;  ///< of the operation; a buffer's own
   purpose kind = purpose::receive;
   bool is_in_spare = false;   ///< received into the spare place

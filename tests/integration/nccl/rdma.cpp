@@ -243,7 +243,7 @@ void rdma::progress() {
 
 // rdma_process_completions() and nccl_net_ofi_rdma_context::handle_cq_entry().
 void rdma::progress_rail(rail& r) {
-  std::array<fi_cq_data_entry, 4> entries;
+  std::array<fi_cq_data_entry, 4> entries{};
   const ssize_t count = fi_cq_read(r.queue.get(), entries.data(), entries.size());
   if (count == -FI_EAGAIN) return;
   must(count, "fi_cq_read");

@@ -204,7 +204,7 @@ rail::request& rail::data_request() {
 }
 
 bool rail::progress() {
-  std::array<fi_cq_data_entry, 16> entries;  // NIXL_LIBFABRIC_CQ_BATCH_SIZE
+  std::array<fi_cq_data_entry, 16> entries{};  // NIXL_LIBFABRIC_CQ_BATCH_SIZE
   const ssize_t count = fi_cq_read(cq_, entries.data(), entries.size());
   if (count == -FI_EAGAIN) return false;
   must(count, "fi_cq_read");

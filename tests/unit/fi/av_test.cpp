@@ -186,7 +186,7 @@ TEST_F(address_vectors, asynchronous_insertion_reports_through_the_event_queue) 
   const std::array addrs{v4("10.0.0.1", 1), sockaddr_in{}, v4("10.0.0.3", 3)};
   std::array<fi_addr_t, 3> indices{};
   EXPECT_EQ(fi_av_insert(a.get(), addrs.data(), 3, indices.data(), 0, this), -FI_ENOEQ);
-  ASSERT_EQ(fi_av_bind(a.get(), &eq->fid, 0), 0);
+  ASSERT_EQ(a->fid.ops->bind(&a->fid, &eq->fid, 0), 0);
   EXPECT_EQ(fi_av_insert(a.get(), addrs.data(), 3, indices.data(), 0, this), 0);
 
   std::uint32_t event = 0;

@@ -17,10 +17,12 @@
 
 #include "core/get_info.hpp"
 #include "fi/info_offer.hpp"
+#include "fi/retired.hpp"
 
 namespace {
 
 using gaudi::core::unique_info;
+namespace retired = gaudi::fi::retired;
 
 constexpr std::uint32_t current = FI_VERSION(1, 17);
 
@@ -229,19 +231,19 @@ TEST_F(infos, reduce_the_mr_mode_to_what_is_offered) {
   EXPECT_EQ(mr_mode(FI_MR_LOCAL), 0);
   EXPECT_EQ(mr_mode(FI_MR_VIRT_ADDR | FI_MR_PROV_KEY), 0);
   EXPECT_EQ(mr_mode(direct | FI_MR_LOCAL | FI_MR_ENDPOINT), direct);
-  EXPECT_EQ(mr_mode(FI_MR_BASIC), FI_MR_BASIC);
-  EXPECT_EQ(mr_mode(FI_MR_SCALABLE), FI_MR_SCALABLE);
-  EXPECT_EQ(mr_mode(FI_MR_BASIC | FI_MR_SCALABLE), -1);
-  EXPECT_EQ(mr_mode(FI_MR_BASIC | FI_MR_LOCAL), -1);
+  EXPECT_EQ(mr_mode(retired::mr_basic), retired::mr_basic);
+  EXPECT_EQ(mr_mode(retired::mr_scalable), retired::mr_scalable);
+  EXPECT_EQ(mr_mode(retired::mr_basic | retired::mr_scalable), -1);
+  EXPECT_EQ(mr_mode(retired::mr_basic | FI_MR_LOCAL), -1);
 }
 
 TEST_F(infos, speak_the_old_mr_modes_before_1_5) {
-  EXPECT_EQ(mr_mode(FI_MR_UNSPEC, FI_VERSION(1, 4)), FI_MR_BASIC);
-  EXPECT_EQ(mr_mode(FI_MR_BASIC, FI_VERSION(1, 4)), FI_MR_BASIC);
-  EXPECT_EQ(mr_mode(FI_MR_SCALABLE, FI_VERSION(1, 4)), FI_MR_SCALABLE);
+  EXPECT_EQ(mr_mode(retired::mr_unspec, FI_VERSION(1, 4)), retired::mr_basic);
+  EXPECT_EQ(mr_mode(retired::mr_basic, FI_VERSION(1, 4)), retired::mr_basic);
+  EXPECT_EQ(mr_mode(retired::mr_scalable, FI_VERSION(1, 4)), retired::mr_scalable);
   EXPECT_EQ(mr_mode(FI_MR_LOCAL, FI_VERSION(1, 4)), -1);
   ASSERT_EQ(get(nullptr, 0), 0);
-  EXPECT_EQ(found_->domain_attr->mr_mode, FI_MR_BASIC);
+  EXPECT_EQ(found_->domain_attr->mr_mode, retired::mr_basic);
 }
 
 TEST_F(infos, promise_the_order_of_rma_where_the_core_does_it_alone) {
@@ -299,7 +301,7 @@ INSTANTIATE_TEST_SUITE_P(
         refusal{"dgram endpoint", [](fi_info& h) { h.ep_attr->type = FI_EP_DGRAM; }},
         refusal{"tx order", [](fi_info& h) { h.tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_RAW; }},
         refusal{"rx order", [](fi_info& h) { h.rx_attr->msg_order = FI_ORDER_WAW; }},
-        refusal{"completion order", [](fi_info& h) { h.tx_attr->comp_order = FI_ORDER_STRICT; }},
+        refusal{"completion order", [](fi_info& h) { h.tx_attr->comp_order = 1; }},
         refusal{"inject size",
                 [](fi_info& h) { h.tx_attr->inject_size = gaudi::fi::offer::inject_size + 1; }},
         refusal{"tx size", [](fi_info& h) { h.tx_attr->size = 1U << 20; }},

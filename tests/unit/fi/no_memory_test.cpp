@@ -72,7 +72,7 @@ TEST(no_memory, keeps_no_event_of_an_insertion_back) {
     fid_av* opened = nullptr;
     ASSERT_EQ(av_open({domain, lock, FI_SOCKADDR_IN}, &attr, &opened, nullptr), 0);
     const core::unique_fid<fid_av> vector(opened);
-    ASSERT_EQ(fi_av_bind(vector.get(), &eq->fid, 0), 0);
+    ASSERT_EQ(vector->fid.ops->bind(&vector->fid, &eq->fid, 0), 0);
 
     const std::array<sockaddr_in, 3> unusable{};
     int ret = 0;

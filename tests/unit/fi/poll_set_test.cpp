@@ -6,6 +6,9 @@
 
 #include "opened.hpp"
 
+// The headers of libfabric 2.x call poll sets deprecated; applications of 1.x use them.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 namespace gaudi::fi {
 namespace {
 

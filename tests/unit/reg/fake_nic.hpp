@@ -32,8 +32,10 @@ class fake_nic {
     base::scoped_fd file;  ///< the dma-buf, as the kernel keeps it
   };
 
-  /// Whether libfabric shall be one that takes dma-bufs, which the one that we build with does not.
+  /// Whether libfabric shall be one that takes dma-bufs (1.20) or, while there is a fake NIC, one
+  /// that does not (1.17).
   static std::atomic<bool> knows_dmabufs;
+  static inline std::atomic<int> count{0};  ///< fake NICs there are
 
   fake_nic() : fabric_{}, domain_{} {
     fabric_.ops = &fabric_ops;
@@ -44,8 +46,9 @@ class fake_nic {
     info->fabric_attr->prov_name = ::strdup("verbs");
     info->domain_attr->name = ::strdup("fake_0");
     core_ = *core::inner_domain::open_in(&fabric_, std::move(info));
+    ++count;
   }
-  ~fake_nic() = default;
+  ~fake_nic() { --count; }
   fake_nic(const fake_nic&) = delete;
   fake_nic& operator=(const fake_nic&) = delete;
 
