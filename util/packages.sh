@@ -5,7 +5,7 @@
 
 # What building and the quickstart need.
 build_packages=(
-  cmake ninja-build g++ pkg-config
+  cmake ninja-build g++ pkg-config python3
   libfabric-dev libfabric-bin libibverbs-dev librdmacm-dev
   libboost-dev libhwloc-dev libcli11-dev libfmt-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev
@@ -14,7 +14,7 @@ build_packages=(
 # What run-tests.sh needs on top: the linters, libclang for mutation testing, a model checker, Open MPI, callgrind, strace, a
 # compiler cache, gnuplot, the header of static probes, gdb, and the build of a libfabric 2.x (whose tarball has no configure script, hence the autotools).
 test_packages=(
-  clang-14 clang-format-14 clang-tidy-14 clang-tools-14 python3-clang-14 python3 python3-yaml man-db
+  clang-14 clang-format-14 clang-tidy-14 clang-tools-14 python3-clang-14 python3-yaml man-db
   shellcheck spin openmpi-bin libopenmpi-dev valgrind strace ccache tshark python3-prometheus-client gnuplot-nox
   systemtap-sdt-dev gdb
   autoconf automake libtool make xz-utils ca-certificates curl
@@ -24,9 +24,9 @@ test_packages=(
 package_packages=(debhelper dpkg-dev fakeroot lintian xz-utils)
 
 # What the first list is called elsewhere.
-rhel_packages=(cmake ninja-build gcc-c++ pkgconf-pkg-config libfabric-devel libfabric rdma-core-devel boost-devel
+rhel_packages=(cmake ninja-build gcc-c++ pkgconf-pkg-config python3 libfabric-devel libfabric rdma-core-devel boost-devel
 cli11-devel fmt-devel json-devel gtest-devel gmock-devel)
-suse_packages=(cmake ninja gcc-c++ pkgconf libfabric-devel rdma-core-devel libboost_headers-devel cli11-devel fmt-devel
+suse_packages=(cmake ninja gcc-c++ pkgconf python3 libfabric-devel rdma-core-devel libboost_headers-devel cli11-devel fmt-devel
 nlohmann_json-devel gtest gmock)
 
 # The family of this distribution: debian, rhel, suse or other. GAUDI_OS_RELEASE names another file in tests.
@@ -51,7 +51,7 @@ name_packages() { # FAMILY
       ;;
     suse) echo "  sudo zypper install ${suse_packages[*]}" ;;
     *)
-      echo "  CMake 3.22, Ninja, pkg-config, a C++20 compiler (GCC 11 or clang 14), libfabric 1.17, rdma-core,"
+      echo "  CMake 3.22, Ninja, pkg-config, Python 3, a C++20 compiler (GCC 11 or clang 14), libfabric 1.17, rdma-core,"
       echo "  and the development files of Boost 1.74, CLI11, fmt, nlohmann-json, GoogleTest and GoogleMock"
       ;;
   esac
@@ -62,7 +62,10 @@ check_libfabric() {
   command -v pkg-config >/dev/null || return 0
   pkg-config --atleast-version=1.17 libfabric && return 0
   echo "error: libfabric $(pkg-config --modversion libfabric 2>/dev/null || echo "(none)") is too old; 1.17 or newer is needed" >&2
-  echo "  Ubuntu 24.04 and Debian 12 have it. Elsewhere build one and name it in PKG_CONFIG_PATH." >&2
+  echo "  Ubuntu 24.04 and Debian 12 have it. Elsewhere build one, in the folder of its source, and name it:" >&2
+  echo "    ./configure --prefix=\$HOME/libfabric && make install" >&2
+  echo "    export PKG_CONFIG_PATH=\$HOME/libfabric/lib/pkgconfig" >&2
+  echo "  then run this script again." >&2
   return 1
 }
 

@@ -24,6 +24,7 @@ are those of this machine's CPU and memory, not those of a Gaudi.
 Environment:
   FI_GAUDI_HLTHUNK  the device library to use, instead of the choice above
   FI_GAUDI_CORE     auto, verbs or tcp: what carries the bytes (default auto)
+  PKG_CONFIG_PATH   where a libfabric of your own is, if it is not the system's
 
 Results: build/prov/libgaudi-fi.so, build/util/gaudi_info, build/util/gaudi_perf.
 Exit status: 0 all went well and every byte was right, 1 something failed, 2 bad option.
@@ -48,6 +49,17 @@ build_product() {
   }
   cmake --build "$build" --target prov/libgaudi-fi.so prov/ofi_gaudi/libofi_gaudi-fi.so \
     util/gaudi_info util/gaudi_perf util/hlsim/libhl-thunk.so
+}
+
+# Runs the libfabric that was built against, which may be the user's own, in PKG_CONFIG_PATH.
+use_that_libfabric() {
+  local prefix
+  prefix=$(pkg-config --variable=prefix libfabric)
+  [[ $prefix != /usr ]] || return 0
+  echo "libfabric: $(pkg-config --modversion libfabric), in $prefix"
+  export PATH=$prefix/bin:$PATH
+  LD_LIBRARY_PATH=$(pkg-config --variable=libdir libfabric)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  export LD_LIBRARY_PATH
 }
 
 # How many Gaudis the driver shows; what answers is the provider's business, this is only the wish.
@@ -94,6 +106,7 @@ build_product
 
 step "3/4 the provider, as fi_info lists it"
 export FI_PROVIDER_PATH=$build/prov
+use_that_libfabric
 choose_device_library
 fi_info -p gaudi || {
   echo "error: libfabric does not list the provider; FI_LOG_LEVEL=warn shows why" >&2

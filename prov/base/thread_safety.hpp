@@ -19,6 +19,7 @@
 #define GAUDI_EXCLUDES(...) GAUDI_THREAD_SAFETY(locks_excluded(__VA_ARGS__))
 #define GAUDI_ACQUIRE(...) GAUDI_THREAD_SAFETY(acquire_capability(__VA_ARGS__))
 #define GAUDI_RELEASE(...) GAUDI_THREAD_SAFETY(release_capability(__VA_ARGS__))
+#define GAUDI_RETURN_CAPABILITY(lock) GAUDI_THREAD_SAFETY(lock_returned(lock))
 #define GAUDI_ASSERT_CAPABILITY(lock) GAUDI_THREAD_SAFETY(assert_capability(lock))
 // For what the analysis cannot follow; a comment says why.
 #define GAUDI_NO_THREAD_SAFETY GAUDI_THREAD_SAFETY(no_thread_safety_analysis)

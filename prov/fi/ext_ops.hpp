@@ -46,7 +46,7 @@ fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept;
 /// fi_gaudi_ops.cache_stats, for a kind of domain that has a registrar.
 template <class Domain>
 int cache_stats(fid_domain* d, fi_gaudi_cache_stats* stats) noexcept {
-  *stats = stats_of(Domain::of(d).dmabufs().cached());
+  *stats = stats_of(Domain::of(d).with_dmabufs([](auto& all) { return all.cached(); }));
   return 0;
 }
 

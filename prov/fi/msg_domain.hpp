@@ -35,14 +35,16 @@ class msg_domain final : public domain_base {
   child_count& open_children() noexcept { return children_; }
 
   /// Under dmabufs_mutex(), also to drop a registration.
-  reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
+  reg::dmabuf_registrar& dmabufs() noexcept GAUDI_REQUIRES(dmabufs_mutex_) { return dmabufs_; }
   /// Calls call(dmabufs()), under the mutex.
   template <class Call>
   auto with_dmabufs(Call&& call) {
     const base::scoped_lock lock(dmabufs_mutex_);
     return call(dmabufs_);
   }
-  base::mutex& dmabufs_mutex() noexcept { return dmabufs_mutex_; }
+  base::mutex& dmabufs_mutex() noexcept GAUDI_RETURN_CAPABILITY(dmabufs_mutex_) {
+    return dmabufs_mutex_;
+  }
 
   int bind(fid_t other, std::uint64_t flags);
   /// -FI_EBUSY: something of it is still open. The object may be deleted after 0 only.

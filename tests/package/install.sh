@@ -43,7 +43,7 @@ done
 # The installed provider, on the installed stand-in.
 export HLSIM_DIR=$work/devices HLSIM_DEVICES=1 FI_GAUDI_CORE=tcp
 export FI_GAUDI_HLTHUNK=$work/hlsim/usr/$libdir/hlsim/libhl-thunk.so
-export PKG_CONFIG_PATH=$root/$libdir/pkgconfig
+export PKG_CONFIG_PATH=$root/$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 unset FI_PROVIDER
 
 [[ $(pkg-config --modversion gaudi-fi) == "$version" ]] || fail "gaudi-fi.pc has another version"

@@ -30,8 +30,7 @@ unsigned segments_in(std::uint64_t data) {
 }  // namespace
 
 rdma::rdma(fi_info* info)
-    : info_(info),
-      fabric_(open_fabric(*info)),
+    : fabric_(open_fabric(*info)),
       mailbox_(slots),
       out_(slots),
       rx_memory_(rx_buffers * rx_size),
@@ -300,6 +299,7 @@ void rdma::start_eager_copies() {
     const std::size_t payload = length - sizeof(eager_header);
     if (payload != 0) {
       request copied;
+      void* const desc = fi_mr_desc((*m.mr)[rx->rail].get());
       // Not progress(), which would come here again.
       const auto meanwhile = [&] {
         for (rail& each : rails_) progress_rail(each);
@@ -307,8 +307,8 @@ void rdma::start_eager_copies() {
       post(
           "fi_read",
           [&] {
-            return fi_read(r.data->get(), m.to.data(), payload, fi_mr_desc((*m.mr)[rx->rail].get()),
-                           r.self, reinterpret_cast<std::uint64_t>(from),
+            return fi_read(r.data->get(), m.to.data(), payload, desc, r.self,
+                           reinterpret_cast<std::uint64_t>(from),
                            fi_mr_key(r.regions[eager_rx].get()), &copied.context);
           },
           meanwhile);

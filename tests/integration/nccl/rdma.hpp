@@ -100,7 +100,6 @@ class rdma {
   request& new_request();
   void wait(request& r);
 
-  fi_info* info_;
   fid_ptr<fid_fabric> fabric_;
   std::vector<control_message> mailbox_;  // written by the peer
   std::vector<control_message> out_;      // written to the peer's

@@ -5,8 +5,17 @@
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
+
+if sys.version_info < (3, 11):
+    print("skipped: answers are read by tomllib, which came with Python 3.11")
+    sys.exit(77)
+
+if "clang" in os.environ.get("CXX", ""):
+    print("skipped: the mutants are made from what GCC says of columns (-fdiagnostics-column-unit)")
+    sys.exit(77)
 
 import answers
 import clang_index
