@@ -7,7 +7,7 @@
 build_packages=(
   cmake ninja-build g++ pkg-config python3
   libfabric-dev libfabric-bin libibverbs-dev librdmacm-dev
-  libboost-dev libhwloc-dev libcli11-dev libfmt-dev nlohmann-json3-dev
+  libboost-dev libcli11-dev libfmt-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev
 )
 
@@ -19,6 +19,10 @@ test_packages=(
   systemtap-sdt-dev gdb
   autoconf automake libtool make xz-utils ca-certificates curl
 )
+
+# What run-tests.sh --long needs on top of both: systems of other releases to build and install on, what compression is
+# measured with, and what MPICH is built with.
+long_packages=(mmdebstrap libzstd-dev liblz4-dev libhwloc-dev)
 
 # What package.sh needs on top of the first list.
 package_packages=(debhelper dpkg-dev fakeroot lintian xz-utils)

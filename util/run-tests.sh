@@ -136,7 +136,9 @@ done
 mkdir -p "$build"
 : >"$steps"
 step "packages"
-install_missing_packages "${build_packages[@]}" "${test_packages[@]}"
+needed=("${build_packages[@]}" "${test_packages[@]}")
+[[ $mode != long ]] || needed+=("${long_packages[@]}")
+install_missing_packages "${needed[@]}"
 sanitizer_options
 
 case $mode in

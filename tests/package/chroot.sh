@@ -8,14 +8,13 @@ set -euo pipefail
 source_dir=$1 suite=${2:-bookworm} built=${3:-}
 skip() { echo "skipped: $*"; exit 77; }
 fail() { echo "$*" >&2; exit 1; }
-command -v mmdebstrap >/dev/null || skip "mmdebstrap is not installed"
-((EUID == 0)) || skip "only root may enter a chroot"
+# shellcheck source=tests/package/system.sh
+source "$source_dir/tests/package/system.sh"
+why_not=$(no_systems)
+[[ -z $why_not ]] || skip "$why_not"
 work=$(mktemp -d "${TMPDIR:-/tmp}/gaudi-chroot.XXXXXX")
 system=$work/system
-trap 'umount -q "$system/proc" "$system/dev/shm" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
-
-inside() { chroot "$system" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
-run() { inside "$@" >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "in $suite: $* failed"; }; }
+trap 'remove_system "$system"; rm -rf --one-file-system "$work"' EXIT
 packages=(libfabric-provider-gaudi libfabric-provider-gaudi-dev gaudi-fi-tools gaudi-fi-hlsim)
 
 # The same packages as another revision, without a second build.
@@ -33,7 +32,7 @@ repack() { # FROM TO
 install_revision() { # FOLDER
   mkdir -p "$system/new"
   cp "$1"/*.deb "$system/new"
-  run sh -c 'apt-get install -y --no-install-recommends libfabric-bin /new/*.deb'
+  run "$system" sh -c 'apt-get install -y --no-install-recommends libfabric-bin /new/*.deb'
   rm -r "$system/new"
 }
 
@@ -41,37 +40,51 @@ install_revision() { # FOLDER
 exchange() {
   local library said
   library=$(cd "$system" && echo usr/lib/*/hlsim/libhl-thunk.so)
-  said=$(inside FI_GAUDI_HLTHUNK="/$library" HLSIM_DEVICES=2 fi_info -p gaudi 2>&1) || fail "fi_info in $suite: $said"
+  said=$(inside "$system" FI_GAUDI_HLTHUNK="/$library" HLSIM_DEVICES=2 fi_info -p gaudi 2>&1) || fail "fi_info in $suite: $said"
   [[ $said == *"provider: gaudi"* ]] || fail "fi_info in $suite does not list the provider: $said"
-  said=$(inside FI_GAUDI_HLTHUNK="/$library" HLSIM_DEVICES=2 gaudi_perf --tour 2>&1) || fail "exchange in $suite: $said"
+  said=$(inside "$system" FI_GAUDI_HLTHUNK="/$library" HLSIM_DEVICES=2 gaudi_perf --tour 2>&1) || fail "exchange in $suite: $said"
   [[ $said == *"simulated Gaudi2"* ]] || fail "the exchange in $suite was between no simulated Gaudis: $said"
+}
+
+# On a system of the suite, from the source package: what it depends on there is called otherwise than here.
+build_there() { # FOLDER
+  local there=$work/builder
+  make_system "$suite" "$there"
+  mkdir "$there/build"
+  cp "$1"/*.dsc "$1"/*.tar.xz "$there/build"
+  install_packages "$there" dpkg-dev
+  run "$there" sh -c 'apt-get build-dep -y --no-install-recommends /build/*.dsc'
+  run "$there" sh -c 'cd /build && dpkg-source -x ./*.dsc tree && cd tree && dpkg-buildpackage -b -us -uc'
+  mkdir "$work/there"
+  cp "$there"/build/*.deb "$work/there"
+  remove_system "$there"
 }
 
 if [[ -z $built ]]; then
   echo "building the packages"
   built=$work/built
   "$source_dir/util/package.sh" --out "$built" --no-lint >"$work/log" 2>&1 || { tail -n 40 "$work/log" >&2; fail "package.sh failed"; }
+  if [[ $suite != "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" ]]; then
+    echo "building them once more, on a system of $suite"
+    build_there "$built"
+    built=$work/there
+  fi
 fi
 mkdir "$work/first"
 for name in "${packages[@]}"; do cp "$built"/"$name"_*.deb "$work/first"; done
 repack "$work/first" "$work/second"
 echo "making a system of $suite"
-mmdebstrap --variant=apt "$suite" "$system" >"$work/log" 2>&1 </dev/null || { tail -n 5 "$work/log"; skip "no system of $suite"; }
-# gaudi_perf's two processes share memory, and look into each other's /proc.
-mount -t proc proc "$system/proc"
-mkdir -p "$system/dev/shm" && mount -t tmpfs tmpfs "$system/dev/shm"
-
-run apt-get update
+make_system "$suite" "$system"
 echo "installing, exchanging, upgrading, exchanging"
 install_revision "$work/first"
 exchange
 install_revision "$work/second"
 for name in "${packages[@]}"; do
-  [[ $(inside dpkg -s "$name") == *"-2"$'\n'* ]] || fail "$name was not upgraded"
+  [[ $(inside "$system" dpkg -s "$name") == *"-2"$'\n'* ]] || fail "$name was not upgraded"
 done
 exchange
-inside dpkg -L "${packages[@]}" | sort -u >"$work/owned"
-run apt-get purge -y "${packages[@]}"
+inside "$system" dpkg -L "${packages[@]}" | sort -u >"$work/owned"
+run "$system" apt-get purge -y "${packages[@]}"
 left=$(while read -r path; do
   [[ -d $system$path || ! -e $system$path ]] || echo "$path"
 done <"$work/owned"

@@ -59,7 +59,7 @@ try_compiler() { # SUITE COMPILER
   "${in[@]}" cmake -S /tree --preset release -B /built -DCMAKE_C_COMPILER="$(c_compiler_of "$2")" -DCMAKE_CXX_COMPILER="$2" >"$work/log" 2>&1 &&
     "${in[@]}" cmake --build /built -- -k 0 >>"$work/log" 2>&1 || status=$?
   if ((status)); then
-    grep -E '(error|warning):' "$work/log" | sort -u | head -n 20 || tail -n 20 "$work/log"
+    grep -E '(error|warning):|undefined reference|multiple definition' "$work/log" | sort -u | head -n 20 || tail -n 20 "$work/log"
     said="DOES NOT BUILD"
   else
     "${in[@]}" ctest --test-dir /built -L quick -j "$(nproc)" --output-on-failure --no-tests=error >"$work/log" 2>&1 || status=$?
