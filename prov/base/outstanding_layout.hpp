@@ -37,6 +37,7 @@ enum class record_kind : std::uint8_t {
   operation = 1,   ///< one that takes more than one packet
   connection = 2,  ///< one that something waits for
   endpoint = 3,    ///< an enabled endpoint
+  call = 4,        ///< a thread is inside a call that a driver answers
 };
 
 enum class operation_kind : std::uint8_t {
@@ -90,6 +91,15 @@ enum class connection_phase : std::uint8_t {
   resuming = 8,      ///< up again, and brings what was lost
 };
 
+/// What a driver was asked for.
+enum class call_kind : std::uint8_t {
+  other = 0,
+  open_device = 1,      ///< a Gaudi
+  export_memory = 2,    ///< device memory as a dma-buf
+  register_memory = 3,  ///< the host's, with a NIC
+  register_dmabuf = 4,  ///< device memory, with a NIC
+};
+
 /// Of a record.
 enum record_flag : std::uint32_t {
   device_lost = 1,  ///< operation: the device of its memory
@@ -100,24 +110,25 @@ enum record_flag : std::uint32_t {
 struct record {
   std::uint32_t sequence;  ///< odd while it is written; a reader looks before and after
   record_kind kind;
-  std::uint8_t type;       ///< operation: operation_kind; connection: connection_phase
+  std::uint8_t type;       ///< operation_kind, connection_phase or call_kind
   path_kind path;          ///< operation
   wait_reason wait;        ///< operation, connection
   std::uint32_t endpoint;  ///< place of the record of its endpoint, or its own
   std::uint32_t flags;     ///< record_flag
   std::uint32_t id;        ///< as static probes name it
-  std::int32_t device;     ///< operation: the device of its memory, else -1
+  std::int32_t device;     ///< operation, call: the device of its memory, else -1
   std::uint64_t since;     ///< when it began to be outstanding, or to wait; no earlier
   std::uint64_t seen;      ///< when the peer was last heard; endpoint: its last progress
   std::uint64_t instance;  ///< of the peer's endpoint, 0 where that is not known; or its own
-  /// operation: bytes; endpoint: devices that the process has lost; connection: when the wait for
-  /// it is given up, where that is limited
+  /// operation, call: bytes; endpoint: devices that the process has lost; connection: when the wait
+  /// for it is given up, where that is limited
   std::uint64_t total;
   /// operation: bytes moved; endpoint: when the last one was seen; connection: what ended the one
   /// that is being made again (an errno)
   std::uint64_t done;
   std::array<std::uint64_t, 4> counts;  ///< see operation_count, connection_count, endpoint_count
-  std::array<std::byte, 28> address;    ///< sockaddr_in or sockaddr_in6 of the peer, or its own
+  /// sockaddr_in or sockaddr_in6 of the peer, or its own; call: name of the NIC, ended by 0
+  std::array<std::byte, 28> address;
   std::uint32_t reserved;
 };
 
@@ -139,11 +150,13 @@ enum endpoint_count : std::size_t {
 };
 
 inline constexpr std::size_t header_size = 128;
-/// How many records of each kind there are: operations first, then connections, then endpoints.
+/// How many records of each kind there are, in this order.
 inline constexpr std::size_t max_operations = 256;
 inline constexpr std::size_t max_connections = 192;
 inline constexpr std::size_t max_endpoints = 64;
-inline constexpr std::size_t record_count = max_operations + max_connections + max_endpoints;
+inline constexpr std::size_t max_calls = 64;
+inline constexpr std::size_t record_count =
+    max_operations + max_connections + max_endpoints + max_calls;
 inline constexpr std::size_t page_size = header_size + record_count * sizeof(record);
 
 static_assert(sizeof(page_header) == 80 && sizeof(page_header) <= header_size);

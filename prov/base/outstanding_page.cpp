@@ -19,11 +19,16 @@ struct range {
   std::size_t end;
 };
 constexpr range range_of(record_kind kind) noexcept {
-  if (kind == record_kind::operation) return {0, max_operations};
-  if (kind == record_kind::connection) return {max_operations, max_operations + max_connections};
-  return {max_operations + max_connections, record_count};
+  constexpr std::size_t connections = max_operations;
+  constexpr std::size_t endpoints = connections + max_connections;
+  constexpr std::size_t calls = endpoints + max_endpoints;
+  if (kind == record_kind::operation) return {0, connections};
+  if (kind == record_kind::connection) return {connections, endpoints};
+  if (kind == record_kind::endpoint) return {endpoints, calls};
+  return {calls, record_count};
 }
-static_assert(max_operations % 64 == 0 && max_connections % 64 == 0 && max_endpoints % 64 == 0);
+static_assert(max_operations % 64 == 0 && max_connections % 64 == 0 && max_endpoints % 64 == 0 &&
+              max_calls % 64 == 0);
 
 struct own_page : page {
   own_page() : page(params::get().counters) {}

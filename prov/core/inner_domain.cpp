@@ -4,8 +4,11 @@
 #include <rdma/fi_errno.h>
 
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "base/cancellation_deferred.hpp"
+#include "base/driver_call.hpp"
 #include "base/log.hpp"
 #include "base/probes.hpp"
 
@@ -24,6 +27,10 @@ struct mr_dmabuf {
 
 bool is_rdma(const fi_info& info) noexcept {
   return std::strcmp(info.fabric_attr->prov_name, "verbs") == 0;
+}
+
+std::string_view nic_of(const fi_info& info) noexcept {
+  return info.domain_attr->name ? info.domain_attr->name : "";
 }
 
 }  // namespace
@@ -102,6 +109,10 @@ int inner_domain::close() noexcept {
 base::result<inner_mr> inner_domain::register_memory(void* base, std::size_t length,
                                                      std::uint64_t access) {
   const base::cancellation_deferred until_it_is_registered;
+  // Of the other cores none asks a driver.
+  std::optional<base::outstanding::driver_call> shown;
+  if (over_rdma_)
+    shown.emplace(base::outstanding::call_kind::register_memory, -1, length, nic_of(*info_));
   fid_mr* mr = nullptr;
   int ret;
   do {
@@ -136,6 +147,8 @@ base::result<inner_mr> inner_domain::register_dmabuf(const dmabuf_range& range,
   padded.attr.access = access;
   // libfabric knows no Gaudi without libSynapse; the core's domain is opened without FI_HMEM.
   padded.attr.iface = FI_HMEM_SYSTEM;
+  const base::outstanding::driver_call shown(base::outstanding::call_kind::register_dmabuf, -1,
+                                             range.length, nic_of(*info_));
   fid_mr* mr = nullptr;
   const int ret = fi_mr_regattr(domain_.get(), &padded.attr, from_dmabuf, &mr);
   base::probes::registration(range.base_addr, range.length, 1, ret);

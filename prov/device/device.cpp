@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "base/driver_call.hpp"
+
 namespace gaudi::device {
 
 using base::error;
@@ -69,6 +71,8 @@ result<allocation_pin> device::pin(std::uint64_t addr, std::uint64_t len) {
 
 result<dmabuf> device::export_dmabuf(std::uint64_t addr, std::uint64_t len) {
   if (const int gone = lost(); gone != 0) return error{gone};
+  const base::outstanding::driver_call shown(base::outstanding::call_kind::export_memory,
+                                             static_cast<std::int32_t>(attributes_.index), len);
   auto exported = memory_.export_dmabuf(addr, len);
   if (exported) return exported;
   return error{cause_of(exported.code())};

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/driver_call.hpp"
 #include "base/log.hpp"
 #include "device/host_page.hpp"
 #include "hl/or_no_memory.hpp"
@@ -167,6 +168,8 @@ result<std::shared_ptr<device>> device_registry::obtain(unsigned number, const s
   const device_spec which = entries_[number].which;
   auto found = [&] {
     const opening_guard meanwhile(*this, number);
+    const base::outstanding::driver_call shown(base::outstanding::call_kind::open_device,
+                                               static_cast<std::int32_t>(number), 0);
     return before ? reopen(number, config, which, *loaded, *before)
                   : open_first(number, config, which, *loaded);
   }();

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include "faults.hpp"
 #include "limits.hpp"
 #include "network_of_its_own.hpp"
 #include "why.hpp"
@@ -247,6 +248,35 @@ TEST_F(why_faults, a_network_that_carries_nothing_is_blamed_and_no_process) {
       }
       r.barrier();
     });
+  });
+}
+
+TEST_F(why_faults, a_driver_that_does_not_come_back_is_named_of_both) {
+  run(apart, [](rank& r) {
+    two_processes both(r, {.device = true});
+    std::vector<std::byte> bytes(long_message);
+    const memory own(both.n, 64 << 10, true);
+    if (r.id() == 0) strike("export-hang");
+    r.barrier();
+    if (r.id() == 0) {
+      both.send_long(bytes);
+      const auto work = [&] { both.n.poll(); };
+      const std::string verdict = ask_until(both.pids[1], "driver", work);
+      EXPECT_TRUE(has(verdict, "a thread has been exporting ")) << verdict;
+      EXPECT_TRUE(has(verdict, " bytes of gaudi")) << verdict;
+      const std::string own_verdict = ask_until(::getpid(), "peer-driver", work);
+      EXPECT_TRUE(has(own_verdict, process_text(both.pids[1]))) << own_verdict;
+      mend();
+      EXPECT_EQ(both.n.wait(ctx(2)).err, 0);
+    } else {
+      fi_gaudi_dmabuf made{};
+      EXPECT_EQ(both.n.ops().export_dmabuf(
+                    both.n.domain(), reinterpret_cast<std::uint64_t>(own.at(0)), 64 << 10, &made),
+                0);
+      ::close(made.fd);
+      both.receive_long(bytes);
+    }
+    r.barrier();
   });
 }
 

@@ -51,15 +51,18 @@ prepare() { # SUITE FOLDER
   give_libfabric "$2"
 }
 
+# A GCC older than the release's own has the C++ library of its time to link with, and the release's libraries want the newer.
+library_folder() { dirname "$("${in[@]}" c++ -print-file-name=libstdc++.so)"; }
+
 # One line says how it went; what failed is before it.
 try_compiler() { # SUITE COMPILER
   local said status=0 versions
   install_packages "$system" "$(package_of "$2")"
   versions="$("${in[@]}" "$2" -dumpfullversion -dumpversion), $("${in[@]}" cmake --version | sed -n '1s/.* //p'), $("${in[@]}" pkg-config --modversion libfabric)"
-  "${in[@]}" cmake -S /tree --preset release -B /built -DCMAKE_C_COMPILER="$(c_compiler_of "$2")" -DCMAKE_CXX_COMPILER="$2" >"$work/log" 2>&1 &&
+  "${in[@]}" LDFLAGS="-L$(library_folder)" cmake -S /tree --preset release -B /built -DCMAKE_C_COMPILER="$(c_compiler_of "$2")" -DCMAKE_CXX_COMPILER="$2" >"$work/log" 2>&1 &&
     "${in[@]}" cmake --build /built -- -k 0 >>"$work/log" 2>&1 || status=$?
   if ((status)); then
-    grep -E '(error|warning):|undefined reference|multiple definition' "$work/log" | sort -u | head -n 20 || tail -n 20 "$work/log"
+    grep -E '(error|warning):|undefined reference|multiple definition' "$work/log" | sort -u | sed -n 1,20p
     said="DOES NOT BUILD"
   else
     "${in[@]}" ctest --test-dir /built -L quick -j "$(nproc)" --output-on-failure --no-tests=error >"$work/log" 2>&1 || status=$?

@@ -45,8 +45,17 @@ int export_range(const context& c, uint64_t address, uint64_t size, uint64_t off
   return export_physical(c.state(), c.device(), c.hbm(), address, size);
 }
 
+/// As a driver that waits for what does not come.
+void wait_while_exports_hang(const context& c) {
+  while (strikes(c, fault::export_hang)) {
+    ::usleep(1000);
+    fault_set::instance().refresh();
+  }
+}
+
 int export_any(int fd, uint64_t address, uint64_t size, uint64_t offset) {
   return compute_call(fd, [&](context& c) {
+    wait_while_exports_hang(c);
     if (strikes(c, fault::no_dmabuf)) return -EOPNOTSUPP;
     if (strikes(c, fault::emfile)) return -EMFILE;
     return export_range(c, address, size, offset);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t any_device = UINT32_MAX;
 
-constexpr std::array<std::pair<std::string_view, fault>, 11> names{{
+constexpr std::array<std::pair<std::string_view, fault>, 12> names{{
     {"busy", fault::busy},
     {"in-reset", fault::in_reset},
     {"malfunction", fault::malfunction},
@@ -31,6 +31,7 @@ constexpr std::array<std::pair<std::string_view, fault>, 11> names{{
     {"reset", fault::reset},
     {"reset-after-ms", fault::reset_after_ms},
     {"hang", fault::hang},
+    {"export-hang", fault::export_hang},
 }};
 
 std::optional<fault> named(std::string_view name) {

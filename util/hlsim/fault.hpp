@@ -22,6 +22,7 @@ enum class fault {
   reset,
   reset_after_ms,
   hang,
+  export_hang,
 };
 
 /// The faults of this process: HLSIM_FAULT, and the file "fault" in the device folder, which may

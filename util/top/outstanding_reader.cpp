@@ -51,6 +51,7 @@ void add_record(outstanding_view& to, const record& r) {
   if (r.kind == record_kind::operation) to.operations.push_back(r);
   if (r.kind == record_kind::connection) to.connections.push_back(r);
   if (r.kind == record_kind::endpoint) to.endpoints.push_back(r);
+  if (r.kind == record_kind::call) to.calls.push_back(r);
 }
 
 std::string printable(const std::array<char, 16>& raw) {
@@ -79,7 +80,7 @@ outstanding_result read_outstanding(int fd, int pid) try {
     else
       ++view.unread;
   }
-  for (auto* list : {&view.operations, &view.connections})
+  for (auto* list : {&view.operations, &view.connections, &view.calls})
     std::stable_sort(list->begin(), list->end(),
                      [](const record& a, const record& b) { return a.since < b.since; });
   return {{std::move(view)}, ""};

@@ -20,6 +20,7 @@ struct outstanding_view {
   std::vector<base::outstanding::record> connections;
   std::vector<base::outstanding::record> endpoints;
   std::size_t unread = 0;  ///< records that the process ended or was stopped in the middle of
+  std::vector<base::outstanding::record> calls;  ///< the oldest first
 };
 
 struct outstanding_result {

@@ -11,6 +11,8 @@
 #include "base/path_reasons.hpp"
 #include "table.hpp"
 #include "why.hpp"
+#include "why_call.hpp"
+#include "why_peer.hpp"
 
 namespace gaudi::top {
 namespace {
@@ -75,6 +77,10 @@ std::string operation_row(const record& r, std::uint64_t now) {
                      type_of(r), path_of_record(r), short_number(static_cast<double>(r.done)),
                      short_number(static_cast<double>(r.total)), cut(address_text(r), 22),
                      name_of(r.wait));
+}
+
+std::string call_row(const record& r, std::uint64_t now) {
+  return fmt::format("{:>7} {}\n", age_at(r.since, now), call_text(r));
 }
 
 std::string connection_row(const record& r, std::uint64_t now) {
@@ -159,6 +165,8 @@ std::string text_of(const evidence& known) {
     text += fmt::format("\n{:>7} {:<10} {:>7} {:>6} {:>7} {:<21} {}\n", "AGE", "CONNECTION",
                         "CREDITS", "QUEUED", "HEARD", "PEER", "WAITS FOR");
   text += rows_of(p.connections, known.now, connection_row);
+  if (!p.calls.empty()) text += fmt::format("\n{:>7} {}\n", "AGE", "CALL INTO A DRIVER");
+  text += rows_of(p.calls, known.now, call_row);
   return text;
 }
 
@@ -185,6 +193,15 @@ std::string json_of(const evidence& known) {
                 {"withheld", r.counts[outstanding::withheld_credits]}});
     connections.push_back(std::move(one));
   }
+  auto calls = nlohmann::json::array();
+  for (const record& r : p.calls) {
+    const std::string nic = nic_of_call(r);
+    calls.push_back({{"call", name_of_call(r)},
+                     {"age", static_cast<double>(since(r.since, known.now)) / 1e9},
+                     {"bytes", r.total},
+                     {"device", r.device < 0 ? nlohmann::json(nullptr) : nlohmann::json(r.device)},
+                     {"nic", nic.empty() ? nlohmann::json(nullptr) : nlohmann::json(nic)}});
+  }
   return nlohmann::json{{"tool", "gaudi_top"},
                         {"version", GAUDI_TOP_VERSION},
                         {"pid", p.pid},
@@ -194,7 +211,8 @@ std::string json_of(const evidence& known) {
                         {"operations", std::move(operations)},
                         {"unlisted", unlisted(p)},
                         {"unread", p.unread},
-                        {"connections", std::move(connections)}}
+                        {"connections", std::move(connections)},
+                        {"calls", std::move(calls)}}
       .dump();
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "why_call.hpp"
+
 namespace gaudi::top {
 namespace {
 
@@ -91,6 +93,12 @@ std::string peer_text(const record& r, const peer_process& peer) {
 verdict fault_of_process(const peer_process& peer, std::uint64_t now) {
   if (is_stopped(*peer.process)) return {"peer-stopped", ", which is stopped (by a signal)"};
   const std::uint64_t idle = idle_time(*peer.endpoint, now);
+  // The one that sleeps may do so for the thread that is inside the call.
+  const bool sleeps = (peer.endpoint->flags & outstanding::asleep) != 0;
+  const record* const call = stuck_call(*peer.process, now);
+  if (call && (idle != 0 || sleeps))
+    return {"peer-driver", fmt::format(", where a thread has been {} for {}", call_text(*call),
+                                       age_text(since(call->since, now)))};
   if (idle == 0) return {};
   const bool is_all = idle_time(*peer.process, now) != 0;
   return {"peer-application",

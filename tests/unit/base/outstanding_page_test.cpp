@@ -47,9 +47,10 @@ TEST(outstanding_page, tells_whose_it_is) {
 TEST(outstanding_page, gives_each_kind_its_own_records_until_there_are_none) {
   page p(true);
   std::set<const record*> all;
-  for (const auto& [kind, count] : {std::pair{record_kind::operation, max_operations},
-                                    std::pair{record_kind::connection, max_connections},
-                                    std::pair{record_kind::endpoint, max_endpoints}}) {
+  for (const auto& [kind, count] :
+       {std::pair{record_kind::operation, max_operations},
+        std::pair{record_kind::connection, max_connections},
+        std::pair{record_kind::endpoint, max_endpoints}, std::pair{record_kind::call, max_calls}}) {
     for (std::size_t i = 0; i < count; ++i) {
       record* const r = p.take(kind);
       ASSERT_NE(r, nullptr) << i;

@@ -8,12 +8,14 @@
 #include <iterator>
 
 #include "base/counters_page.hpp"
+#include "base/outstanding_page.hpp"
 
 namespace gaudi::test {
 
-/// Of this process, which has that of its counters page from its first device on.
+/// Of this process, which has those of its pages from its first device and driver call on.
 inline long open_descriptors() {
   base::counters::page::instance();
+  base::outstanding::page::instance();
   const std::filesystem::directory_iterator all("/proc/self/fd");
   return std::distance(begin(all), end(all));
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "../device/fake_driver.hpp"
+#include "base/outstanding_page.hpp"
 #include "descriptors.hpp"
 #include "fake_nic.hpp"
 #include "reg/dmabuf_registrar.hpp"
@@ -158,6 +159,32 @@ TEST_F(exported_dmabufs, share_the_limits_with_device_memory) {
   EXPECT_TRUE(on->free(address));
   EXPECT_EQ(nic_.live(), 1U) << "of the application's memory nobody told anything";
   registrar_.reset();
+}
+
+/// What others see that threads of this process are inside of.
+std::vector<base::outstanding::record> calls_seen() {
+  namespace outstanding = base::outstanding;
+  std::vector<outstanding::record> all(outstanding::record_count);
+  const std::size_t size = all.size() * sizeof(outstanding::record);
+  EXPECT_EQ(::pread(outstanding::page::instance().fd(), all.data(), size, outstanding::header_size),
+            static_cast<ssize_t>(size));
+  std::erase_if(all, [](const auto& r) { return r.kind != outstanding::record_kind::call; });
+  return all;
+}
+
+TEST_F(exported_dmabufs, are_seen_from_outside_while_the_nic_registers_them) {
+  std::vector<base::outstanding::record> seen;
+  nic_.refuse = [&] {
+    seen = calls_seen();
+    return 0;
+  };
+  const auto file = new_file();
+  ASSERT_TRUE(obtain(part(file, 0, 3 * page)));
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].type, static_cast<std::uint8_t>(base::outstanding::call_kind::register_dmabuf));
+  EXPECT_EQ(seen[0].total, 3 * page);
+  EXPECT_STREQ(reinterpret_cast<const char*>(seen[0].address.data()), "fake_0");
+  EXPECT_TRUE(calls_seen().empty());
 }
 
 TEST_F(exported_dmabufs, make_room_when_the_nic_has_none_at_the_kth_registration) {

@@ -30,7 +30,8 @@ inline outstanding::record record_of_peer(outstanding::record_kind kind, std::ui
 }
 
 inline outstanding_view process_at(pid_t pid, std::uint16_t port) {
-  return {pid, 'S', "app", {}, {}, {record_of_peer(outstanding::record_kind::endpoint, port)}, 0};
+  return {pid, 'S', "app", {}, {}, {record_of_peer(outstanding::record_kind::endpoint, port)},
+          0,   {}};
 }
 
 /// One operation of process 1, to the endpoint of process 2.

@@ -55,6 +55,53 @@ TEST(why, blames_the_peer_for_what_is_seen_to_be_the_matter_with_it) {
   EXPECT_EQ(verdict_of(known).culprit, "peer-stopped");
 }
 
+record call_since(std::uint64_t since, outstanding::call_kind kind) {
+  record r{};
+  r.kind = record_kind::call;
+  r.type = static_cast<std::uint8_t>(kind);
+  r.device = 3;
+  r.total = 64 << 20;
+  r.since = since;
+  std::memcpy(r.address.data(), "mlx5_0", 7);
+  return r;
+}
+
+TEST(why, names_a_driver_that_does_not_come_back) {
+  evidence known = waiting(wait_reason::matching_receive);
+  record& own = known.subject.calls.emplace_back(
+      call_since(now - one_second / 2, outstanding::call_kind::register_dmabuf));
+  EXPECT_EQ(verdict_of(known).culprit, "network") << "that long it may take";
+  own.since = now - 12 * one_second;
+  known.subject.endpoints[0].seen = own.since;
+  EXPECT_EQ(verdict_of(known).culprit, "driver");
+  EXPECT_EQ(verdict_of(known).text,
+            "a thread has been registering 67M bytes of device memory with mlx5_0 for 12 s, and "
+            "the driver has not come back: see the kernel's log (dmesg)");
+  EXPECT_NE(text_of(known).find("   12 s registering 67M bytes of device memory with mlx5_0\n"),
+            std::string::npos)
+      << text_of(known);
+  const auto said = nlohmann::json::parse(json_of(known)).at("calls").at(0);
+  EXPECT_EQ(said.at("call"), "register_dmabuf");
+  EXPECT_EQ(said.at("nic"), "mlx5_0");
+  EXPECT_EQ(said.at("bytes"), 64 << 20);
+  own = call_since(own.since, outstanding::call_kind::export_memory);
+  EXPECT_EQ(verdict_of(known).text.find("a thread has been exporting 67M bytes of gaudi3 as"), 0U);
+}
+
+TEST(why, blames_a_peer_that_keeps_others_waiting_for_its_driver) {
+  evidence known = waiting(wait_reason::matching_receive);
+  known.host[1].calls.push_back(
+      call_since(now - 12 * one_second, outstanding::call_kind::open_device));
+  EXPECT_EQ(verdict_of(known).culprit, "network") << "another thread of it goes on";
+  known.host[1].endpoints[0].flags = outstanding::asleep;
+  EXPECT_EQ(verdict_of(known).culprit, "peer-driver");
+  known.host[1].endpoints[0].flags = 0;
+  known.host[1].endpoints[0].seen = now - 11 * one_second;
+  EXPECT_EQ(verdict_of(known).culprit, "peer-driver");
+  EXPECT_NE(verdict_of(known).text.find(", where a thread has been opening gaudi3 for 12 s"),
+            std::string::npos);
+}
+
 TEST(why, says_how_long_a_peer_that_it_cannot_see_was_silent) {
   evidence known = waiting(wait_reason::network);
   known.host.pop_back();
