@@ -148,11 +148,12 @@ class rails_over_tcp : public testing::TestWithParam<rail_kind> {
   std::size_t done = 0;
 };
 
-TEST_P(rails_over_tcp, carry_most_of_a_long_message) {
+// How much of it depends on what was measured of each: rail_scheduler_test.cpp.
+TEST_P(rails_over_tcp, carry_parts_of_a_long_message) {
   have_rails(2);
   const auto before = a.paths.rails.bytes + b.paths.rails.bytes;
   exchange(longest);
-  EXPECT_GT(a.paths.rails.bytes + b.paths.rails.bytes - before, longest);
+  EXPECT_GT(a.paths.rails.bytes + b.paths.rails.bytes, before);
   EXPECT_EQ(a.paths.rails.lost + b.paths.rails.lost, 0U);
 }
 
