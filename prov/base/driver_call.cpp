@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "base/driver_call.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <new>
 
 namespace gaudi::base::outstanding {
@@ -22,7 +20,7 @@ driver_call::driver_call(call_kind kind, std::int32_t device, std::uint64_t byte
   r.total = bytes;
   r.since = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
                                        std::chrono::nanoseconds(1));
-  std::memcpy(r.address.data(), nic.data(), std::min(nic.size(), r.address.size() - 1));
+  nic.copy(reinterpret_cast<char*>(r.address.data()), r.address.size() - 1);
   record_.write(r);
 }
 

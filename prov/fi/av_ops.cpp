@@ -70,16 +70,7 @@ const char* straddr(fid_av* a, const void* addr, char* buf, std::size_t* length)
   return buf;
 }
 
-// What the headers of 1.20 and later have behind av_set.
-template <class Ops>
-constexpr void refuse_keys(Ops& ops) noexcept {
-  if constexpr (requires { ops.insert_auth_key; }) {
-    ops.insert_auth_key = not_supported;
-    ops.lookup_auth_key = not_supported;
-    ops.set_user_id = not_supported;
-  }
-}
-
+// What the headers of 1.20 and later have behind av_set is padded's.
 constexpr fi_ops_av table() noexcept {
   fi_ops_av ops{};
   ops.size = sizeof ops;
@@ -90,7 +81,6 @@ constexpr fi_ops_av table() noexcept {
   ops.lookup = in_own_process<av, lookup>;
   ops.straddr = straddr;
   ops.av_set = not_supported;
-  refuse_keys(ops);
   return ops;
 }
 

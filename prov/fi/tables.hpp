@@ -10,6 +10,8 @@
 #include <rdma/fi_errno.h>
 
 #include <array>
+#include <cstddef>
+#include <cstring>
 #include <type_traits>
 
 #include "base/cancellation_deferred.hpp"
@@ -42,11 +44,22 @@ inline constexpr not_supported_t not_supported{};
 
 /// An operation table with room for entries that later releases append. Their inline wrappers call
 /// some of these without a look at .size (libfabric 2.7: fi_cq_export_xpu), and so would run into
-/// whatever lies behind the table; here that fails with -FI_ENOSYS. Only for tables whose appended
-/// entries return int.
+/// whatever lies behind the table; here that fails with -FI_ENOSYS. So do entries that the headers
+/// we are built with have, and that `named` does not name. Only for tables whose appended entries
+/// return int.
 template <class Ops>
 struct padded : Ops {
   using entry = int (*)();
+  explicit padded(const Ops& named) noexcept : Ops(named) {
+    auto* const table = reinterpret_cast<std::byte*>(static_cast<Ops*>(this));
+    for (std::size_t at = sizeof(Ops::size); at < sizeof(Ops); at += sizeof(entry)) {
+      entry one = nullptr;
+      std::memcpy(&one, table + at, sizeof one);
+      if (one) continue;
+      one = not_supported;
+      std::memcpy(table + at, &one, sizeof one);
+    }
+  }
   std::array<entry, 8> later{not_supported, not_supported, not_supported, not_supported,
                              not_supported, not_supported, not_supported, not_supported};
 };

@@ -69,7 +69,8 @@ class rail_scheduler {
   }
   /// By id; some may have ended. They may be listed again.
   [[nodiscard]] std::vector<std::uint32_t> take_to_look_at() {
-    std::vector<std::uint32_t> all = to_look_at_;
+    // GCC 14 takes what a plain copy frees for no heap object.
+    std::vector<std::uint32_t> all(to_look_at_.begin(), to_look_at_.end());
     to_look_at_.clear();
     any_to_look_at_ = false;
     return all;

@@ -53,6 +53,17 @@ void expect_room_behind(const Fid* object) {
   EXPECT_EQ(appended(object, 0, nullptr), -FI_ENOSYS);
 }
 
+TEST(tables, refuse_what_nobody_named) {
+  fi_ops_cq few{};
+  few.size = sizeof few;
+  few.strerror = [](fid_cq*, int, const void*, char*, std::size_t) { return "named"; };
+  const padded<fi_ops_cq> all(few);
+  EXPECT_EQ(all.size, sizeof few);
+  EXPECT_STREQ(all.strerror(nullptr, 0, nullptr, nullptr, 0), "named");
+  EXPECT_EQ(all.signal(nullptr), -FI_ENOSYS);
+  expect_complete<fi_ops_cq>(all);
+}
+
 TEST(tables, have_room_for_entries_that_later_releases_append) {
   const test::opened o;
   const test::endpoint_set e(o);
