@@ -5,7 +5,8 @@
 # MPI_ONE_SIDED=btl has one-sided operations done by RMA and atomics of the provider (btl ofi, osc rdma) instead of
 # messages (osc pt2pt); PROGRAM is then told "no-swap". TEST_PROVIDER names another provider. MPI_PRELOAD is a library
 # (tests/tools/cut_links.cpp) that cuts the ranks' connections, and has to have cut some. MPI_SAYS is what the provider's
-# log has to say. 77: skipped, with the reason.
+# log has to say. MPI_PATIENCE is how many seconds it may take (150); a moment before they are over GAUDI_TOP, the tool, is asked
+# what each rank waits for. 77: skipped, with the reason.
 set -euo pipefail
 
 ranks=$1 program=$2
@@ -47,9 +48,30 @@ log=$work/log
 if [[ -n ${MPI_PRELOAD:-} ]]; then
   options+=(-x "LD_PRELOAD=$MPI_PRELOAD" -x "GAUDI_CUT_REPORT=$work" -x GAUDI_CUT_EVERY_MS -x GAUDI_CUT_MOST)
 fi
-timeout 150 mpirun.openmpi "${options[@]}" "$program" "${arguments[@]}" >"$log" 2>&1 || {
+patience=${MPI_PATIENCE:-150}
+
+# What each rank waits for, once most of the patience is spent.
+ask_ranks() {
+  local process
+  sleep $((patience * 9 / 10))
+  for process in /proc/[0-9]*; do
+    [[ $process/exe -ef $program ]] || continue
+    echo "rank in process ${process#/proc/}:"
+    "$GAUDI_TOP" --why "${process#/proc/}" || true
+  done
+}
+: >"$work/why"
+if [[ -n ${GAUDI_TOP:-} ]]; then
+  ask_ranks >"$work/why" 2>&1 </dev/null &
+  asking=$!
+  # The sleep that it is in is a child of its own.
+  stop_asking() { pkill -P "$asking" || true; kill "$asking" || true; }
+  trap 'stop_asking 2>/dev/null; rm -rf "$work"' EXIT
+fi
+timeout "$patience" mpirun.openmpi "${options[@]}" "$program" "${arguments[@]}" >"$log" 2>&1 || {
   echo "mpirun failed:"
   tail -n 40 "$log"
+  cat "$work/why"
   exit 1
 }
 grep -E 'all verified' "$log" || { echo "the program did not finish:"; tail -n 40 "$log"; exit 1; }
