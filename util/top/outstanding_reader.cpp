@@ -51,7 +51,8 @@ void add_record(outstanding_view& to, const record& r) {
   if (r.kind == record_kind::operation) to.operations.push_back(r);
   if (r.kind == record_kind::connection) to.connections.push_back(r);
   if (r.kind == record_kind::endpoint) to.endpoints.push_back(r);
-  if (r.kind == record_kind::call) to.calls.push_back(r);
+  // One that was taken and is not written yet would be as old as the machine.
+  if (r.kind == record_kind::call && r.since != 0) to.calls.push_back(r);
 }
 
 std::string printable(const std::array<char, 16>& raw) {

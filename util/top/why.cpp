@@ -216,8 +216,7 @@ verdict verdict_of(const evidence& known) {
   const outstanding_view& p = known.subject;
   if (is_stopped(p)) return {"stopped", fmt::format("process {} is stopped (by a signal)", p.pid)};
   if (const record* const call = stuck_call(p, known.now))
-    return {"driver", fmt::format("a thread has been {} for {}, and the driver has not come back: "
-                                  "see the kernel's log (dmesg)",
+    return {"driver", fmt::format("a thread has been {} for {}: see the kernel's log (dmesg)",
                                   call_text(*call), age_text(since(call->since, known.now)))};
   if (const std::uint64_t idle = idle_time(p, known.now))
     return {"application",

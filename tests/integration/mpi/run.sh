@@ -5,8 +5,8 @@
 # MPI_ONE_SIDED=btl has one-sided operations done by RMA and atomics of the provider (btl ofi, osc rdma) instead of
 # messages (osc pt2pt); PROGRAM is then told "no-swap". TEST_PROVIDER names another provider. MPI_PRELOAD is a library
 # (tests/tools/cut_links.cpp) that cuts the ranks' connections, and has to have cut some. MPI_SAYS is what the provider's
-# log has to say. MPI_PATIENCE is how many seconds it may take (150); a moment before they are over GAUDI_TOP, the tool, is asked
-# what each rank waits for. 77: skipped, with the reason.
+# log has to say. MPI_PATIENCE is how many seconds it may take (150); a moment before they are over GAUDI_TOP, the tool,
+# is asked what each rank waits for. 77: skipped, with the reason.
 set -euo pipefail
 
 ranks=$1 program=$2
