@@ -10,17 +10,10 @@ source_dir=$1
 shift
 wanted=("$@")
 ((${#wanted[@]})) || wanted=(bookworm trixie jammy)
-skip() { echo "skipped: $*"; exit 77; }
-fail() { echo "$*" >&2; exit 1; }
 # shellcheck source=util/packages.sh
 source "$source_dir/util/packages.sh"
 # shellcheck source=tests/package/system.sh
 source "$source_dir/tests/package/system.sh"
-why_not=$(no_systems)
-[[ -z $why_not ]] || skip "$why_not"
-work=$(mktemp -d "${TMPDIR:-/tmp}/gaudi-compilers.XXXXXX")
-system=$work/system
-trap 'remove_system "$system"; rm -rf --one-file-system "$work"' EXIT
 
 # Those of the system's packages that are in the range, as C++ compilers are called.
 compilers_of() { # FOLDER

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# New systems of Debian's and Ubuntu's releases, each in a folder. Sourced by tests, which give skip() and fail() and a folder
-# $work that they remove. Commands that fail show the end of their output, which is in $work/log.
-# shellcheck shell=bash disable=SC2154
+# New systems of Debian's and Ubuntu's releases, each in a folder. Sourced by tests: $work is a folder, and $system where a
+# system goes, both removed at the end. Commands that fail show the end of their output, which is in $work/log.
+# shellcheck shell=bash
 
-# Why there can be none here; nothing where there can.
-no_systems() {
-  if ! command -v mmdebstrap >/dev/null; then
-    echo "mmdebstrap is not installed"
-  elif ((EUID != 0)); then
-    echo "only root may enter a chroot"
-  fi
-}
+skip() { echo "skipped: $*"; exit 77; }
+fail() { echo "$*" >&2; exit 1; }
+command -v mmdebstrap >/dev/null || skip "mmdebstrap is not installed"
+((EUID == 0)) || skip "only root may enter a chroot"
+work=$(mktemp -d "${TMPDIR:-/tmp}/gaudi-system.XXXXXX")
+system=$work/system
+trap 'remove_system "$system"; rm -rf --one-file-system "$work"' EXIT
 
 # Where a release comes from, if not from where mmdebstrap takes it: GAUDI_UBUNTU_ARCHIVE is the middle of a line of apt's
 # sources, "[option=value] http://host/ubuntu".
