@@ -22,6 +22,8 @@ for option in --memory --op --size --all --iters --port --bind --json --timeout 
   [[ $help == *"  $option"* ]] || { echo "--help does not name $option"; exit 1; }
 done
 [[ $help == *"flushed before it is verified"* ]] || { echo "--help does not tell of the flush"; exit 1; }
+long=$(awk 'length > 80' <<<"$help")
+[[ -z $long ]] || { echo "--help is wider than 80 columns: $long"; exit 1; }
 for wrong in "--memory gpu" "--memory device:" "--op tagged" "--size 0" "--size 1K --all" "--port 0" "--nonsense"; do
   read -ra arguments <<<"$wrong"
   expect 2 . "${arguments[@]}"

@@ -16,14 +16,15 @@ using common::kib;
 using common::mib;
 
 constexpr const char* description =
-    "Checks RDMA between two machines with libibverbs and librdmacm alone, from and to host or\n"
-    "Gaudi memory, and verifies every byte. Start it without an address on one side (the server),\n"
-    "with the server's address on the other. The client's options decide what runs; each side\n"
-    "chooses its own --memory. What a NIC wrote to a Gaudi is flushed before it is verified: the\n"
-    "NIC reads the last byte back.\n";
+    "Checks RDMA between two machines with libibverbs and librdmacm alone, from and\n"
+    "to host or Gaudi memory, and verifies every byte. Start it without an address on\n"
+    "one side (the server), with the server's address on the other. The client's\n"
+    "options decide what runs; each side chooses its own --memory. What a NIC wrote\n"
+    "to a Gaudi is flushed before it is verified: the NIC reads the last byte back.\n"
+    "See gaudi_rdma_check(1).";
 constexpr const char* exit_status =
-    "\nExit status: 0 all verified, 1 contents differ, 2 bad option, 3 no RDMA device or no\n"
-    "connection, 4 dma-bufs refused, 5 no Gaudi, 6 an RDMA operation failed";
+    "Exit status: 0 all verified, 1 contents differ, 2 bad option, 3 no RDMA device\n"
+    "or no connection, 4 dma-bufs refused, 5 no Gaudi, 6 an RDMA operation failed";
 
 const std::vector<std::size_t> usual_sizes{64, 4 * kib, 64 * kib, mib};
 
@@ -47,8 +48,8 @@ void add_work(CLI::App& app, options& out, raw_values& raw) {
   app.add_option("--op", raw.op, "all (default), send, write, write_imm or read")
       ->option_text("OP");
   auto* sizes = app.add_option("--size", out.work.sizes,
-                               "bytes per operation, with K or M for KiB or MiB; several with "
-                               "commas between (default 64,4K,64K,1M)")
+                               "bytes per operation, K and M allowed; several\nwith commas "
+                               "between (default 64,4K,64K,1M)")
                     ->delimiter(',')
                     ->allow_extra_args(false)
                     ->transform(CLI::AsSizeValue(false))
@@ -58,20 +59,21 @@ void add_work(CLI::App& app, options& out, raw_values& raw) {
   app.add_option("--iters", out.work.iterations, "operations per size (default: by size, 4 to 200)")
       ->option_text("N");
   app.add_flag("--out-of-range", out.work.out_of_range,
-               "at the end write past the server's memory, which must fail");
+               "at the end write past the server's memory, which\nmust fail");
 }
 
 void add_side(CLI::App& app, options& out, raw_values& raw) {
   app.add_option("server-address", out.server, "the server's host name or address");
   app.add_option("--memory", raw.memory,
-                 "host (default), device or device:N, where N is as FI_GAUDI_DEVICE takes it")
+                 "host (default), device or device:N, N as in\nFI_GAUDI_DEVICE")
       ->option_text("KIND");
-  app.add_option("--port", out.port, "port of the RDMA connection manager (default 18515)")
+  app.add_option("--port", out.port, "of the RDMA connection manager (default 18515)")
       ->check(CLI::Range(1, 65535))
       ->option_text("P");
-  app.add_option("--bind", out.bind, "address of this machine to use, which chooses the NIC")
+  app.add_option("--bind", out.bind, "this machine's, which chooses the NIC")
       ->option_text("ADDRESS");
-  app.add_option("--timeout", raw.timeout, "seconds without progress before giving up (default 30)")
+  app.add_option("--timeout", raw.timeout,
+                 "seconds without progress to give up after\n(default 30)")
       ->check(CLI::Range(1, 86400))
       ->option_text("S");
   app.add_flag("--json", out.json, "print one JSON document in place of the table");
