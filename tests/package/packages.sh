@@ -31,8 +31,8 @@ on 'ID=ubuntu' 'ID_LIKE=debian' 'VERSION_ID="22.04"'
 # An old libfabric, as Ubuntu 22.04 has it.
 mkdir "$work/pc"
 printf 'Name: libfabric\nDescription: x\nVersion: 1.11.0\n' >"$work/pc/libfabric.pc"
-said=$(PKG_CONFIG_LIBDIR=$work/pc check_libfabric 2>&1) && fail "libfabric 1.11 is taken for new enough"
+said=$(PKG_CONFIG_PATH="" PKG_CONFIG_LIBDIR=$work/pc check_libfabric 2>&1) && fail "libfabric 1.11 is taken for new enough"
 [[ $said == *"libfabric 1.11.0 is too old; 1.17"* ]] || fail "of libfabric 1.11 it says: $said"
 sed -i 's/1.11.0/2.1.0/' "$work/pc/libfabric.pc"
-PKG_CONFIG_LIBDIR=$work/pc check_libfabric || fail "libfabric 2.1 is taken for too old"
+PKG_CONFIG_PATH="" PKG_CONFIG_LIBDIR=$work/pc check_libfabric || fail "libfabric 2.1 is taken for too old"
 echo "packages are named as they should be"
