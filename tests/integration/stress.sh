@@ -56,6 +56,9 @@ wide=$(awk 'length > 80 && !/^PASSED/' "$work/out")
 [[ -z $wide ]] || fail "a line is wider than 80 columns: $wide"
 said=$(verdict 0 --rounds 2 --processes 2 --memory device --max-size 64K --operations tsend,write,cancel)
 [[ $said == PASSED* ]] || fail "the verdict: $said"
+said=$(verdict 1 --rounds 2 --processes 3 --memory device)
+[[ $said == "FAILED: worker 2: there is no Gaudi for it: "*" offer 2, and each worker needs its own; "* ]] ||
+  fail "with too few Gaudis: $said"
 
 # What receives can do, each by itself and nothing else of it.
 verdict_of() { # NUMBERS OPERATIONS

@@ -16,6 +16,18 @@ std::uint64_t address_of(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
 
+// Each worker has a Gaudi of its own, as no two processes can open one.
+void select_gaudi(fid_domain* domain, const fi_gaudi_ops& ops, int number) {
+  int count = 0;
+  common::require(ops.device_count(domain, &count), "counting Gaudis");
+  if (number >= count)
+    throw common::failure("there is no Gaudi for it: FI_GAUDI_DEVICE and this machine offer " +
+                          std::to_string(count) + ", and each worker needs its own; " +
+                          "with --memory mixed the others do without");
+  common::require(ops.select_device(domain, number),
+                  "choosing Gaudi number " + std::to_string(number));
+}
+
 }  // namespace
 
 arena::arena(const endpoint& ep, memory_kind kind, std::size_t size, int device)
@@ -26,8 +38,7 @@ arena::arena(const endpoint& ep, memory_kind kind, std::size_t size, int device)
   if (kind == memory_kind::device) {
     ops_ = common::find_device_ops(domain_);
     if (ops_ == nullptr) throw common::failure("this provider has no operations on Gaudi memory");
-    common::require(ops_->select_device(domain_, number_),
-                    "choosing Gaudi number " + std::to_string(number_));
+    select_gaudi(domain_, *ops_, number_);
     device_ = std::make_unique<common::device_memory>(domain_, *ops_, size);
     base_ = device_->address();
   } else {
