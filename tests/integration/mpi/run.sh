@@ -45,6 +45,8 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=$work/log
+# Open MPI's launchers have one folder for all of a user's, which one that ends removes while another makes its own in it.
+options+=(--mca orte_tmpdir_base "$work")
 if [[ -n ${MPI_PRELOAD:-} ]]; then
   options+=(-x "LD_PRELOAD=$MPI_PRELOAD" -x "GAUDI_CUT_REPORT=$work" -x GAUDI_CUT_EVERY_MS -x GAUDI_CUT_MOST)
 fi
