@@ -117,7 +117,8 @@ struct record {
   std::uint32_t flags;     ///< record_flag
   std::uint32_t id;        ///< as static probes name it
   std::int32_t device;     ///< operation, call: the device of its memory, else -1
-  std::uint64_t since;     ///< when it began to be outstanding, or to wait; no earlier
+  std::uint64_t
+      since;  ///< when it began to be outstanding, or to wait; no earlier; 0: it tells of nothing
   std::uint64_t seen;      ///< when the peer was last heard; endpoint: its last progress
   std::uint64_t instance;  ///< of the peer's endpoint, 0 where that is not known; or its own
   /// operation, call: bytes; endpoint: devices that the process has lost; connection: when the wait

@@ -92,9 +92,8 @@ record* page::take(record_kind kind) noexcept {
       const std::uint64_t rest = word & (word - 1);
       if (!free_[i].compare_exchange_weak(word, rest, std::memory_order_acquire)) continue;
       record& taken = records_[i * bits + static_cast<std::size_t>(std::countr_zero(word))];
-      record named{};
-      named.kind = kind;
-      replace(taken, named);
+      // All else is 0, as it was given back.
+      std::atomic_ref(taken.kind).store(kind, std::memory_order_relaxed);
       return &taken;
     }
   }

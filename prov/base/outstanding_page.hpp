@@ -75,6 +75,21 @@ class record_owner {
   [[nodiscard]] std::uint64_t since() const noexcept { return record_->since; }
   /// All of it but sequence and kind. A reader sees what was there before, or this.
   void write(record value) noexcept;
+  /// Calls `fill` with the record, to be changed but for sequence and kind. A reader sees what was
+  /// there before, or what it left.
+  template <class Fill>
+  void change(Fill&& fill) noexcept {
+    const std::atomic_ref sequence(record_->sequence);
+    // Read and written in one instruction, behind which later writes stay on x86-64, the only
+    // machines with Gaudis.
+    const std::uint32_t before = sequence.fetch_add(1, std::memory_order_seq_cst);
+    std::forward<Fill>(fill)(*record_);
+    sequence.store(before + 2, std::memory_order_release);
+  }
+  /// Nothing is outstanding that it tells of: readers pass it over until it is written again.
+  void clear() noexcept {
+    change([](record& r) { r.since = 0; });
+  }
 
  private:
   void give_back() noexcept;

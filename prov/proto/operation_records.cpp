@@ -3,8 +3,8 @@
 
 #include <rdma/fabric.h>
 
-#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "proto/connection.hpp"
 
@@ -57,6 +57,29 @@ wait_reason wait_of_mover(const transfer& t) noexcept {
   return t.moved.starved ? wait_reason::staging : wait_reason::room;
 }
 
+// All that a record of an operation has: another may have had it before.
+void put_operation(record& r, const transfer& t, std::uint32_t endpoint,
+                   base::clock::time_point now, bool copying) noexcept {
+  r.type = static_cast<std::uint8_t>(kind_of(t));
+  r.path = path_of(t);
+  r.wait = wait_of(t, copying);
+  r.endpoint = endpoint;
+  r.flags = 0;
+  if (t.memory.loss() != 0) r.flags = outstanding::device_lost;
+  r.id = t.id;
+  r.device = device_of(t.memory);
+  if (r.since == 0) r.since = nanoseconds(now);
+  r.total = t.length;
+  r.done = t.moved.finished;
+  r.counts[outstanding::path_reason_code] = static_cast<std::uint64_t>(t.reach.why);
+  if (t.connection) {
+    put_peer(r, *t.connection);
+  } else {
+    r.address = {};
+    r.instance = r.seen = 0;
+  }
+}
+
 }  // namespace
 
 wait_reason wait_of(const transfer& t, bool copying) noexcept {
@@ -78,8 +101,8 @@ wait_reason wait_of(const transfer& t, bool copying) noexcept {
 }
 
 void put_peer(record& r, const connection& c) noexcept {
-  const net_address& name = c.remote->name;
-  std::memcpy(r.address.data(), name.raw(), std::min(name.length(), r.address.size()));
+  static_assert(sizeof(net_address) == sizeof r.address);
+  std::memcpy(r.address.data(), c.remote->name.raw(), sizeof r.address);
   r.instance = c.terms.instance;
   r.seen = nanoseconds(c.silence.heard_at);
 }
@@ -90,24 +113,22 @@ void operation_records::open(const base::clock& clock, std::uint32_t endpoint) n
   is_open_ = true;
 }
 
-void operation_records::show(transfer& t, base::clock::time_point now, bool copying) noexcept {
-  if (!t.record) t.record = outstanding::record_owner(outstanding::record_kind::operation);
-  if (!t.record) return;
-  const std::uint64_t since = t.record.since();
-  record r{};
-  r.type = static_cast<std::uint8_t>(kind_of(t));
-  r.path = path_of(t);
-  r.wait = wait_of(t, copying);
-  r.endpoint = endpoint_;
-  if (t.memory.loss() != 0) r.flags = outstanding::device_lost;
-  r.id = t.id;
-  r.device = device_of(t.memory);
-  r.since = since != 0 ? since : nanoseconds(now);
-  r.total = t.length;
-  r.done = t.moved.finished;
-  r.counts[outstanding::path_reason_code] = static_cast<std::uint64_t>(t.reach.why);
-  if (t.connection) put_peer(r, *t.connection);
-  t.record.write(r);
+void operation_records::keep(transfer& t) noexcept {
+  if (spare_.size() == spare_.capacity()) return;
+  t.record.clear();
+  spare_.push_back(std::move(t.record));
 }
 
+void operation_records::show(transfer& t, base::clock::time_point now, bool copying) noexcept {
+  if (!t.record) {
+    if (spare_.empty()) {
+      t.record = outstanding::record_owner(outstanding::record_kind::operation);
+      if (!t.record) return;
+    } else {
+      t.record = std::move(spare_.back());
+      spare_.pop_back();
+    }
+  }
+  t.record.change([&](record& r) { put_operation(r, t, endpoint_, now, copying); });
+}
 }  // namespace gaudi::proto

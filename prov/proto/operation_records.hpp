@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <boost/container/static_vector.hpp>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/clock.hpp"
@@ -11,13 +13,16 @@ namespace gaudi::proto {
 
 /// What others see of an endpoint's transfers: a record of each in the page of outstanding
 /// operations, as far as there are any. Where a transfer waits for a peer to begin with, it has one
-/// from its start; others get one when they are still there at an update. A record goes with its
+/// from its start; others get one when they are still there at an update. A record ends with its
 /// transfer. Not thread safe: the caller holds the domain lock.
 class operation_records {
  public:
   /// `endpoint`: the place of the endpoint's record. Before this nothing is shown.
   void open(const base::clock& clock, std::uint32_t endpoint) noexcept;
-  void close() noexcept { is_open_ = false; }
+  void close() noexcept {
+    is_open_ = false;
+    spare_.clear();
+  }
 
   /// The transfer has begun. Reads the clock.
   void begin(transfer& t) noexcept {
@@ -26,11 +31,23 @@ class operation_records {
   /// What it waits for now, where it has a record or one is left. `copying`: a device has copies of
   /// it.
   void show(transfer& t, base::clock::time_point now, bool copying) noexcept;
+  /// The transfer is over.
+  void end(transfer& t) noexcept {
+    if (t.record) keep(t);
+  }
+  /// No transfer is left: what the next ones would have is free for other endpoints.
+  void give_back() noexcept { spare_.clear(); }
 
  private:
+  void keep(transfer& t) noexcept;
+
+  // Taking a record and giving it back costs as much as writing it, twice.
+  static constexpr std::size_t max_spare = 8;
+
   base::clock clock_{};
   std::uint32_t endpoint_ = 0;
   bool is_open_ = false;
+  boost::container::static_vector<base::outstanding::record_owner, max_spare> spare_;
 };
 
 /// What an operation waits for.

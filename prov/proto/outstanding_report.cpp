@@ -143,8 +143,8 @@ void outstanding_report::write_endpoint(base::clock::time_point now, std::size_t
 }
 
 void outstanding_report::write_operations(base::clock::time_point now) noexcept {
-  if (parts_.table.size() == 0) return;
   operation_records& records = parts_.table.records();
+  if (parts_.table.size() == 0) return records.give_back();
   parts_.table.for_each([&](transfer& t) { records.show(t, now, false); });
   // Visited once each, whatever they belong to; none is what is looked for.
   static_cast<void>(parts_.copies.find([&](const buffer& b) {

@@ -30,6 +30,7 @@ void transfer_table::destroy(transfer& t) noexcept {
   if (t.stalled_hook.is_linked()) stalled_.erase(stalled_.iterator_to(t));
   if (t.for_peer_hook.is_linked()) for_peers_.erase(for_peers_.iterator_to(t));
   by_id_.erase(t.id);
+  records_.end(t);
   pool_.destroy(&t);
 }
 

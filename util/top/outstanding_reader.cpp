@@ -48,11 +48,12 @@ std::string reason_against_page(const outstanding::page_header& h, std::size_t s
 }
 
 void add_record(outstanding_view& to, const record& r) {
+  // Taken and not written yet, or kept for what comes next. It would be as old as the machine.
+  if (r.since == 0) return;
   if (r.kind == record_kind::operation) to.operations.push_back(r);
   if (r.kind == record_kind::connection) to.connections.push_back(r);
   if (r.kind == record_kind::endpoint) to.endpoints.push_back(r);
-  // One that was taken and is not written yet would be as old as the machine.
-  if (r.kind == record_kind::call && r.since != 0) to.calls.push_back(r);
+  if (r.kind == record_kind::call) to.calls.push_back(r);
 }
 
 std::string printable(const std::array<char, 16>& raw) {

@@ -33,7 +33,7 @@ std::vector<record> records_of(record_kind kind, const node& of) {
   const sockaddr_in& own = *reinterpret_cast<const sockaddr_in*>(of.ep->name().raw());
   std::vector<record> found;
   for (const record& r : all) {
-    if (r.kind != kind) continue;
+    if (r.kind != kind || r.since == 0) continue;
     const auto& name = *reinterpret_cast<const sockaddr_in*>(all[r.endpoint].address.data());
     if (name.sin_port == own.sin_port) found.push_back(r);
   }
@@ -98,6 +98,36 @@ TEST(endpoint_outstanding_report, shows_a_message_that_no_receive_is_posted_for_
   ASSERT_EQ(both.b.receive(memory_of(both.in.data(), long_message), 5, nullptr), 0);
   ASSERT_TRUE(progress_until({&both.a, &both.b}, [&] { return !both.a.queue.empty(); }));
   EXPECT_TRUE(records_of(record_kind::operation, both.a).empty()) << "it goes with its operation";
+}
+
+std::size_t taken_for_operations() {
+  std::vector<record> all(outstanding::record_count);
+  const std::size_t size = all.size() * sizeof(record);
+  EXPECT_EQ(::pread(outstanding::page::instance().fd(), all.data(), size, outstanding::header_size),
+            static_cast<ssize_t>(size));
+  return static_cast<std::size_t>(std::count_if(
+      all.begin(), all.end(), [](const record& r) { return r.kind == record_kind::operation; }));
+}
+
+TEST(endpoint_outstanding_report, keeps_records_for_the_next_operations_until_none_is_left) {
+  pair_of_nodes both;
+  const std::size_t before = taken_for_operations();
+  for (int round = 0; round < 3; ++round) {
+    both.a.take();
+    both.b.take();
+    ASSERT_EQ(both.a.send(both.to_b, memory_of(both.out.data(), long_message), 5, nullptr), 0);
+    const auto shown = records_of(record_kind::operation, both.a);
+    ASSERT_EQ(shown.size(), 1U);
+    EXPECT_EQ(shown[0].total, long_message);
+    EXPECT_EQ(shown[0].done, 0U) << "what the last one left is gone";
+    EXPECT_LE(taken_for_operations(), before + 2) << "one for each end";
+    ASSERT_EQ(both.b.receive(memory_of(both.in.data(), long_message), 5, nullptr), 0);
+    ASSERT_TRUE(progress_until({&both.a, &both.b},
+                               [&] { return !both.a.queue.empty() && !both.b.queue.empty(); }));
+    EXPECT_TRUE(records_of(record_kind::operation, both.a).empty());
+  }
+  EXPECT_TRUE(progress_until({&both.a, &both.b}, [&] { return taken_for_operations() == before; }))
+      << "others can have them";
 }
 
 TEST(endpoint_outstanding_report, tells_when_the_peer_was_last_heard) {

@@ -344,12 +344,16 @@ TEST(outstanding_reader, finds_what_this_process_shows) {
   outstanding::record_owner own(record_kind::operation);
   ASSERT_TRUE(own);
   record r{};
+  EXPECT_TRUE(find_outstanding(::getpid()).found[0].operations.empty()) << "nothing is written yet";
+  r.since = 1;
   r.total = 4711;
   own.write(r);
   const auto seen = find_outstanding(::getpid());
   ASSERT_EQ(seen.found.size(), 1U) << seen.error;
   ASSERT_EQ(seen.found[0].operations.size(), 1U);
   EXPECT_EQ(seen.found[0].operations[0].total, 4711U);
+  own.clear();
+  EXPECT_TRUE(find_outstanding(::getpid()).found[0].operations.empty());
   own.reset();
   EXPECT_TRUE(find_outstanding(::getpid()).found[0].operations.empty());
 }
