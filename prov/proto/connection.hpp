@@ -6,7 +6,7 @@
 
 #include <boost/intrusive/list.hpp>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -160,10 +160,10 @@ class connection {
   struct {
     // Messages that wait for their payload to come from a device, and those behind them: order is
     // kept.
-    std::deque<buffer*> ordered;
+    posted_op_list ordered;
     // Control messages that wait for credits or room in the core.
-    std::deque<std::vector<std::byte>> control;
-    std::deque<buffer*> control_buffers;
+    std::list<std::vector<std::byte>> control;
+    posted_op_list control_buffers;
     bool control_waits = false;  // listed among those with messages to flush
     [[nodiscard]] bool has_control() const noexcept {
       return !control.empty() || !control_buffers.empty();

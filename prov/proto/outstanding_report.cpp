@@ -21,13 +21,17 @@ constexpr auto interval_for_each = std::chrono::microseconds(20);
 // An application may sleep between any two messages: so many take no longer than that.
 constexpr std::size_t short_report = 64;
 
+bool is_ready(const posted_op& message) noexcept {
+  return static_cast<const buffer&>(message).ready;
+}
+
 std::size_t queued_packets(const connection& c) noexcept {
   return c.outbox.ordered.size() + c.outbox.control.size() + c.outbox.control_buffers.size() +
          c.remote->early;
 }
 
 wait_reason wait_of_control(const connection& c) noexcept {
-  if (!c.outbox.control_buffers.empty() && !c.outbox.control_buffers.front()->ready)
+  if (!c.outbox.control_buffers.empty() && !is_ready(c.outbox.control_buffers.front()))
     return wait_reason::device_copy;
   return c.control.can_send() ? wait_reason::room : wait_reason::credit;
 }
@@ -80,7 +84,7 @@ wait_reason wait_of(const connection& c) noexcept {
   if (!c.postponed.packets.empty()) return wait_reason::memory;
   if (c.receives.withheld != 0 || c.receives.withheld_events != 0) return wait_reason::application;
   if (!c.outbox.ordered.empty())
-    return c.outbox.ordered.front()->ready ? wait_reason::room : wait_reason::device_copy;
+    return is_ready(c.outbox.ordered.front()) ? wait_reason::room : wait_reason::device_copy;
   if (c.outbox.has_control()) return wait_of_control(c);
   return c.data.can_send() ? wait_reason::nothing : wait_reason::credit;
 }

@@ -9,6 +9,14 @@
 #include "base/make_room.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+/// Of an outbox, which has nothing but messages.
+buffer& first_of(posted_op_list& messages) noexcept {
+  return static_cast<buffer&>(messages.front());
+}
+
+}  // namespace
 
 void packet_channel::reserve(std::size_t connections) {
   for (auto* list : {&control_waiting_, &ordered_waiting_})
@@ -35,30 +43,25 @@ int packet_channel::submit(connection& c, buffer& b) {
     return ret;
   }
   if (!base::make_room(ordered_waiting_)) return -FI_ENOMEM;
-  try {
-    c.outbox.ordered.push_back(&b);
-  } catch (const std::bad_alloc&) {
-    return -FI_ENOMEM;
-  }
-  if (c.outbox.ordered.size() == 1) ordered_waiting_.push_back(c.id);
+  if (c.outbox.ordered.empty()) ordered_waiting_.push_back(c.id);
+  c.outbox.ordered.push_back(b);
   c.data.sent();
   return 0;
 }
 
 void packet_channel::flush_ordered(connection& c) {
-  while (!c.outbox.ordered.empty() && c.outbox.ordered.front()->ready) {
-    buffer& b = *c.outbox.ordered.front();
+  while (!c.outbox.ordered.empty() && first_of(c.outbox.ordered).ready) {
+    buffer& b = first_of(c.outbox.ordered);
+    c.outbox.ordered.pop_front();
     if (b.failed) {
       // The device failed, not the peer: it never learns of this message.
-      c.outbox.ordered.pop_front();
       c.data.returned(1);
       b.on_sent.end({.error = -b.failed});
       observer_.message_failed(b.awaits, -b.failed);
       release(b);
       continue;
     }
-    if (post(c, b)) return;
-    c.outbox.ordered.pop_front();
+    if (post(c, b)) return c.outbox.ordered.push_front(b);
   }
 }
 
@@ -89,12 +92,13 @@ void packet_channel::recycle(buffer& b) {
 
 void packet_channel::connection_down(connection& c, int error) {
   for (auto* queue : {&c.outbox.ordered, &c.outbox.control_buffers}) {
-    for (buffer* b : *queue) {
-      if (b->copies) copies_.wait_for(*b);
-      b->on_sent.end({.error = error});
-      recycle(*b);
+    while (!queue->empty()) {
+      buffer& b = first_of(*queue);
+      queue->pop_front();
+      if (b.copies) copies_.wait_for(b);
+      b.on_sent.end({.error = error});
+      recycle(b);
     }
-    queue->clear();
   }
   c.outbox.control.clear();
 }

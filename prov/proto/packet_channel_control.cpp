@@ -34,7 +34,7 @@ void packet_channel::queue_answer(connection& c, buffer& b) {
   b.owner = nullptr;
   b.connection = nullptr;
   b.ready = b.copies == 0;
-  c.outbox.control_buffers.push_back(&b);
+  c.outbox.control_buffers.push_back(b);
   let_control_wait(c);
   flush_control(c);
 }
@@ -79,8 +79,9 @@ void packet_channel::flush_control(connection& c) {
 
 // The oldest one. False: it has to wait.
 bool packet_channel::flush_answer(connection& c) {
-  buffer& b = *c.outbox.control_buffers.front();
+  buffer& b = static_cast<buffer&>(c.outbox.control_buffers.front());
   if (!b.ready) return false;
+  c.outbox.control_buffers.pop_front();
   const bool answers = std::exchange(b.answers, false);
   if (b.failed) {
     // The peer waits for this payload: tell it that there is none.
@@ -88,17 +89,16 @@ bool packet_channel::flush_answer(connection& c) {
     std::memcpy(&failed, b.bytes, sizeof failed);
     failed.status = -b.failed;
     release(b);
-    c.outbox.control_buffers.pop_front();
     if (answers) consumed_data(c);
     send_control(c, wire::kind::fin, 0, failed, sizeof failed);
     return true;
   }
   if (post(c, b)) {
     b.answers = answers;
+    c.outbox.control_buffers.push_front(b);
     return false;
   }
   c.control.sent();
-  c.outbox.control_buffers.pop_front();
   if (answers) consumed_data(c);
   return true;
 }

@@ -295,7 +295,7 @@ TEST_F(connection_wait, is_for_memory_before_all_else) {
 
 TEST_F(connection_wait, is_for_what_the_first_queued_message_lacks) {
   buffer& message = take();
-  c.outbox.ordered.push_back(&message);
+  c.outbox.ordered.push_back(message);
   message.ready = false;
   EXPECT_EQ(wait_of(c), wait_reason::device_copy) << "its payload comes from a device";
   message.ready = true;
@@ -305,7 +305,7 @@ TEST_F(connection_wait, is_for_what_the_first_queued_message_lacks) {
 
 TEST_F(connection_wait, is_for_what_the_first_control_message_lacks) {
   buffer& message = take();
-  c.outbox.control_buffers.push_back(&message);
+  c.outbox.control_buffers.push_back(message);
   message.ready = false;
   EXPECT_EQ(wait_of(c), wait_reason::device_copy);
   message.ready = true;
