@@ -5,8 +5,8 @@
 # MPI_ONE_SIDED=btl has one-sided operations done by RMA and atomics of the provider (btl ofi, osc rdma) instead of
 # messages (osc pt2pt); PROGRAM is then told "no-swap". TEST_PROVIDER names another provider. MPI_PRELOAD is a library
 # (tests/tools/cut_links.cpp) that cuts the ranks' connections, and has to have cut some. MPI_SAYS is what the provider's
-# log has to say. MPI_PATIENCE is how many seconds it may take (150); a moment before they are over GAUDI_TOP, the tool,
-# is asked what each rank waits for. 77: skipped, with the reason.
+# log has to say. MPI_PATIENCE is how many seconds it may take (150); a moment before they are over each rank is looked at:
+# what it waits for, by GAUDI_TOP, the tool, its counters, and where it is, by gdb. 77: skipped, with the reason.
 set -euo pipefail
 
 ranks=$1 program=$2
@@ -60,6 +60,8 @@ ask_ranks() {
     [[ $process/exe -ef $program ]] || continue
     echo "rank in process ${process#/proc/}:"
     "$GAUDI_TOP" --why "${process#/proc/}" || true
+    "$GAUDI_TOP" --once --json --pid "${process#/proc/}" || true
+    gdb -batch -nx -ex "thread apply all backtrace 16" -p "${process#/proc/}" 2>&1 | grep -E "^(#|Thread)" || true
   done
 }
 : >"$work/why"
