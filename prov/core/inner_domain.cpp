@@ -25,15 +25,15 @@ struct mr_dmabuf {
   void* base_addr;
 };
 
-bool is_rdma(const fi_info& info) noexcept {
-  return std::strcmp(info.fabric_attr->prov_name, "verbs") == 0;
-}
-
 std::string_view nic_of(const fi_info& info) noexcept {
   return info.domain_attr->name ? info.domain_attr->name : "";
 }
 
 }  // namespace
+
+bool is_rdma(const fi_info& info) noexcept {
+  return std::strcmp(info.fabric_attr->prov_name, "verbs") == 0;
+}
 
 base::result<std::unique_ptr<inner_domain>> inner_domain::open(unique_info info) {
   fid_fabric* fabric = nullptr;

@@ -37,6 +37,9 @@ struct dmabuf_range {
   std::uint64_t base_addr;  ///< device address of the dma-buf's first byte
 };
 
+/// Whether an info of the core's is for RDMA, so that its domain is a NIC.
+bool is_rdma(const fi_info& info) noexcept;
+
 /// The core provider's fabric and domain under one of ours. Opened for FI_THREAD_DOMAIN: all calls
 /// on it and on what it opens are made under base::domain_lock.
 class inner_domain {

@@ -3,6 +3,7 @@
 
 #include <ifaddrs.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -87,14 +88,14 @@ struct chosen_nics {
   std::vector<std::string> names;
 };
 
-chosen_nics chosen_by(const base::params& p, const core::inner_domain& own) {
+chosen_nics chosen_by(const base::params& p, const fi_info& own) {
   chosen_nics chosen{{}, p.rails.interfaces};
-  auto found = core::get_info({.addr_format = own.info().addr_format,
+  auto found = core::get_info({.addr_format = own.addr_format,
                                .nics = p.rails.is_automatic ? p.nics : p.rails.interfaces,
                                .core = base::core_choice::verbs});
   if (found) chosen.all = in_order(std::move(*found), order_in_use(p));
   if (p.rails.is_automatic) chosen.names = nics_of(chosen.all.get());
-  std::erase(chosen.names, own.info().domain_attr->name);
+  std::erase(chosen.names, own.domain_attr->name);
   return chosen;
 }
 
@@ -102,7 +103,7 @@ rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p) {
   rail_nics opened;
   const bool are_wanted = p.rails.is_automatic || !p.rails.interfaces.empty();
   if (!are_wanted || !own.over_rdma()) return opened;
-  const auto [all, names] = chosen_by(p, own);
+  const auto [all, names] = chosen_by(p, own.info());
   for (const std::string& name : names) {
     if (opened.size() + 1 == base::max_rails) break;
     auto core = open_beside(own, entry_of(all.get(), name));
@@ -132,6 +133,32 @@ proto::rail_settings rails_of(const core::inner_domain& own, const rail_nics& ni
   return rails;
 }
 
+std::vector<planned_rail> planned_interfaces(const fi_info& own, const base::params& p) {
+  std::vector<planned_rail> rails;
+  const proto::net_address source = source_of(own);
+  ifaddrs* first = nullptr;
+  if (getifaddrs(&first) != 0) return rails;
+  const interface_list all(first);
+  for (const std::string& name : p.rails.interfaces) {
+    const proto::net_address address = address_of(all.get(), name, source.raw()->sa_family);
+    if (address.empty() || !address.is_same_host(source)) rails.push_back({name, !address.empty()});
+  }
+  return rails;
+}
+
+std::vector<planned_rail> planned_nics(const fi_info& own, const base::params& p) {
+  std::vector<planned_rail> rails;
+  const auto [all, names] = chosen_by(p, own);
+  std::size_t there = 1;
+  for (const std::string& name : names) {
+    if (there == base::max_rails) break;
+    const bool is_there = entry_of(all.get(), name) != nullptr;
+    if (is_there) ++there;
+    if (is_there || !p.rails.is_automatic) rails.push_back({name, is_there});
+  }
+  return rails;
+}
+
 // As rail_connector has it.
 const char* name_of_rail(const core::inner_domain& own, const proto::rail_settings& rails,
                          std::size_t place) {
@@ -153,6 +180,20 @@ domain_rails::domain_rails(const core::inner_domain& own, const base::params& p)
   // Those of rails over other NICs are as many as these, and in their order.
   for (std::size_t i = 0; i < nics_.size(); ++i)
     nics_[i]->flush().count_in(settings_.counted[i]->flushes);
+}
+
+std::vector<planned_rail> planned_rails(const fi_info& own, const base::params& p) {
+  std::vector<planned_rail> rails{{own.domain_attr->name}};
+  std::vector<planned_rail> others;
+  const bool are_named = p.rails.is_automatic || !p.rails.interfaces.empty();
+  if (core::is_rdma(own) && are_named)
+    others = planned_nics(own, p);
+  else if (!p.rails.interfaces.empty())
+    others = planned_interfaces(own, p);
+  else if (!p.rails.is_automatic)
+    others.assign(std::max<std::size_t>(p.rails.count, 1) - 1, rails.front());
+  rails.insert(rails.end(), others.begin(), others.end());
+  return rails;
 }
 
 }  // namespace gaudi::fi

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/counters_page.hpp"
@@ -33,5 +34,15 @@ class domain_rails {
   std::deque<base::counters::published<proto::rail_counters>> counters_;
   proto::rail_settings settings_;
 };
+
+/// A rail as FI_GAUDI_RAILS says it, by what is known without opening a NIC.
+struct planned_rail {
+  std::string from;      ///< interface or NIC that it would leave from
+  bool is_there = true;  ///< false: left out, without an address like the first rail's
+};
+
+/// Those of endpoints whose core domain is that of `own`, one of the core's FI_EP_MSG infos: its
+/// own first.
+std::vector<planned_rail> planned_rails(const fi_info& own, const base::params& p);
 
 }  // namespace gaudi::fi

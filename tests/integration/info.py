@@ -86,6 +86,20 @@ for what, status, variables in doctor:
     expect(all(len(line) <= 80 for line in text.stdout.splitlines() if "FI_GAUDI_HLTHUNK" not in line),
            f"{what}: 80 columns")
 
+def rails(value):
+    return {r["nic"]: r for r in document(FI_GAUDI_CORE="tcp", FI_GAUDI_RAILS=value)[1]["rails"]}
+
+
+expect(document()[1]["rails"] == [] and rails("1") == {} and "Rails of" not in run().stdout, "one connection is no rails")
+several = rails("3")
+expect("lo" in several and all(r["rails"] == [nic] * 3 for nic, r in several.items()), f"three each: {several}")
+named = rails("lo,nosuch0")
+expect(named["lo"] == {"nic": "lo", "rails": ["lo"], "left_out": ["nosuch0"]}, f"one that is not there: {named['lo']}")
+expect(all(r["rails"] == [nic, "lo"] for nic, r in named.items() if nic != "lo"), f"an interface beside: {named}")
+text = run(FI_GAUDI_CORE="tcp", FI_GAUDI_RAILS="lo,nosuch0").stdout
+expect("\n  lo        lo\n" in text and "Left out on lo, without an address like its own: nosuch0." in text, "as text")
+
+
 def copies(**variables):
     rows = document("--doctor", **variables)[1]["copies"]
     expect(len(rows) == 6, "three directions of two devices")

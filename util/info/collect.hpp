@@ -20,6 +20,9 @@ std::vector<nic_fact> collect_nics(const std::filesystem::path& sysfs);
 /// Names of Gaudis' own network ports among them, which are not in that list.
 std::vector<std::string> collect_gaudi_ports(const std::filesystem::path& sysfs);
 
+/// Of each NIC that the provider would offer; nothing where one connection to a peer is enough.
+std::vector<rails_fact> collect_rails();
+
 /// `thunk` may be null.
 software_fact collect_software(const hl::thunk* thunk, const std::filesystem::path& sysfs);
 

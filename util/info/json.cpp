@@ -123,6 +123,13 @@ json copies(const report& r) {
   return list;
 }
 
+json rails(const report& r) {
+  json list = json::array();
+  for (const auto& f : r.rails)
+    list.push_back({{"nic", f.nic}, {"rails", f.rails}, {"left_out", f.left_out}});
+  return list;
+}
+
 json software(const software_fact& s) {
   json facts{{"libfabric", s.libfabric},
              {"provider_found", s.provider_found},
@@ -158,14 +165,10 @@ json parameters(const report& r) {
 }  // namespace
 
 void print_json(const report& r, const verdict* v, const std::vector<finding>& findings) {
-  json document{{"tool", "gaudi_info"},
-                {"version", GAUDI_INFO_VERSION},
-                {"devices", devices(r)},
-                {"nics", nics(r)},
-                {"gaudi_ports", r.gaudi_ports},
-                {"ways", ways(r)},
-                {"software", software(r.software)},
-                {"parameters", parameters(r)}};
+  json document{
+      {"tool", "gaudi_info"}, {"version", GAUDI_INFO_VERSION},    {"devices", devices(r)},
+      {"nics", nics(r)},      {"gaudi_ports", r.gaudi_ports},     {"ways", ways(r)},
+      {"rails", rails(r)},    {"software", software(r.software)}, {"parameters", parameters(r)}};
   if (r.probed) document["copies"] = copies(r);
   if (v)
     document["verdict"] = {{"code", static_cast<int>(v->what)},

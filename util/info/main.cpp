@@ -40,6 +40,7 @@ report collect(const options& chosen) {
   r.unknown_variables = base::unknown_variables(environ);
   r.nics = collect_nics(chosen.sysfs);
   r.gaudi_ports = collect_gaudi_ports(chosen.sysfs);
+  r.rails = collect_rails();
   r.software = collect_software(thunk.get(), chosen.sysfs);
   if (chosen.doctor) probe(thunk, r);
   return r;

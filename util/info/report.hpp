@@ -56,6 +56,13 @@ struct nic_fact {
   bool offered = false;      ///< libfabric has a FI_EP_MSG endpoint on it
 };
 
+/// The rails of an endpoint, where FI_GAUDI_RAILS asks for several.
+struct rails_fact {
+  std::string nic;                 ///< that the application chose: the core's domain
+  std::vector<std::string> rails;  ///< interfaces or RDMA devices, that one first
+  std::vector<std::string> left_out;
+};
+
 /// What trying to register a device's memory with a NIC came to.
 struct probe_fact {
   std::size_t device = 0;  ///< place in report::devices
@@ -102,6 +109,7 @@ struct report {
   std::vector<device_fact> devices;
   std::vector<nic_fact> nics;
   std::vector<std::string> gaudi_ports{};  ///< RDMA devices that are Gaudis' own, no NICs
+  std::vector<rails_fact> rails{};
   software_fact software;
   std::vector<parameter_fact> parameters;
   std::vector<base::unknown_variable> unknown_variables{};

@@ -37,6 +37,12 @@ void print_wrapped(const std::string& text) {
   fmt::print(" {}\n", line);
 }
 
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
+  return text;
+}
+
 /// "process 4711 (python3, Synapse) and 1 more"
 std::string owner_text(const device_fact& d) {
   if (d.mode == owner_mode::owner) return "none; the provider would open it (owner mode)";
@@ -97,10 +103,9 @@ std::string link_text(const nic_fact& n) {
 }
 
 void print_gaudi_ports(const report& r) {
-  std::string names;
-  for (const auto& name : r.gaudi_ports) names += (names.empty() ? "" : ", ") + name;
-  if (!names.empty())
-    print_wrapped("Not among them, as they are Gaudis' own ports, to other Gaudis: " + names + ".");
+  if (!r.gaudi_ports.empty())
+    print_wrapped("Not among them, as they are Gaudis' own ports, to other Gaudis: " +
+                  joined(r.gaudi_ports, ", ") + ".");
   fmt::print("\n");
 }
 
@@ -130,6 +135,17 @@ std::string cell(const report& r, std::size_t device, std::size_t nic) {
   });
   if (tried == r.probes.end()) return text;
   return text + (tried->zero_copy ? " Z" : " S");
+}
+
+void print_rails(const report& r) {
+  if (r.rails.empty()) return;
+  fmt::print("Rails of an endpoint (FI_GAUDI_RAILS)\n  {:<9} {}\n", "on", "long transfers over");
+  for (const rails_fact& f : r.rails) fmt::print("  {:<9} {}\n", f.nic, joined(f.rails, " "));
+  for (const rails_fact& f : r.rails)
+    if (!f.left_out.empty())
+      print_wrapped(fmt::format("Left out on {}, without an address like its own: {}.", f.nic,
+                                joined(f.left_out, ", ")));
+  fmt::print("\n");
 }
 
 void print_trimmed(const std::string& line) {
@@ -248,6 +264,7 @@ void print_text(const report& r, bool all) {
   print_nics(r);
   print_matrix(r);
   print_legend(r);
+  print_rails(r);
   print_copies(r);
   print_software(r.software);
   print_parameters(r, all);

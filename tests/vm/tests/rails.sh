@@ -51,6 +51,8 @@ flush_by_the_second() { # OPERATION
   echo "$1: flushed by the second device"
 }
 
+said=$(FI_GAUDI_RAILS=auto "$VM_BUILD/util/gaudi_info")
+grep "  rxe0      rxe0 rxe1" <<<"$said"
 exchange rxe0,rxe1 tagged host host --check
 exchange auto tagged device:0 device:1
 exchange auto read device:0 device:1
