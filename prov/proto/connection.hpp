@@ -175,7 +175,7 @@ class connection {
     std::uint32_t ended = 0;          // operations that have come back from it, but for rails
     /// Whether anything gets to the peer's NIC: the link_watch's.
     struct {
-      std::uint32_t ended = 0;    // by the last look
+      std::uint32_t ended = 0;    // by the last look; over a stream: packets that have come
       std::uint32_t looks = 0;    // in a row that found as many
       std::uint32_t arrived = 0;  // the last packet that is known to be there, by its number
     } link;

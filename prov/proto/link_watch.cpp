@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -23,6 +24,14 @@ constexpr int max_doublings = 8;
 // anything since.
 constexpr int intervals_asleep = 16;
 
+// Over a stream: first when the time is over, and then after twice as long each, up to these looks.
+constexpr unsigned max_looks_between = 256;
+
+bool is_time_to_send(unsigned looks) noexcept {
+  if (looks >= max_looks_between) return looks % max_looks_between == 0;
+  return looks >= looks_at_least && std::has_single_bit(looks);
+}
+
 bool is_watched(const connection& c) noexcept {
   return c.usable() && c.ep && reconnector::may_go_on(c);
 }
@@ -37,10 +46,10 @@ bool may_be_lost(const connection& c) noexcept {
 link_watch::link_watch(parts collaborators, const base::connection_limits& limits,
                        base::clock clock) noexcept
     : parts_(collaborators),
+      is_stream_(!collaborators.transport.core().over_rdma()),
       timeout_(limits.link_timeout),
       interval_(std::max(timeout_ / looks_at_least, std::chrono::milliseconds(1))),
-      next_(timeout_.count() != 0 && limits.reconnect_timeout.count() != 0 &&
-                    collaborators.transport.core().over_rdma()
+      next_(timeout_.count() != 0 && (is_stream_ || limits.reconnect_timeout.count() != 0)
                 ? clock.now()
                 : base::clock::time_point::max()) {}
 
@@ -53,18 +62,41 @@ base::result<int> link_watch::open_alarm() {
 }
 
 void link_watch::fall_asleep() noexcept {
+  if (is_stream_) return sleep_over_stream();
   const bool is_soon = any_in_use_ || parts_.transport.posted() != 0;
   alarm_.set(parts_.connections.count() == 0 ? std::chrono::milliseconds(0)
              : is_soon                       ? interval_
                                              : intervals_asleep * interval_);
 }
 
+// Where nothing waits for a peer nobody is woken, nor is the kernel called.
+void link_watch::sleep_over_stream() noexcept {
+  const bool is_wanted = parts_.table.size() != 0;
+  if (is_wanted || is_armed_) alarm_.set(is_wanted ? timeout_ : std::chrono::milliseconds(0));
+  is_armed_ = is_wanted;
+}
+
 void link_watch::look(base::clock::time_point now) noexcept {
   next_ = now + interval_;
   any_in_use_ = false;
   parts_.connections.for_each([this](connection& c) {
-    if (is_watched(c)) look_at(c);
+    if (is_stream_)
+      look_at_stream(c);
+    else if (is_watched(c))
+      look_at(c);
   });
+}
+
+void link_watch::look_at_stream(connection& c) noexcept {
+  auto& link = c.at_core.link;
+  const bool was_heard = std::exchange(link.ended, c.silence.packets) != c.silence.packets;
+  const bool is_waiting = !c.transfers.empty() || !c.data.can_send();
+  if (was_heard || !is_waiting || !c.usable() || !c.ep) {
+    link.looks = 0;
+  } else if (is_time_to_send(++link.looks)) {
+    // Where there is no room the kernel has something to send.
+    static_cast<void>(parts_.transport.send_header(c, wire::kind::credit));
+  }
 }
 
 void link_watch::look_at(connection& c) noexcept {

@@ -11,6 +11,7 @@
 #include "proto/connection_manager.hpp"
 #include "proto/core_transport.hpp"
 #include "proto/rail_scheduler.hpp"
+#include "proto/transfer_table.hpp"
 
 namespace gaudi::proto {
 
@@ -24,6 +25,10 @@ namespace gaudi::proto {
 /// sent may not have arrived, or an operation waits for the peer, it gets one: a write of 0 bytes,
 /// which needs nothing of the peer but its NIC. A rail needs none of those.
 ///
+/// Over a stream the kernel finds all that out, but only of what it has to send: of a peer that has
+/// gone while this end waited for its answer it hears nothing, for ever. So a connection on which
+/// something waits for a silent peer sends a packet now and then, more and more seldom.
+///
 /// Not thread safe: the caller holds the domain lock.
 class link_watch {
  public:
@@ -32,10 +37,12 @@ class link_watch {
     connection_manager& connections;
     core_transport& transport;
     rail_scheduler& rails;
+    const transfer_table& table;
   };
 
-  /// `limits.link_timeout`: how long nothing may end; 0: for ever. Nothing is watched without
-  /// sessions, which alone could go on, nor over a stream, where the kernel does all that.
+  /// `limits.link_timeout`: how long nothing may end, or a peer is silent until it is sent
+  /// something; 0: for ever. Over RDMA nothing is watched without sessions, which alone could go
+  /// on.
   link_watch(parts collaborators, const base::connection_limits& limits,
              base::clock clock) noexcept;
 
@@ -53,18 +60,22 @@ class link_watch {
 
  private:
   void look(base::clock::time_point now) noexcept;
+  void sleep_over_stream() noexcept;
+  void look_at_stream(connection& c) noexcept;
   void look_at(connection& c) noexcept;
   void look_at(connection& c, rail& r) noexcept;
   void post_probe(connection& c) noexcept;
   [[nodiscard]] bool is_too_long(unsigned looks, const posted_op& first) const noexcept;
 
   const parts parts_;
+  const bool is_stream_;
   const std::chrono::milliseconds timeout_;
   const std::chrono::milliseconds interval_;  // between looks, at least
   base::clock::time_point next_;
   base::object_pool<posted_op> probes_;
   base::alarm_fd alarm_;
   bool any_in_use_ = false;  // at the last look
+  bool is_armed_ = false;    // the alarm, over a stream
 };
 
 }  // namespace gaudi::proto
