@@ -2,9 +2,8 @@
 // Preloaded into any program that uses libfabric: ends one of libfabric's own connections now and
 // then, at random, as a link that fails does. Over tcp the connection is shut down or, one time in
 // eight, reset, which throws away what is under way in both directions; over verbs the queue pair
-// goes into the error state. Sockets
-// that are not libfabric's (MPI's launcher, a test's own channel), and connections of a process
-// with itself, are left alone.
+// goes into the error state. Sockets that are not libfabric's (MPI's launcher, a test's own
+// channel), and connections of a process with itself, are left alone.
 //   GAUDI_CUT_EVERY_MS  mean time between two cuts of a process (default 50)
 //   GAUDI_CUT_MOST      a process makes so many at most (default: no limit)
 //   GAUDI_CUT_SEED      what times and connections are drawn from (default 1)
@@ -136,7 +135,7 @@ class cutter {
     static const auto call = real<int (*)(int, const sockaddr*, socklen_t)>("connect");
     if (call(fd, &nobody, sizeof nobody) != 0) return false;
     // As after any reset that the kernel makes: without it, poll(2) says POLLHUP alone, for which
-    // libfabric's tcp does not look (1.17: xnet_run_ep in prov/tcp/src/xnet_progress.c).
+    // libfabric's tcp does not look (1.17: tcpx_progress in prov/tcp/src/tcpx_cq.c).
     static_cast<void>(shutdown(fd, SHUT_RDWR));
     return true;
   }
