@@ -59,7 +59,7 @@ try_compiler() { # SUITE COMPILER
     said="DOES NOT BUILD"
   else
     "${in[@]}" ctest --test-dir /built -L quick -j "$(nproc)" --output-on-failure --no-tests=error >"$work/log" 2>&1 || status=$?
-    ((!status)) || sed -n '/\*\*\*/,/Start [0-9]/p' "$work/log" | tail -n 60
+    ((!status)) || sed -n '/\*\*\*/,/ Start  *[0-9]/p' "$work/log" | tail -n 60
     said="built; $(sed -n 's/^\([0-9]*% tests passed.*\)/\1/p' "$work/log")"
   fi
   echo "$1 $2 ($versions): $said"
