@@ -95,6 +95,8 @@ def check():
     expect("300000" in found["gaudi.segment.length"], f"their segments: {set(found['gaudi.segment.length'])}")
     infos = found["_ws.col.Info"]
     expect(any(re.search(r"eager tag=0x\w+ \+ 100 bytes", info) for info in infos), f"short messages in the list: {infos[:9]}")
+    expect(any(re.search(r"rts tag=0x\w+ operation=0x\w+ length=\d+$", info) for packet in infos for info in packet.split(" | ")),
+           f"long messages in the list, each operation once: {infos[:9]}")
     addresses, hosts = set(found["gaudi.hello.ipv4"]), set(found["ip.addr"])
     expect(addresses and addresses <= hosts, f"addresses in hellos {addresses} not among those of the hosts {hosts}")
     # A connection's packets bear the names that its hellos gave.

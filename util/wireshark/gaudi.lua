@@ -280,19 +280,21 @@ end
 
 -- What is worth a word in the list of packets.
 local IN_LIST = {"tag", "operation", "source_operation", "sink_operation", "length", "status", "slot", "allocation"}
-local function summary_of(tvb, at, name, limit)
+local function summary_of(tvb, at, name, limit, said)
   local text = ""
   for _, wanted in ipairs(IN_LIST) do
     for _, m in ipairs(STRUCTS[name]) do
       if m[1] == wanted and m[2] + m[3] <= limit then
         local value = value_of(tvb, at, name, wanted)
-        text = text .. " " .. wanted .. "=" ..
+        local word = " " .. wanted .. "=" ..
           (IN_HEX[wanted] and "0x" .. (m[3] == 8 and value:tohex() or string.format("%x", value)) or tostring(value))
+        word = word:gsub("=0x0+(%x)", "=0x%1")
+        -- Two parts of a packet may name the same operation.
+        if not (said .. text .. " "):find(word .. " ", 1, true) then text = text .. word end
       end
     end
   end
-  -- Not the number of replacements.
-  return (text:gsub("=0x0+(%x)", "=0x%1"))
+  return text
 end
 
 local function add_segments(tree, tvb, at, count, name)
@@ -332,7 +334,7 @@ local function dissect_packet(tvb, root)
     end
     local branch = tree:add(gaudi, tvb(at, size), part)
     add_members(branch, tvb, at, part, size)
-    text = text .. summary_of(tvb, at, part, size)
+    text = text .. summary_of(tvb, at, part, size, text)
     if count > 0 then add_segments(branch, tvb, at + size - count * STRUCTS.segment.size, count, "segment") end
     at = at + size
   end
