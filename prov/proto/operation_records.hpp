@@ -33,7 +33,7 @@ class operation_records {
   void show(transfer& t, base::clock::time_point now, bool copying) noexcept;
   /// The transfer is over.
   void end(transfer& t) noexcept {
-    if (t.record) keep(t);
+    if (t.record && is_open_) keep(t);
   }
   /// No transfer is left: what the next ones would have is free for other endpoints.
   void give_back() noexcept { spare_.clear(); }
