@@ -102,10 +102,11 @@ class registry {
     if (!own) return nullptr;
     state_mapping state(own.get());
     if (!state) return nullptr;
-    const bool control = id->is_control != 0;
     hbm_store hbm = hbm_store::attach(*state);
-    if (!control && !hbm) return nullptr;
-    return std::make_shared<context>(std::move(state), control, std::move(hbm));
+    if (id->is_control == 0 && !hbm) return nullptr;
+    state_mapping control = id->is_control != 0 ? state_mapping(fd) : state_mapping();
+    if (id->is_control != 0 && !control) return nullptr;
+    return std::make_shared<context>(std::move(state), std::move(control), std::move(hbm));
   }
 
   std::mutex mutex_;
@@ -115,9 +116,9 @@ class registry {
 
 }  // namespace
 
-context::context(state_mapping state, bool control, hbm_store hbm)
+context::context(state_mapping state, state_mapping control, hbm_store hbm)
     : state_(std::move(state)),
-      control_(control),
+      control_(std::move(control)),
       generation_(generation_of(*state_)),
       hbm_(std::move(hbm)) {}
 

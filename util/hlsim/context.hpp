@@ -22,8 +22,9 @@ class context {
   /// What comes often need not look at the fault file more often than that.
   static constexpr uint64_t frequent_fault_age_ns = 1'000'000;
 
-  /// `state` is mapped from a file description of its own. A control node has no HBM store.
-  context(state_mapping state, bool control, hbm_store hbm);
+  /// `state` is mapped from a file description of its own. A control node has no HBM store, but its
+  /// own file in `control`, which is empty for a compute node.
+  context(state_mapping state, state_mapping control, hbm_store hbm);
   ~context();
   context(const context&) = delete;
   context& operator=(const context&) = delete;
@@ -31,7 +32,7 @@ class context {
   device_state& state() const noexcept { return *state_; }
   const model& device() const noexcept { return model_of(state_->model_kind); }
   const hbm_store& hbm() const noexcept { return hbm_; }
-  [[nodiscard]] bool is_control() const noexcept { return control_; }
+  [[nodiscard]] bool is_control() const noexcept { return bool{control_}; }
   /// Whether another context of the device has begun since.
   [[nodiscard]] bool has_followed() const noexcept;
 
@@ -67,7 +68,9 @@ class context {
   [[nodiscard]] std::shared_ptr<engine> current_engine() const;
 
   const state_mapping state_;
-  const bool control_;
+  /// Whoever knows a context by its file's inode must not see the kernel give that to another file,
+  /// as it would once the folder has been removed. The compute node is kept by `state_`.
+  const state_mapping control_;
   const uint64_t generation_;
   const hbm_store hbm_;
   std::mutex submit_mutex_;          ///< a queue sees submissions in the order of their numbers

@@ -18,7 +18,7 @@ class state_mapping {
  public:
   state_mapping() = default;
   /// Maps the file behind `fd`; empty when that fails. The mapping keeps `fd`'s open file
-  /// description, and so its lock, alive: never pass the fd that the user holds.
+  /// description, and so its lock, alive: never pass the fd of a compute node that the user holds.
   explicit state_mapping(int fd) noexcept;
   state_mapping(state_mapping&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
   state_mapping& operator=(state_mapping&& other) noexcept {

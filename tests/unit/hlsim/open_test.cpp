@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <sys/stat.h>
+
 #include <chrono>
 #include <csignal>
 
+#include "base/scoped_fd.hpp"
 #include "sharing.hpp"
 #include "simulation.hpp"
 
@@ -100,6 +103,34 @@ TEST(control_node, is_shared_and_only_informs) {
     for (const int fd : {early, a, b}) EXPECT_EQ(hlthunk_close(fd), 0);
     EXPECT_EQ(hlthunk_get_device_status_info(device), HL_DEVICE_STATUS_OPERATIONAL);
   });
+}
+
+ino_t inode_of(int fd) {
+  struct stat is {};
+  EXPECT_EQ(::fstat(fd, &is), 0);
+  return is.st_ino;
+}
+
+/// What a process knows of a file it finds by the inode, and most file systems give the inode of a
+/// removed file to one of the next (tmpfs never does).
+TEST(control_node, shares_its_inode_with_no_file_that_is_made_once_it_is_removed) {
+  std::string folder = (std::filesystem::temp_directory_path() / "hlsim-test-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const auto body = [&] {
+    const int control = hlthunk_open_control(0, nullptr);
+    EXPECT_EQ(hlthunk_get_device_status_info(control), HL_DEVICE_STATUS_OPERATIONAL);
+    const ino_t known = inode_of(control);
+    EXPECT_EQ(hlthunk_close(control), 0);
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directory(folder);
+    for (int i = 0; i < 100; ++i) {
+      const std::string next = folder + "/" + std::to_string(i);
+      const gaudi::base::scoped_fd file(::open(next.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+      EXPECT_NE(inode_of(file.get()), known) << i;
+    }
+  };
+  EXPECT_TRUE(succeeded(start(folder, {}, body)));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(exclusiveness, holds_between_processes_until_the_last_dup_is_gone) {
