@@ -36,16 +36,12 @@ struct own_page : page {
 
 constexpr std::size_t value_begin = sizeof(record::sequence);
 
-// What follows the sequence number changes at once, as far as a reader can tell.
-void replace(record& r, const record& value) noexcept {
-  const std::atomic_ref sequence(r.sequence);
-  // Read and written in one instruction, behind which later writes stay on x86-64, the only
-  // machines with Gaudis.
-  const std::uint32_t before = sequence.fetch_add(1, std::memory_order_seq_cst);
-  std::memcpy(reinterpret_cast<std::byte*>(&r) + value_begin,
-              reinterpret_cast<const std::byte*>(&value) + value_begin,
-              sizeof(record) - value_begin);
-  sequence.store(before + 2, std::memory_order_release);
+void replace(record& all, const record& value) noexcept {
+  change_record(all, [&value](record& r) {
+    std::memcpy(reinterpret_cast<std::byte*>(&r) + value_begin,
+                reinterpret_cast<const std::byte*>(&value) + value_begin,
+                sizeof(record) - value_begin);
+  });
 }
 
 }  // namespace

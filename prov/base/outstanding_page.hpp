@@ -47,6 +47,18 @@ class page {
   std::array<std::atomic<std::uint64_t>, record_count / bits> free_{};
 };
 
+/// Calls `fill` with `r`, to be changed but for its sequence number: a reader sees what was there
+/// before, or what it left.
+template <class Fill>
+void change_record(record& r, Fill&& fill) noexcept {
+  const std::atomic_ref sequence(r.sequence);
+  // Read and written in one instruction, behind which later writes stay on x86-64, the only
+  // machines with Gaudis.
+  const std::uint32_t before = sequence.fetch_add(1, std::memory_order_seq_cst);
+  std::forward<Fill>(fill)(r);
+  sequence.store(before + 2, std::memory_order_release);
+}
+
 /// A record of the process's page for as long as this lives, or none. Whoever has it writes it
 /// alone.
 class record_owner {
@@ -75,16 +87,10 @@ class record_owner {
   [[nodiscard]] std::uint64_t since() const noexcept { return record_->since; }
   /// All of it but sequence and kind. A reader sees what was there before, or this.
   void write(record value) noexcept;
-  /// Calls `fill` with the record, to be changed but for sequence and kind. A reader sees what was
-  /// there before, or what it left.
+  /// change_record() of it; its kind stays too.
   template <class Fill>
   void change(Fill&& fill) noexcept {
-    const std::atomic_ref sequence(record_->sequence);
-    // Read and written in one instruction, behind which later writes stay on x86-64, the only
-    // machines with Gaudis.
-    const std::uint32_t before = sequence.fetch_add(1, std::memory_order_seq_cst);
-    std::forward<Fill>(fill)(*record_);
-    sequence.store(before + 2, std::memory_order_release);
+    change_record(*record_, std::forward<Fill>(fill));
   }
   /// Nothing is outstanding that it tells of: readers pass it over until it is written again.
   void clear() noexcept {

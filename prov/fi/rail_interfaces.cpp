@@ -38,19 +38,29 @@ proto::net_address address_of(const ifaddrs* all, const std::string& interface, 
   return found;
 }
 
-std::vector<proto::rail_interface> interfaces_of(const std::vector<std::string>& names,
-                                                 const proto::net_address& own) {
+// Those that are named, but for the one of `own`; without address: it has none like it.
+std::vector<proto::rail_interface> named_interfaces(const std::vector<std::string>& names,
+                                                    const proto::net_address& own) {
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return {};
   const interface_list all(first);
-  std::vector<proto::rail_interface> found;
+  std::vector<proto::rail_interface> named;
   for (const std::string& name : names) {
     const proto::net_address address = address_of(all.get(), name, own.raw()->sa_family);
-    if (address.empty())
+    if (address.empty() || !address.is_same_host(own)) named.push_back({address, nullptr, name});
+  }
+  return named;
+}
+
+std::vector<proto::rail_interface> interfaces_of(const std::vector<std::string>& names,
+                                                 const proto::net_address& own) {
+  std::vector<proto::rail_interface> found;
+  for (proto::rail_interface& named : named_interfaces(names, own)) {
+    if (named.at.empty())
       GAUDI_WARN(DOMAIN, "FI_GAUDI_RAILS: %s is no interface with an address like %s: left out\n",
-                 name.c_str(), own.to_string().c_str());
-    else if (!address.is_same_host(own))
-      found.push_back({address, nullptr, name});
+                 named.name.c_str(), own.to_string().c_str());
+    else
+      found.push_back(std::move(named));
   }
   return found;
 }
@@ -82,20 +92,30 @@ reg::other_nic::settings settings_of(const base::params& p) {
   return {.dmabuf = p.dmabuf, .flush = p.flush, .cache = cache_limits(), .windows = windows()};
 }
 
-// Which NICs, besides the domain's own, and what the core says of them.
+struct chosen_nic {
+  std::string name;
+  const fi_info* entry;  ///< what the core says of it; null: named, and not there
+};
+
+// Which NICs, besides the domain's own, in the order in which they are to be used.
 struct chosen_nics {
   core::unique_info all;
-  std::vector<std::string> names;
+  std::vector<chosen_nic> list;
 };
 
 chosen_nics chosen_by(const base::params& p, const fi_info& own) {
-  chosen_nics chosen{{}, p.rails.interfaces};
+  chosen_nics chosen;
+  std::vector<std::string> names = p.rails.interfaces;
   auto found = core::get_info({.addr_format = own.addr_format,
                                .nics = p.rails.is_automatic ? p.nics : p.rails.interfaces,
                                .core = base::core_choice::verbs});
   if (found) chosen.all = in_order(std::move(*found), order_in_use(p));
-  if (p.rails.is_automatic) chosen.names = nics_of(chosen.all.get());
-  std::erase(chosen.names, own.domain_attr->name);
+  if (p.rails.is_automatic) names = nics_of(chosen.all.get());
+  std::erase(names, own.domain_attr->name);
+  for (const std::string& name : names) {
+    const fi_info* const entry = entry_of(chosen.all.get(), name);
+    if (entry || !p.rails.is_automatic) chosen.list.push_back({name, entry});
+  }
   return chosen;
 }
 
@@ -103,10 +123,10 @@ rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p) {
   rail_nics opened;
   const bool are_wanted = p.rails.is_automatic || !p.rails.interfaces.empty();
   if (!are_wanted || !own.over_rdma()) return opened;
-  const auto [all, names] = chosen_by(p, own.info());
-  for (const std::string& name : names) {
+  const auto [all, list] = chosen_by(p, own.info());
+  for (const auto& [name, entry] : list) {
     if (opened.size() + 1 == base::max_rails) break;
-    auto core = open_beside(own, entry_of(all.get(), name));
+    auto core = open_beside(own, entry);
     if (core)
       opened.push_back(
           std::make_unique<reg::other_nic>(std::move(core), opened.size() + 1, settings_of(p)));
@@ -135,26 +155,19 @@ proto::rail_settings rails_of(const core::inner_domain& own, const rail_nics& ni
 
 std::vector<planned_rail> planned_interfaces(const fi_info& own, const base::params& p) {
   std::vector<planned_rail> rails;
-  const proto::net_address source = source_of(own);
-  ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) return rails;
-  const interface_list all(first);
-  for (const std::string& name : p.rails.interfaces) {
-    const proto::net_address address = address_of(all.get(), name, source.raw()->sa_family);
-    if (address.empty() || !address.is_same_host(source)) rails.push_back({name, !address.empty()});
-  }
+  for (const auto& named : named_interfaces(p.rails.interfaces, source_of(own)))
+    rails.push_back({named.name, !named.at.empty()});
   return rails;
 }
 
 std::vector<planned_rail> planned_nics(const fi_info& own, const base::params& p) {
   std::vector<planned_rail> rails;
-  const auto [all, names] = chosen_by(p, own);
+  const auto [all, list] = chosen_by(p, own);
   std::size_t there = 1;
-  for (const std::string& name : names) {
+  for (const auto& [name, entry] : list) {
     if (there == base::max_rails) break;
-    const bool is_there = entry_of(all.get(), name) != nullptr;
-    if (is_there) ++there;
-    if (is_there || !p.rails.is_automatic) rails.push_back({name, is_there});
+    if (entry) ++there;
+    rails.push_back({name, entry != nullptr});
   }
   return rails;
 }

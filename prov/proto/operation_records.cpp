@@ -131,4 +131,5 @@ void operation_records::show(transfer& t, base::clock::time_point now, bool copy
   }
   t.record.change([&](record& r) { put_operation(r, t, endpoint_, now, copying); });
 }
+
 }  // namespace gaudi::proto
