@@ -48,10 +48,10 @@ run_machines() { # CACHE ACCEL SECONDS COUNT TEST...
   local cache=$1 accel=$2 seconds=$3 count=$4 guest running=() failed=0
   shift 4
   rm -rf "$cache/shared"
-  mkdir -p "$cache/shared/tests"
+  mkdir -p "$cache"/shared/{tests,logs}
   (cd "$cache/shared/tests" && touch "$@")
   # shellcheck disable=SC2154  # of run.sh
-  printf '%s=%q\n' VM_SOURCE "$root" VM_BUILD "$build" VM_CACHE "$cache" VM_ICOUNT "$icount" >"$cache/shared/settings"
+  printf '%s=%q\n' VM_SOURCE "$root" VM_BUILD "$build" VM_CACHE "$cache" VM_ICOUNT "$icount" VM_QUIET "$quiet" >"$cache/shared/settings"
   echo "boot: $count x $(readlink "$cache/vmlinuz" | sed 's/.*vmlinuz-//') on $accel, tests: $*"
   for ((guest = 1; guest <= count; ++guest)); do
     run_machine "$cache" "$accel" "$seconds" "$guest" &
@@ -71,7 +71,8 @@ run_machine() { # CACHE ACCEL SECONDS NUMBER
   local status=$1/shared/status.$4
   boot "$1" "$2" "$3" "$1/shared" "guest=$4" 2>&1 | sed -u "s/\r//g; s/^/$4| /" || true
   if [[ ! -s $status ]]; then
-    echo "FAILED: guest $4 did not get to its end within $3 s"
+    echo "FAILED: guest $4 did not get to its end within $3 s; where each of the tests under way was:"
+    find "$1/shared/logs" -name '*.log' -exec tail -n 20 {} +
     return 1
   fi
   return "$(<"$status")"

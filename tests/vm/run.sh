@@ -19,12 +19,13 @@ limit=1500
 guests=
 cpus=1
 icount=no
+quiet=no
 tests=()
 
 usage() {
   cat <<END
 Usage: tests/vm/run.sh [--build DIR] [--no-build] [--accel auto|kvm|tcg] [--guests N] [--cpus N] [--icount]
-                       [--timeout S] [--list] [TEST...]
+                       [--quiet] [--timeout S] [--list] [TEST...]
 
 Boots Linux 6.12 in QEMU with soft-RoCE that registers dma-bufs (a patch of tests/vm/rxe), and runs
 in it, with this machine's files, programs that were built here: the provider on libfabric's verbs
@@ -40,6 +41,7 @@ all are run but those named _long.
                 emulated kernel with several may panic while it patches its code
   --icount      a guest's clock counts the instructions of its one CPU: ratios of speed_long are then those of
                 instructions, and the same whatever else this machine does. Implies --accel tcg
+  --quiet       show of a test's output only what tells of its failure; the whole is in DIR/vm/shared/logs
   --timeout S   seconds that a virtual machine may take (default $limit)
   --list        name the tests and end
 
@@ -71,6 +73,7 @@ while (($#)); do
     --guests) guests=${2:?--guests wants a number}; shift ;;
     --cpus) cpus=${2:?--cpus wants a number}; shift ;;
     --icount) icount=yes ;;
+    --quiet) quiet=yes ;;
     --timeout) limit=${2:?--timeout wants seconds}; shift ;;
     --list) list_tests; exit 0 ;;
     --help | -h) usage; exit 0 ;;

@@ -4,7 +4,7 @@
 # Ends with 1 if one failed or the kernel complained.
 set -euo pipefail
 
-# Written by machine.sh: VM_SOURCE, VM_BUILD, VM_CACHE, VM_ICOUNT.
+# Written by machine.sh: VM_SOURCE, VM_BUILD, VM_CACHE, VM_ICOUNT, VM_QUIET.
 # shellcheck source=/dev/null
 source /run/vm/settings
 export VM_SOURCE VM_BUILD VM_CACHE VM_ICOUNT
@@ -68,16 +68,35 @@ take_test() {
   return 1
 }
 
+# What it prints goes to a file, and that to ours as it comes unless it is to be quiet.
+run_test() { # NAME LOG
+  local test=(timeout 600 bash -euo pipefail "$VM_SOURCE/tests/vm/tests/$1.sh")
+  if [[ $VM_QUIET == yes ]]; then
+    "${test[@]}" </dev/null >"$2" 2>&1
+  else
+    "${test[@]}" </dev/null 2>&1 | tee "$2"
+  fi
+}
+
+# What tells of the failure: the end, without the tests that passed.
+show_failure() { # LOG
+  [[ $VM_QUIET == yes ]] || return 0
+  grep -vE '^\[ +(RUN|OK) +\]|^\[-+\]|^$' "$1" | tail -n 60
+}
+
 set_up
 environment
 failed=0
 while name=$(take_test); do
   echo "== $name"
   begin=$SECONDS
-  if timeout 600 bash -euo pipefail "$VM_SOURCE/tests/vm/tests/$name.sh" </dev/null; then
+  log=/run/vm/logs/$name.log
+  if run_test "$name" "$log"; then
     echo "PASSED $name ($((SECONDS - begin)) s)"
+    mv "$log" "$log.passed"
   else
     echo "FAILED $name ($((SECONDS - begin)) s)"
+    show_failure "$log"
     failed=1
   fi
 done
