@@ -106,6 +106,16 @@ said=$(FI_GAUDI_HLTHUNK=/no/such/library.so verdict 1 --rounds 1 --reset)
 said=$(verdict 1 --rounds 1 --provider no_such_provider)
 [[ $said == FAILED*"provider 'no_such_provider' offers no reliable endpoint"* ]] || fail "no provider: $said"
 
+# Ctrl-C, of which the terminal tells all of the processes: the round under way is finished.
+: >"$work/out"
+setsid "$stress" --seconds 3600 --processes 2 --max-size 64K >"$work/out" 2>"$work/err" &
+interrupted=$!
+until (($(wc -l <"$work/out") >= 2)); do sleep 0.05; done
+kill -INT -- "-$interrupted"
+wait "$interrupted" || fail "interrupted it ends with $?"
+said=$(tail -n 1 "$work/out")
+[[ $said == "PASSED: "[1-9]*" in "[1-9]*" rounds, "* && ! -s $work/err ]] || fail "interrupted: $said"
+
 # Two sides, as on two hosts, each with a Gaudi.
 start_both() { # SERVER-OPTION... -- CLIENT-OPTION...
   local own=()
@@ -156,6 +166,11 @@ await_rounds() { # SIDE
   done
   fail "no round ends: $line"
 }
+# The one that leads is interrupted.
+start_both --processes 1 -- --processes 1 --seconds 3600 --max-size 64K
+await_rounds client
+kill -INT "$server"
+both_end 0
 for victim in client server; do
   other=$([[ $victim == client ]] && echo server || echo client)
   start_both --processes 1 -- --processes 2 --seconds 3600 --timeout 600 --max-size 64K

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/failure.hpp"
+#include "interruption.hpp"
 
 namespace gaudi::stress {
 namespace {
@@ -49,6 +50,7 @@ void children::start(unsigned number, const connect& to_leader) {
 
 void children::live(const connect& to_leader, unsigned number) const {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  leave_interruptions_to_leader();
   int code = has_failed;
   try {
     common::oob_channel leader = to_leader();

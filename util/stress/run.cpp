@@ -10,6 +10,7 @@
 
 #include "common/failure.hpp"
 #include "dice.hpp"
+#include "interruption.hpp"
 #include "ledger.hpp"
 #include "plan.hpp"
 #include "report.hpp"
@@ -76,6 +77,7 @@ class runner {
   }
 
   bool goes_on() const {
+    if (interrupted_.has_come()) return false;
     return chosen_.rounds != 0 ? counts_.rounds < chosen_.rounds
                                : reporter_.seconds() < chosen_.seconds;
   }
@@ -176,6 +178,7 @@ class runner {
       if (!is_dead(loss, i)) pool_.send(i, order);
   }
 
+  const interruption interrupted_;
   const options& chosen_;
   worker_pool pool_;
   std::vector<introduction> introductions_;

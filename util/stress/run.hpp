@@ -15,8 +15,8 @@ struct ending {
   bool passed = false;
 };
 
-/// Has the workers of all sides do rounds until time is over or something is wrong. Prints a line a
-/// second on each side.
+/// Has the workers of all sides do rounds until time is over, it is interrupted or something is
+/// wrong. Prints a line a second on each side.
 ending run(const options& chosen, std::vector<side> sides);
 
 }  // namespace gaudi::stress

@@ -7,8 +7,9 @@ operations=send,inject,senddata,tsend,tinject,tsenddata,write,writedata,read,ato
 operations+=,peek,claim,discard,multirecv,counters
 # An emulated guest may take long to do nothing.
 export FI_GAUDI_RECONNECT_TIMEOUT=3600
+unset FI_GAUDI_LINK_TIMEOUT
 
-# Starts it between the ends of links (links.sh) with these rails, left1 first, and returns when the log of the left end,
+# Starts it, without end, between the ends of links (links.sh) with these rails, left1 first, and returns when the log of the left end,
 # /run/left.log, says PATTERN.
 start_stress() { # RAILS PATTERN
   local stress=$VM_BUILD/util/gaudi_stress
@@ -19,7 +20,7 @@ start_stress() { # RAILS PATTERN
     sleep 0.2
     kill -0 "$server"
   done
-  FI_GAUDI_NIC=left1 FI_GAUDI_RAILS=$1 "$stress" 127.0.0.1 --processes 1 --max-size 64K --seconds 25 --seed 4 \
+  FI_GAUDI_NIC=left1 FI_GAUDI_RAILS=$1 "$stress" 127.0.0.1 --processes 1 --max-size 64K --seconds 3600 --seed 4 \
     --operations "$operations" >/run/left 2>/run/left.log &
   client=$!
   until grep -q "$2" /run/left.log; do
@@ -28,12 +29,16 @@ start_stress() { # RAILS PATTERN
   done
 }
 
+# Fails once it has ended.
 stress_goes_on() {
-  kill -0 "$client" 2>/dev/null
+  kill -0 "$client" 2>/dev/null && return
+  tail -n 20 /run/left /run/left.log /run/right
+  return 1
 }
 
-# Its verdict, when it has ended.
+# Its verdict, after the round under way.
 end_stress() {
+  kill -INT "$server"
   if ! wait "$client" || ! wait "$server"; then
     tail -n 20 /run/left /run/left.log /run/right
     return 1
