@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <rdma/fi_errno.h>
 
+#include <span>
+
 #include "base/probes.hpp"
+#include "fi/info_offer.hpp"
 #include "fi/self_read.hpp"
 #include "fi/tables.hpp"
 #include "fi/transmit.hpp"
@@ -34,46 +37,24 @@ proto::rma_access access_of(endpoint& e, const rma_call& call, std::uint64_t kin
   return a;
 }
 
-ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
-  if (!memory) return memory.code();
-  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
-  if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
-  const auto access = access_of(e, call, FI_WRITE);
-  const base::scoped_domain_lock lock(e.lock());
-  if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
-  const int ret = e.core().write(*memory, access);
-  base::probes::write(call.target, call.address, memory->length(), ret);
-  e.parent().posted_to(e.core());
-  return ret;
+static_assert(offer::rma_iov_limit == proto::rma_ranges::max_ranges);
+
+std::span<const fi_rma_iov> ranges_of(const fi_msg_rma& msg) noexcept {
+  return {msg.rma_iov, msg.rma_iov_count};
 }
 
-/// Of an operation that is over.
-int report(const proto::rma_access& access, int ret) {
-  if (ret == 0) access.completion.end({});
-  return ret;
+/// Of another number than one. 0 or -FI_EINVAL.
+int check_ranges(const fi_msg_rma& msg, const base::result<local_memory>& memory) noexcept {
+  if (msg.rma_iov_count == 0 || msg.rma_iov_count > offer::rma_iov_limit) return -FI_EINVAL;
+  std::size_t length = 0;
+  for (const fi_rma_iov& r : ranges_of(msg))
+    if (__builtin_add_overflow(length, r.len, &length)) return -FI_EINVAL;
+  return memory && memory->length() != length ? -FI_EINVAL : 0;
 }
 
-ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
-  if (!memory) return memory.code();
-  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
-  const auto access = access_of(e, call, FI_READ);
-  const base::scoped_domain_lock lock(e.lock());
-  if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
-  if (e.is_own_address(call.target)) [[unlikely]] {
-    const auto done = read_own_region(e.parent(), *memory, call.address, call.key);
-    if (done) return report(access, *done);
-  }
-  const int ret = e.core().read(*memory, access);
-  base::probes::read(call.target, call.address, memory->length(), ret);
-  e.parent().posted_to(e.core());
-  return ret;
-}
-
-// Several remote ranges in one operation are not offered: rma_iov_limit is 1.
-int check(const fi_msg_rma& msg, const base::result<local_memory>& memory) noexcept {
-  if (msg.rma_iov_count != 1) return -FI_EINVAL;
-  if (memory && memory->length() != msg.rma_iov[0].len) return -FI_EINVAL;
-  return 0;
+/// Where all ranges are empty the first one says where nothing is to be done.
+bool are_all_empty(const base::result<local_memory>& memory) noexcept {
+  return memory && memory->length() == 0;
 }
 
 rma_call call_of(const fi_msg_rma& msg, std::uint64_t flags) noexcept {
@@ -83,6 +64,98 @@ rma_call call_of(const fi_msg_rma& msg, std::uint64_t flags) noexcept {
           .data = msg.data,
           .flags = flags,
           .context = msg.context};
+}
+
+/// `post` has the endpoint's core begin it.
+template <class Post>
+[[gnu::always_inline]] inline ssize_t write_by(endpoint& e,
+                                               const base::result<local_memory>& memory,
+                                               const rma_call& call, Post&& post) {
+  if (!memory) return memory.code();
+  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
+  if ((call.flags & FI_INJECT) && memory->length() > proto::max_inject) return -FI_EINVAL;
+  const auto access = access_of(e, call, FI_WRITE);
+  const base::scoped_domain_lock lock(e.lock());
+  if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
+  const int ret = post(e.core(), *memory, access);
+  base::probes::write(call.target, call.address, memory->length(), ret);
+  e.parent().posted_to(e.core());
+  return ret;
+}
+
+ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
+  return write_by(e, memory, call, [](auto& core, const auto& from, const auto& access) {
+    return core.write(from, access);
+  });
+}
+
+[[gnu::noinline]] ssize_t write_ranges(endpoint& e, const fi_msg_rma& msg, std::uint64_t flags) {
+  const auto memory = local_memory::from(msg.msg_iov, msg.desc, msg.iov_count);
+  if (const int ret = check_ranges(msg, memory)) return ret;
+  const rma_call call = call_of(msg, flags);
+  if (are_all_empty(memory)) return write_on(e, memory, call);
+  return write_by(e, memory, call, [&](auto& core, const auto& from, const auto& access) {
+    return core.access_ranges(proto::rma_ranges::direction::write, from, access, ranges_of(msg));
+  });
+}
+
+/// Of an operation that is over.
+int report(const proto::rma_access& access, int ret) {
+  if (ret == 0) access.completion.end({});
+  return ret;
+}
+
+/// `read_own` reads what is this endpoint's own and may be read only by itself (self_read.hpp).
+template <class ReadOwn, class Post>
+[[gnu::always_inline]] inline ssize_t read_by(endpoint& e, const base::result<local_memory>& memory,
+                                              const rma_call& call, ReadOwn&& read_own,
+                                              Post&& post) {
+  if (!memory) return memory.code();
+  if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const auto access = access_of(e, call, FI_READ);
+  const base::scoped_domain_lock lock(e.lock());
+  if ((call.flags & FI_FENCE) && !e.core().is_quiet(call.target)) return -FI_EAGAIN;
+  if (e.is_own_address(call.target)) [[unlikely]] {
+    const std::optional<int> done = read_own(e.parent(), *memory);
+    if (done) return report(access, *done);
+  }
+  const int ret = post(e.core(), *memory, access);
+  base::probes::read(call.target, call.address, memory->length(), ret);
+  e.parent().posted_to(e.core());
+  return ret;
+}
+
+ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
+  return read_by(
+      e, memory, call,
+      [&](auto& d, const auto& to) { return read_own_region(d, to, call.address, call.key); },
+      [](auto& core, const auto& to, const auto& access) { return core.read(to, access); });
+}
+
+/// nullopt: some of them are to be read as a peer's are.
+std::optional<int> read_own_regions(domain& d, const local_memory& memory,
+                                    std::span<const fi_rma_iov> ranges) {
+  std::size_t offset = 0;
+  for (const fi_rma_iov& r : ranges) {
+    if (r.len == 0) continue;
+    const auto done = read_own_region(d, memory.part(offset, r.len), r.addr, r.key);
+    if (!done || *done != 0) return done;
+    offset += r.len;
+  }
+  return 0;
+}
+
+[[gnu::noinline]] ssize_t read_ranges(endpoint& e, const fi_msg_rma& msg, std::uint64_t flags) {
+  const auto memory = local_memory::from(msg.msg_iov, msg.desc, msg.iov_count);
+  if (const int ret = check_ranges(msg, memory)) return ret;
+  const rma_call call = call_of(msg, flags);
+  if (are_all_empty(memory)) return read_on(e, memory, call);
+  return read_by(
+      e, memory, call,
+      [&](auto& d, const auto& to) { return read_own_regions(d, to, ranges_of(msg)); },
+      [&](auto& core, const auto& to, const auto& access) {
+        return core.access_ranges(proto::rma_ranges::direction::read, to, access, ranges_of(msg));
+      });
 }
 
 ssize_t read(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from, std::uint64_t addr,
@@ -107,8 +180,10 @@ ssize_t readv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_a
 
 ssize_t readmsg(fid_ep* ep, const fi_msg_rma* msg, std::uint64_t flags) noexcept {
   return guarded([&]() -> ssize_t {
+    if (msg->rma_iov_count != 1) [[unlikely]]
+      return read_ranges(endpoint::of(ep), *msg, flags);
     const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count);
-    if (const int ret = check(*msg, memory)) return ret;
+    if (memory && memory->length() != msg->rma_iov[0].len) return -FI_EINVAL;
     return read_on(endpoint::of(ep), memory, call_of(*msg, flags));
   });
 }
@@ -135,8 +210,10 @@ ssize_t writev(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_
 
 ssize_t writemsg(fid_ep* ep, const fi_msg_rma* msg, std::uint64_t flags) noexcept {
   return guarded([&]() -> ssize_t {
+    if (msg->rma_iov_count != 1) [[unlikely]]
+      return write_ranges(endpoint::of(ep), *msg, flags);
     const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count);
-    if (const int ret = check(*msg, memory)) return ret;
+    if (memory && memory->length() != msg->rma_iov[0].len) return -FI_EINVAL;
     return write_on(endpoint::of(ep), memory, call_of(*msg, flags));
   });
 }

@@ -7,7 +7,8 @@ namespace gaudi::proto {
 
 bool connection::is_idle() const noexcept {
   return transfers.empty() && at_core.posted.empty() && outbox.ordered.empty() &&
-         !outbox.has_control() && postponed.packets.empty() && !rma_order.holds_early;
+         !outbox.has_control() && postponed.packets.empty() && !rma_order.holds_early &&
+         remote->unposted == 0;
 }
 
 void connection::take_terms(const wire::hello& remote_hello,

@@ -43,6 +43,13 @@ base::result<void> open_other_nics(const rail_settings& rails, core_transport& t
   return {};
 }
 
+// Out of buffers, or of room in the core: an application that only repeats the call must get there,
+// too.
+int progress_if_full(endpoint& e, int ret) {
+  if (ret == -FI_EAGAIN) e.progress();
+  return ret;
+}
+
 }  // namespace
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
@@ -126,6 +133,7 @@ void endpoint::shut_down() {
     connections_->fail(c, FI_ECANCELED);
   });
   sender_.fail_early(FI_ECANCELED);
+  one_sided_.ranges.fail_unposted(FI_ECANCELED);
   transfers_.mover.await_helpers();
   // The device must be done with our memory before it goes.
   copies_.end_all();
@@ -159,13 +167,6 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   return c;
 }
 
-// Out of buffers, or of room in the core: an application that only repeats the call must get there,
-// too.
-int endpoint::progress_if_full(int ret) {
-  if (ret == -FI_EAGAIN) progress();
-  return ret;
-}
-
 int endpoint::send(const local_memory& memory, const send_params& message) {
   using stream = latency_sampler::stream;
   if (latencies_.is_due(stream::send)) [[unlikely]]
@@ -176,7 +177,7 @@ int endpoint::send(const local_memory& memory, const send_params& message) {
   if (!c) return sender_.send_early(*addresses_.find(message.to), memory, message);
   const int ret = sender_.send(**c, memory, message);
   if (ret == -FI_EAGAIN) ++paths_.stalls.local;
-  return progress_if_full(ret);
+  return progress_if_full(*this, ret);
 }
 
 int endpoint::write(const local_memory& memory, const rma_access& access) {
@@ -185,7 +186,7 @@ int endpoint::write(const local_memory& memory, const rma_access& access) {
     return latencies_.post(stream::write, latency_sampler::kind::rma_write, access,
                            [&](const rma_access& timed) { return write(memory, timed); });
   const auto c = data_connection(access.target);
-  return c ? progress_if_full(one_sided_.initiator.write(**c, memory, access)) : c.code();
+  return c ? progress_if_full(*this, one_sided_.initiator.write(**c, memory, access)) : c.code();
 }
 
 int endpoint::read(const local_memory& memory, const rma_access& access) {
@@ -194,22 +195,30 @@ int endpoint::read(const local_memory& memory, const rma_access& access) {
     return latencies_.post(stream::read, latency_sampler::kind::rma_read, access,
                            [&](const rma_access& timed) { return read(memory, timed); });
   const auto c = data_connection(access.target);
-  return c ? progress_if_full(one_sided_.initiator.read(**c, memory, access)) : c.code();
+  return c ? progress_if_full(*this, one_sided_.initiator.read(**c, memory, access)) : c.code();
+}
+
+int endpoint::access_ranges(rma_ranges::direction way, const local_memory& memory,
+                            const rma_access& access, std::span<const fi_rma_iov> ranges) {
+  const auto c = data_connection(access.target);
+  return c ? progress_if_full(*this, one_sided_.ranges.start(way, **c, memory, access, ranges))
+           : c.code();
 }
 
 int endpoint::atomic(const atomic_access& access) {
   const auto c = data_connection(access.target);
-  return c ? progress_if_full(one_sided_.atomics.request(**c, access)) : c.code();
+  return c ? progress_if_full(*this, one_sided_.atomics.request(**c, access)) : c.code();
 }
 
 bool endpoint::is_quiet(fi_addr_t with) {
   const peer* p = addresses_.find(with);
   const connection* c = p ? p->current : nullptr;
   const bool any_early = p && p->early != 0;
-  if (!c && !any_early) return true;
-  const bool moving =
-      any_early || std::any_of(c->transfers.begin(), c->transfers.end(),
-                               [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
+  const bool any_unposted = p && p->unposted != 0;
+  if (!c && !any_early && !any_unposted) return true;
+  const bool moving = any_early || any_unposted ||
+                      std::any_of(c->transfers.begin(), c->transfers.end(),
+                                  [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
   if (!moving && c->at_core.posted.empty() && c->outbox.ordered.empty()) return true;
   progress();
   return false;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/counter.hpp"
@@ -73,6 +74,8 @@ class endpoint final : private connection_observer,
   int send(const local_memory& memory, const send_params& message);
   int write(const local_memory& memory, const rma_access& access);
   int read(const local_memory& memory, const rma_access& access);
+  int access_ranges(rma_ranges::direction way, const local_memory& memory, const rma_access& access,
+                    std::span<const fi_rma_iov> ranges);
   int atomic(const atomic_access& access);
 
   /// Whether nothing of this endpoint's is under way to or from the peer: what follows a fence may
@@ -109,7 +112,6 @@ class endpoint final : private connection_observer,
 
   base::result<void> open(opening config);
   base::result<connection*> data_connection(fi_addr_t to);
-  int progress_if_full(int ret);
 
   void handle_completed(posted_op& w, std::size_t length, int error);
   std::size_t handle_completions(std::size_t most);

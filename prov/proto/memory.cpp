@@ -123,6 +123,18 @@ local_memory::place local_memory::at(std::size_t offset) const noexcept {
   return {segment, offset};
 }
 
+local_memory local_memory::part(std::size_t offset, std::size_t length) const noexcept {
+  local_memory m;
+  while (m.length_ < length) {
+    const place p = at(offset + m.length_);
+    const std::size_t here = std::min(length - m.length_, p.left());
+    m.segments_[m.count_++] = {p.address(), here, p.segment->registered, p.segment->owner};
+    m.length_ += here;
+    m.device_ = m.device_ || !p.segment->is_host();
+  }
+  return m;
+}
+
 void local_memory::read(std::size_t offset, std::byte* bytes, std::size_t length) const noexcept {
   while (length) {
     const place p = at(offset);

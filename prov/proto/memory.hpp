@@ -103,6 +103,9 @@ class local_memory {
     segments_[0].length = length_;
   }
 
+  /// The `length` bytes from `offset` on, both within it; `length` is not 0.
+  [[nodiscard]] local_memory part(std::size_t offset, std::size_t length) const noexcept;
+
   /// Cuts the memory to its first `length` bytes.
   void truncate(std::size_t length) noexcept;
 

@@ -3,6 +3,7 @@
 
 #include "proto/atomics.hpp"
 #include "proto/rma_initiator.hpp"
+#include "proto/rma_ranges.hpp"
 #include "proto/rma_target.hpp"
 
 namespace gaudi::proto {
@@ -12,6 +13,7 @@ struct one_sided {
   one_sided(core::inner_domain& core, const endpoint_settings& config,
             rma_initiator::parts initiates, rma_target::parts serves)
       : initiator(core, config, initiates),
+        ranges({initiates.connections, initiator}, config.rma_order),
         target(serves, counters),
         atomics({serves.connections, serves.keys, initiates.copies, serves.channel, serves.table,
                  serves.completion},
@@ -19,6 +21,7 @@ struct one_sided {
 
   peer_access_counters counters;
   rma_initiator initiator;
+  rma_ranges ranges;
   rma_target target;
   proto::atomics atomics;
 };

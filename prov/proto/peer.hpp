@@ -31,6 +31,7 @@ struct peer {
   base::clock::time_point asks_since{};
   base::clock::duration pause{};
   std::uint32_t early = 0;               // early_sends that wait for a connection or credit
+  std::uint32_t unposted = 0;            // operations of rma_ranges that are not all posted
   fi_addr_t address = FI_ADDR_NOTAVAIL;  // the lowest one that the address vector has for it
   std::uint32_t told_path_reasons = 0;   // base::path_reason, as bits: the log has them
   unexpected_budget::share unexpected;
@@ -40,8 +41,8 @@ struct peer {
 
   /// Whether nothing names it or keeps anything of it.
   [[nodiscard]] bool is_unused() const noexcept {
-    return address == FI_ADDR_NOTAVAIL && connections == 0 && early == 0 && unexpected.empty() &&
-           chunks.held == 0 && slots.held == 0 && injected.held == 0;
+    return address == FI_ADDR_NOTAVAIL && connections == 0 && early == 0 && unposted == 0 &&
+           unexpected.empty() && chunks.held == 0 && slots.held == 0 && injected.held == 0;
   }
 };
 

@@ -27,6 +27,8 @@ constexpr unsigned looks_at_the_end = 64;
     dispatcher_.retry_postponed();
   if (sender_.has_early()) [[unlikely]]
     sender_.progress_early();
+  if (one_sided_.ranges.any_unposted()) [[unlikely]]
+    one_sided_.ranges.progress();
   if (closer_.any()) [[unlikely]]
     closer_.poll();
 }
@@ -78,7 +80,8 @@ bool endpoint::needs_polling() const noexcept {
          !transfers_.immediate.empty() || transfers_.cooperative.any_to_help() ||
          shm_.owes_doorbells() || dispatcher_.can_post_receives() ||
          transfers_.mover.waits_unnoticed() || channel_.waits_unnoticed() ||
-         transfers_.rail_choice.any_to_look_at() || connections_->any_interrupted();
+         transfers_.rail_choice.any_to_look_at() || connections_->any_interrupted() ||
+         one_sided_.ranges.any_for_want_of_room();
 }
 
 int endpoint::try_wait() noexcept try {

@@ -82,10 +82,12 @@ int rma_initiator::access_directly(connection& c, const local_memory& memory,
 // The buffer is the caller's again on return, so the data leaves from one of ours.
 int rma_initiator::inject_write(connection& c, const local_memory& memory,
                                 const rma_access& access) {
-  buffer* b = injected_.acquire(c.remote->injected, parts_.connections.count());
-  transfer* t = b ? parts_.table.create(&c, memory, access.completion) : nullptr;
+  const auto copied = copy_injected(c, memory);
+  if (!copied) return copied.code();
+  buffer* const b = *copied;
+  transfer* t = parts_.table.create(&c, memory, access.completion);
   if (!t) {
-    if (b) release_staging(*b);
+    release_staging(*b);
     return injected_.in_use() != 0 ? -FI_EAGAIN : why_nothing_left(parts_.channel, parts_.table);
   }
   t->strategy = transfer_strategy::push;
@@ -97,13 +99,7 @@ int rma_initiator::inject_write(connection& c, const local_memory& memory,
     return 0;
   }
   b->owner = t;
-  b->offset = 0;
-  b->length = memory.length();
-  b->copies = 0;
-  b->failed = 0;
-  int ret = parts_.copies.start(*b, 0, memory, 0, memory.length(), copy::direction::device_to_host);
-  if (ret == 0 && b->copies) ret = parts_.copies.wait_for(*b);
-  if (ret == 0) ret = parts_.mover.post_rma(*t, *b, b->bytes, b->length, b->descriptor(), 0, 0);
+  const int ret = parts_.mover.post_rma(*t, *b, b->bytes, b->length, b->descriptor(), 0, 0);
   if (ret) {
     release_staging(*b);
     parts_.completion.free(*t);
@@ -112,6 +108,28 @@ int rma_initiator::inject_write(connection& c, const local_memory& memory,
   t->moved.issued = t->length;
   ++t->moved.in_flight;
   return 0;
+}
+
+base::result<buffer*> rma_initiator::copy_injected(connection& c, const local_memory& memory) {
+  buffer* const b = injected_.acquire(c.remote->injected, parts_.connections.count());
+  if (!b) {
+    const bool comes_back = injected_.in_use() != 0;
+    return base::error{comes_back ? -FI_EAGAIN : why_nothing_left(parts_.channel, parts_.table)};
+  }
+  b->owner = nullptr;
+  b->offset = 0;
+  b->length = memory.length();
+  b->copies = 0;
+  b->failed = 0;
+  int ret = parts_.copies.start(*b, 0, memory, 0, memory.length(), copy::direction::device_to_host);
+  if (ret == 0 && b->copies) ret = parts_.copies.wait_for(*b);
+  if (ret == 0) return b;
+  release_staging(*b);
+  return base::error{ret};
+}
+
+local_memory rma_initiator::memory_in(const buffer& copied) noexcept {
+  return *local_memory::from(copied.bytes, copied.length, nullptr);
 }
 
 int rma_initiator::write_by_message(connection& c, const local_memory& memory,

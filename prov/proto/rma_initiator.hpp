@@ -41,6 +41,11 @@ class rma_initiator {
   int write(connection& c, const local_memory& memory, const rma_access& access);
   int read(connection& c, const local_memory& memory, const rma_access& access);
 
+  /// A copy of memory of any kind, at most max_inject bytes, for release_staging() to take back.
+  /// -FI_EAGAIN, or an error: none is left, or the device does not copy.
+  base::result<buffer*> copy_injected(connection& c, const local_memory& memory);
+  [[nodiscard]] static local_memory memory_in(const buffer& copied) noexcept;
+
   /// As buffer_pool::free_all.
   void free_buffers() noexcept { injected_.free_all(); }
 

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <string>
 
 #include "node.hpp"
 
@@ -85,6 +88,146 @@ INSTANTIATE_TEST_SUITE_P(modes, one_sided,
                          testing::Combine(testing::Values(0, by_address),
                                           testing::Values(1, 63, 5000, 65537, 4 * mib + 1),
                                           testing::Values(0, 13)));
+
+/// Where rank 1's ranges are, apart and in another order than their bytes at rank 0.
+struct range {
+  std::size_t at;
+  std::size_t length;
+};
+const std::vector<range> long_ranges{{900'000, 1},        {0, 4096},          {700'001, 131'072},
+                                     {5000, 63},          {6000, 0},          {200'000, 400'003},
+                                     {100'000, 99'999},   {4096, 1},          {1'000'000, 300'000},
+                                     {1'300'000, 8},      {1'300'010, 8},     {1'300'020, 8},
+                                     {1'400'000, 70'000}, {1'500'000, 5'000}, {1'510'000, 16'385},
+                                     {1'600'000, 33}};
+const std::vector<range> short_ranges{{500, 300}, {0, 1}, {900, 123}};
+
+std::size_t length_of(const std::vector<range>& all) {
+  std::size_t length = 0;
+  for (const range& one : all) length += one.length;
+  return length;
+}
+
+// (mr_mode, in device memory at both ends)
+class ranges : public testing::TestWithParam<std::tuple<int, bool>> {
+ protected:
+  static constexpr std::size_t size = 2 * mib;
+
+  void SetUp() override {
+    if (!is_gaudi()) GTEST_SKIP() << "other providers take one range";
+  }
+  void with_two(const std::function<void(rank&, node&, memory&, target)>& body) {
+    const auto [mr_mode, on_device] = GetParam();
+    run({}, [&, mr_mode = mr_mode, on_device = on_device](rank& r) {
+      setenv("FI_GAUDI_DEVICE", std::to_string(r.id()).c_str(), 1);
+      node n({.mr_mode = mr_mode, .device = on_device});
+      n.meet(r);
+      memory own(n, size, on_device, 0x100U + static_cast<unsigned>(r.id()));
+      body(r, n, own, share(r, own));
+    });
+  }
+  /// From, or to, rank 0's first bytes, which are in two parts.
+  static void access(node& n, const memory& own, target other, const std::vector<range>& all,
+                     bool is_write, std::uint64_t flags) {
+    const std::size_t length = length_of(all);
+    const std::array<iovec, 2> local{
+        {{own.at(0), length / 3}, {own.at(length / 3), length - length / 3}}};
+    std::array<void*, 2> descs{own.desc(), own.desc()};
+    std::vector<fi_rma_iov> remote;
+    for (const range& one : all) remote.push_back({other.address + one.at, one.length, other.key});
+    const fi_msg_rma message{local.data(),  descs.data(),  local.size(), n.peer(1),
+                             remote.data(), remote.size(), ctx(1),       77};
+    n.post([&] {
+      return is_write ? fi_writemsg(n.ep(), &message, flags) : fi_readmsg(n.ep(), &message, flags);
+    });
+  }
+  static void expect_end(node& n, std::uint64_t kind) {
+    const completion c = n.wait(ctx(1));
+    EXPECT_EQ(0, c.err);
+    EXPECT_EQ(FI_RMA | kind, c.flags & (FI_RMA | FI_READ | FI_WRITE));
+    EXPECT_FALSE(n.has_completion());
+  }
+  /// What the target's memory is when `data` has been written to all of them.
+  static bytes written(const std::vector<range>& all, const bytes& data) {
+    bytes whole(size);
+    std::size_t done = 0;
+    for (const range& one : all) {
+      std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(done), one.length,
+                  whole.begin() + static_cast<std::ptrdiff_t>(one.at));
+      done += one.length;
+    }
+    return whole;
+  }
+};
+
+TEST_P(ranges, write_with_data_then_read_back) {
+  with_two([](rank& r, node& n, memory& own, target other) {
+    own.put(0, bytes(size));
+    r.barrier();
+    const bytes data = bytes_of(7, length_of(long_ranges));
+    if (r.id() == 0) {
+      own.put(0, data);
+      access(n, own, other, long_ranges, true,
+             FI_REMOTE_CQ_DATA | FI_COMPLETION | FI_DELIVERY_COMPLETE);
+      expect_end(n, FI_WRITE);
+      own.put(0, bytes(data.size()));
+      access(n, own, other, long_ranges, false, FI_COMPLETION);
+      expect_end(n, FI_READ);
+      expect_same(data, own.get(0, data.size()), "read back");
+    } else {
+      // All is there when the data comes, with the last range.
+      EXPECT_EQ(77U, n.wait_any().data);
+      expect_same(written(long_ranges, data), own.get(0, size), "written");
+    }
+    r.barrier();
+    EXPECT_FALSE(n.has_completion());
+  });
+}
+
+TEST_P(ranges, injected_ones_are_the_callers_again_at_once) {
+  with_two([](rank& r, node& n, memory& own, target other) {
+    own.put(0, bytes(size));
+    r.barrier();
+    const bytes data = bytes_of(7, length_of(short_ranges));
+    if (r.id() == 0) {
+      own.put(0, data);
+      access(n, own, other, short_ranges, true, FI_INJECT | FI_REMOTE_CQ_DATA);
+      own.put(0, bytes(data.size()));
+      n.post([&] { return fi_send(n.ep(), own.at(0), 8, own.desc(), n.peer(1), ctx(2)); });
+      EXPECT_EQ(0, n.wait(ctx(2)).err);
+    } else {
+      n.post(
+          [&] { return fi_recv(n.ep(), own.at(size - 8), 8, own.desc(), FI_ADDR_UNSPEC, ctx(2)); });
+      completion c = n.wait_any();
+      if (c.context == ctx(2)) c = n.wait_any();  // it may come first
+      EXPECT_EQ(77U, c.data);
+      expect_same(written(short_ranges, data), own.get(0, size), "written");
+    }
+    r.barrier();
+  });
+}
+
+TEST_P(ranges, more_than_are_offered_or_of_another_length_are_refused) {
+  with_two([](rank& r, node& n, memory& own, target other) {
+    if (r.id() == 0) {
+      EXPECT_EQ(16U, n.info()->tx_attr->rma_iov_limit);
+      const iovec local{own.at(0), 17};
+      void* desc = own.desc();
+      const std::vector<fi_rma_iov> remote(17, {other.address, 1, other.key});
+      for (const std::size_t count : {0, 16, 17}) {
+        const fi_msg_rma message{&local, &desc, 1, n.peer(1), remote.data(), count, ctx(1), 0};
+        EXPECT_EQ(-FI_EINVAL, fi_writemsg(n.ep(), &message, FI_COMPLETION)) << count;
+        EXPECT_EQ(-FI_EINVAL, fi_readmsg(n.ep(), &message, FI_COMPLETION)) << count;
+      }
+      EXPECT_FALSE(n.has_completion());
+    }
+    r.barrier();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(memories, ranges,
+                         testing::Values(std::tuple{0, false}, std::tuple{by_address, false},
+                                         std::tuple{by_address, true}, std::tuple{0, true}));
 
 TEST(rma, data_of_a_write_arrives_with_its_bytes) {
   run({}, [](rank& r) {

@@ -10,6 +10,7 @@ namespace gaudi::sim {
 namespace {
 
 constexpr std::uint16_t first_port = 5000;
+constexpr std::uint64_t ranges_one_in = 3;
 constexpr std::uint64_t requested_key = 77;
 // Longer than a peer may take to close, which can be a call of many virtual seconds (host::now).
 constexpr std::chrono::hours session_limit{10'000};
@@ -50,6 +51,14 @@ proto::net_address address_of(unsigned number) {
 
 proto::local_memory memory_of(std::span<std::byte> bytes) {
   return *proto::local_memory::from(bytes.data(), bytes.size(), nullptr);
+}
+
+// The same bytes as several ranges, the last of which is one byte.
+std::vector<fi_rma_iov> in_ranges(const proto::rma_access& whole, std::size_t length) {
+  const std::size_t first = (length - 1) / 2;
+  return {{whole.address, first, whole.key},
+          {whole.address + first, length - 1 - first, whole.key},
+          {whole.address + length - 1, 1, whole.key}};
 }
 
 }  // namespace
@@ -224,8 +233,12 @@ int node::start_access(record& r, const node& peer) {
                                  .inject = a.inject,
                                  .delivery = a.delivery,
                                  .completion = asked(r, FI_RMA)};
-  return writes ? endpoint_->write(memory_of(r.bytes), access)
-                : endpoint_->read(memory_of(r.bytes), access);
+  const auto memory = memory_of(r.bytes);
+  if (r.number % ranges_one_in == 0 && a.length > 1)
+    return endpoint_->access_ranges(
+        writes ? proto::rma_ranges::direction::write : proto::rma_ranges::direction::read, memory,
+        access, in_ranges(access, a.length));
+  return writes ? endpoint_->write(memory, access) : endpoint_->read(memory, access);
 }
 
 int node::start_atomic(record& r, const node& peer) {

@@ -307,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
         refusal{"tx size", [](fi_info& h) { h.tx_attr->size = 1U << 20; }},
         refusal{"rx size", [](fi_info& h) { h.rx_attr->size = 1U << 20; }},
         refusal{"iov limit", [](fi_info& h) { h.tx_attr->iov_limit = 5; }},
-        refusal{"rma iov limit", [](fi_info& h) { h.tx_attr->rma_iov_limit = 2; }},
+        refusal{"rma iov limit", [](fi_info& h) { h.tx_attr->rma_iov_limit = 17; }},
         refusal{"message size", [](fi_info& h) { h.ep_attr->max_msg_size = SIZE_MAX; }},
         refusal{"raw size", [](fi_info& h) { h.ep_attr->max_order_raw_size = 1; }},
         refusal{"tx contexts", [](fi_info& h) { h.ep_attr->tx_ctx_cnt = 2; }},
