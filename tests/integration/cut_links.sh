@@ -43,7 +43,7 @@ through_cuts() { # LEAST-CUTS IPC SEED
 }
 
 still=send,inject,senddata,tsend,tinject,tsenddata,write,writedata,read,atomic,fetch,compare,cancel
-still+=,peek,claim,discard,multirecv,counters
+still+=,peek,claim,discard,multirecv,ranges,counters
 through_cuts 20 off 1
 through_cuts 20 auto 2
 # Rails end like connections do.

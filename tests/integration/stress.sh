@@ -29,7 +29,7 @@ bad --memory disk
 bad --max-size 0
 bad --operations teleport
 bad --operations cancel
-bad --operations peek,claim,discard,multirecv,counters
+bad --operations peek,claim,discard,multirecv,ranges,counters
 bad --seconds 1 --rounds 1
 bad --reset --memory host
 bad --server node1
@@ -50,7 +50,8 @@ verdict() { # EXPECTED-STATUS OPTION...
 said=$(verdict 0 --rounds 4 --processes 3 --seed 1)
 [[ $said == "PASSED: "*" operations of 3 processes in 4 rounds, "*"; seed 1" ]] || fail "the verdict: $said"
 modes='; [1-9][0-9]* messages received after a peek, [1-9][0-9]* after a claim, [1-9][0-9]* in buffers for many'
-modes+=', [1-9][0-9]* discarded, [1-9][0-9]* ends counted by fi_cntr; every byte was right'
+modes+=', [1-9][0-9]* discarded, [1-9][0-9]* ends counted by fi_cntr, [1-9][0-9]* RMA operations on several ranges'
+modes+='; every byte was right'
 [[ $said =~ $modes ]] || fail "not all that receives can do was done: $said"
 wide=$(awk 'length > 80 && !/^PASSED/' "$work/out")
 [[ -z $wide ]] || fail "a line is wider than 80 columns: $wide"
@@ -63,7 +64,7 @@ said=$(verdict 1 --rounds 2 --processes 3 --memory device)
 # What receives can do, each by itself and nothing else of it.
 verdict_of() { # NUMBERS OPERATIONS
   said=$(verdict 0 --rounds 2 --processes 2 --seed 3 --max-size 64K --operations "$2")
-  local pattern="; ($1); every byte was right"
+  local pattern="; ($1), ${3:-0} RMA operations on several ranges; every byte was right"
   [[ $said =~ $pattern ]] || fail "with $2: $said"
 }
 some='[1-9][0-9]*'
@@ -72,6 +73,7 @@ verdict_of "$some messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" 
 verdict_of "0 messages [a-z ]*, $some [a-z ]*, 0 [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" send,tsend,claim
 verdict_of "0 messages [a-z ]*, 0 [a-z ]*, $some [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" send,tsend,multirecv
 verdict_of "0 messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, $some [a-z]*, 0 [a-z_ ]*" send,tsend,discard
+verdict_of "0 messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, 0 [a-z]*, 0 [a-z_ ]*" write,read,ranges "$some"
 # Each operation and each receive has an end, and a counter has counted it.
 verdict_of "0 messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, 0 [a-z]*, $some [a-z_ ]*" write,read,counters
 [[ $said =~ ^PASSED:\ ([0-9]+)\ .*,\ ([0-9]+)\ ends && ${BASH_REMATCH[1]} == "${BASH_REMATCH[2]}" ]] ||
@@ -80,7 +82,7 @@ verdict_of "0 messages [a-z ]*, 0 [a-z ]*, 0 [a-z ]*, 0 [a-z]*, $some [a-z_ ]*" 
 # Workers that close, are killed, lose their Gaudi. Seeds with which these come early.
 said=$(verdict 0 --rounds 12 --processes 3 --seed 2 --max-size 64K)
 [[ $said == PASSED*" rounds, "[1-9]* ]] || fail "with reconnects: $said"
-calm=send,tsend,senddata,write,read,fetch,cancel,peek,claim,discard,multirecv,counters
+calm=send,tsend,senddata,write,read,fetch,cancel,peek,claim,discard,multirecv,ranges,counters
 said=$(verdict 0 --rounds 12 --processes 3 --seed 2 --max-size 64K --operations "$calm" --kill)
 [[ $said == PASSED*" 0 reconnects, "[1-9]* ]] || fail "with kills: $said"
 said=$(verdict 0 --rounds 12 --processes 3 --seed 2 --max-size 64K --operations "$calm" --reset)

@@ -21,6 +21,7 @@ struct counts {
   std::uint64_t claimed = 0;     ///< messages claimed, then received
   std::uint64_t discarded = 0;   ///< messages that nobody received
   std::uint64_t multi = 0;       ///< messages that came into buffers that take many
+  std::uint64_t ranged = 0;      ///< RMA on several ranges, posted
   std::uint64_t counted = 0;     ///< ends that fi_cntr counters told as well
 
   counts& operator+=(const counts& other) {
@@ -36,6 +37,7 @@ struct counts {
     claimed += other.claimed;
     discarded += other.discarded;
     multi += other.multi;
+    ranged += other.ranged;
     counted += other.counted;
     return *this;
   }
@@ -45,7 +47,7 @@ struct counts {
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(counts, posted, completed, cancelled, unmatched, failed,
                                    operations, bytes, verified, peeked, claimed, discarded, multi,
-                                   counted)
+                                   ranged, counted)
 
 /// Messages, and writes with remote data, by peer.
 struct traffic {

@@ -94,18 +94,34 @@ long endpoint::post_message(const request& r, fi_addr_t to, void* context) {
   }
 }
 
+namespace {
+
+// One behind the other, the last one the longest.
+std::vector<fi_rma_iov> ranges_of(const request& r) {
+  std::vector<fi_rma_iov> ranges;
+  std::size_t offset = 0;
+  for (std::size_t left = r.ranges; left != 0; --left) {
+    const std::size_t length = left == 1 ? r.size - offset : r.size / (r.ranges + 1);
+    ranges.push_back({r.far.address + offset, length, r.far.key});
+    offset += length;
+  }
+  return ranges;
+}
+
+}  // namespace
+
 // Writes complete when the bytes are visible at the target, which compares them soon afterwards.
 long endpoint::post_rma(const request& r, fi_addr_t to, void* context) {
   const iovec local{r.near.address, r.size};
-  const fi_rma_iov remote{r.far.address, r.size, r.far.key};
+  const std::vector<fi_rma_iov> remote = ranges_of(r);
   void* desc = r.near.desc;
   fi_msg_rma message{};
   message.msg_iov = &local;
   message.desc = &desc;
   message.iov_count = 1;
   message.addr = to;
-  message.rma_iov = &remote;
-  message.rma_iov_count = 1;
+  message.rma_iov = remote.data();
+  message.rma_iov_count = remote.size();
   message.context = context;
   message.data = r.id;
   if (r.op == operation::read) return fi_readmsg(open_.ep.get(), &message, FI_COMPLETION);

@@ -50,7 +50,8 @@ struct request {
   local_memory result{};
   local_memory compared{};
   remote_memory far{};
-  std::uint64_t id = 0;  ///< tag and remote data
+  std::uint64_t id = 0;    ///< tag and remote data
+  std::size_t ranges = 1;  ///< of the target's memory that RMA is on: parts of `far`
 };
 
 /// An RDM endpoint with one completion queue and many peers. One thread.

@@ -26,10 +26,10 @@ const std::map<std::string, memory_choice> memories{{"host", memory_choice::host
 
 /// What else a worker does, by the names that --operations has for it.
 const std::map<std::string, bool settings::*> habits{
-    {"cancel", &settings::cancel},     {"reconnect", &settings::reconnect},
-    {"peek", &settings::peek},         {"claim", &settings::claim},
-    {"discard", &settings::discard},   {"multirecv", &settings::multi_receive},
-    {"counters", &settings::counters},
+    {"cancel", &settings::cancel},   {"reconnect", &settings::reconnect},
+    {"peek", &settings::peek},       {"claim", &settings::claim},
+    {"discard", &settings::discard}, {"multirecv", &settings::multi_receive},
+    {"ranges", &settings::ranges},   {"counters", &settings::counters},
 };
 
 void choose(const std::vector<std::string>& names, settings& out) {
@@ -126,7 +126,8 @@ std::optional<int> parse(int argc, char** argv, options& out) {
                  "these only, separated by commas (default all):\n"
                  "send inject senddata tsend tinject tsenddata\n"
                  "write writedata read atomic fetch compare cancel\n"
-                 "reconnect peek claim discard multirecv counters")
+                 "reconnect peek claim discard multirecv ranges\n"
+                 "counters")
       ->delimiter(',')
       ->option_text("LIST");
   app.add_flag("--kill", out.kill, "kill a process now and then, and start it again");

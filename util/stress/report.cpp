@@ -41,8 +41,9 @@ std::string verdict(const progress_counts& all, double seconds, unsigned workers
       all.all.operations, workers, all.rounds, all.reconnects, all.kills, all.resets, seconds);
   const auto modes = fmt::format(
       "{} messages received after a peek, {} after a claim, {} in buffers for many, "
-      "{} discarded, {} ends counted by fi_cntr",
-      all.all.peeked, all.all.claimed, all.all.multi, all.all.discarded, all.all.counted);
+      "{} discarded, {} ends counted by fi_cntr, {} RMA operations on several ranges",
+      all.all.peeked, all.all.claimed, all.all.multi, all.all.discarded, all.all.counted,
+      all.all.ranged);
   if (failure.empty())
     return fmt::format("PASSED: {}; {}; every byte was right, every counter balanced; seed {}",
                        work, modes, seed);

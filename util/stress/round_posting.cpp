@@ -39,17 +39,28 @@ request round_run::request_for(std::size_t number) {
   if (p.compared.size > 0) r.compared = local(p.compared);
   const remote_memory base = work_.workers[p.target].memory.at(index_of(p.far.memory));
   r.far = {base.address + p.far.offset, base.key};
+  r.ranges = ranges_for(number);
   return r;
+}
+
+// As many as its number says.
+std::size_t round_run::ranges_for(std::size_t number) const {
+  const planned& p = work_.plan.operations[number];
+  if (!work_.common.ranges || is_atomic(p.op)) return 1;
+  const std::size_t most = std::min(own_.ep().info().tx_attr->rma_iov_limit, p.size);
+  return most == 0 ? 1 : 1 + number % most;
 }
 
 bool round_run::post_next() {
   if (to_post_.empty()) return false;
   ticket& t = operations_[to_post_.front()];
   const planned& p = operation_of(t);
-  const long ret = own_.ep().post(request_for(t.number), p.target, &t);
+  const request what = request_for(t.number);
+  const long ret = own_.ep().post(what, p.target, &t);
   if (ret == -FI_EAGAIN) return false;
   to_post_.pop_front();
   ++counted_.posted;
+  if (what.ranges > 1) ++counted_.ranged;
   ++open_;
   t.now = state::posted;
   if (ret != 0) {

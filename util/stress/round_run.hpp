@@ -79,6 +79,7 @@ class round_run {
   static bool is_receive(const ticket& t) { return t.kind != ticket::purpose::operation; }
   std::uint64_t id_of(std::size_t number) const { return message_id(work_.plan, number); }
   request request_for(std::size_t number);
+  std::size_t ranges_for(std::size_t number) const;
   local_memory local(const place& at);
 
   const place& place_of(const ticket& t) const;

@@ -36,6 +36,7 @@ void to_json(nlohmann::json& j, const settings& s) {
        {"claim", s.claim},
        {"discard", s.discard},
        {"multi_receive", s.multi_receive},
+       {"ranges", s.ranges},
        {"counters", s.counters},
        {"corrupt_round", s.corrupt_round},
        {"timeout", s.timeout.count()},
@@ -55,6 +56,7 @@ void from_json(const nlohmann::json& j, settings& s) {
   j.at("claim").get_to(s.claim);
   j.at("discard").get_to(s.discard);
   j.at("multi_receive").get_to(s.multi_receive);
+  j.at("ranges").get_to(s.ranges);
   j.at("counters").get_to(s.counters);
   j.at("corrupt_round").get_to(s.corrupt_round);
   s.timeout = std::chrono::seconds(j.at("timeout").get<std::int64_t>());

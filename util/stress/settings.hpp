@@ -29,6 +29,7 @@ struct settings {
   bool claim = true;                ///< some are claimed, then received
   bool discard = true;              ///< some are discarded
   bool multi_receive = true;        ///< some come into buffers that take many
+  bool ranges = true;               ///< some RMA is on several ranges of the target's
   bool counters = true;             ///< fi_cntr counts what completions tell
   std::uint64_t corrupt_round = 0;  ///< in which a byte is sent that is not the right one; 0: none
   std::chrono::seconds timeout{60};

@@ -4,7 +4,7 @@
 
 # All that goes on over a connection; where one is made again on purpose, operations may fail.
 operations=send,inject,senddata,tsend,tinject,tsenddata,write,writedata,read,atomic,fetch,compare,cancel
-operations+=,peek,claim,discard,multirecv,counters
+operations+=,peek,claim,discard,multirecv,ranges,counters
 # An emulated guest may take long to do nothing.
 export FI_GAUDI_RECONNECT_TIMEOUT=3600
 unset FI_GAUDI_LINK_TIMEOUT
