@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <exception>
 
 namespace gaudi::proto {
 
@@ -78,14 +79,17 @@ int rma_ranges::post_next(operation& o) {
   return ret;
 }
 
+// Where memory is short the operation fails: who posts it is in the middle of its books.
 int rma_ranges::post_on_connection(const operation& o, const local_memory& memory,
-                                   const rma_access& access) {
+                                   const rma_access& access) noexcept try {
   if (!connection_of(o)) return -FI_ECONNABORTED;
   const auto c = parts_.connections.get_connection(*o.target);
   if (!c) return c.code();
   if (!(*c)->data.can_send() || others_come_first(o, **c)) return -FI_EAGAIN;
   return o.way == direction::write ? parts_.initiator.write(**c, memory, access)
                                    : parts_.initiator.read(**c, memory, access);
+} catch (const std::exception&) {
+  return -FI_ENOMEM;
 }
 
 bool rma_ranges::any_for_want_of_room() const noexcept {

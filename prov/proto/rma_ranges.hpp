@@ -97,7 +97,8 @@ class rma_ranges {
                    const rma_access& access, std::span<const fi_rma_iov> ranges) noexcept;
   int post_some(operation& o);
   int post_next(operation& o);
-  int post_on_connection(const operation& o, const local_memory& memory, const rma_access& access);
+  int post_on_connection(const operation& o, const local_memory& memory,
+                         const rma_access& access) noexcept;
   void settle(operation& o) noexcept;
   void finish(operation& o) noexcept;
 
