@@ -60,7 +60,7 @@ build_rxe() { # FOLDER RELEASE
   local folder=$1 headers=$1/usr/src/linux-headers-$2-amd64
   # Made for /usr/src.
   sed -i "s#\([ =]\)/usr/src/#\1$folder/usr/src/#" "$headers/Makefile" "$headers/.kernelvariables" &&
-    patch -d "$folder/rxe" -p1 <"$kernel_files/rxe/dmabuf.patch" &&
+    cat "$kernel_files"/rxe/*.patch | patch -d "$folder/rxe" -p1 &&
     build_module "$folder" "$2" rxe CONFIG_RDMA_RXE=m
 }
 
@@ -93,7 +93,7 @@ pack_initramfs() { # FOLDER RELEASE
     (cd "$tree" && find . | ./bin/busybox cpio -o -H newc 2>/dev/null) >"$folder/initramfs.cpio"
 }
 
-# Downloads and builds once for each release and patch; afterwards only our own module and the initramfs can be out
+# Downloads and builds once for each release and all patches; afterwards only our own module and the initramfs can be out
 # of date.
 make_kernel() { # CACHE
   local cache=$1 release folder wanted log
@@ -104,7 +104,7 @@ make_kernel() { # CACHE
   fi
   folder=$cache/kernel
   log=$cache/kernel.log
-  wanted="$release $(sha256sum <"$kernel_files/rxe/dmabuf.patch")"
+  wanted="$release $(cat "$kernel_files"/rxe/*.patch | sha256sum)"
   if [[ ! -f $folder/.made || $(<"$folder/.made") != "$wanted" ]]; then
     rm -rf "$folder"
     mkdir -p "$folder"

@@ -27,6 +27,9 @@ add_end() { # DEVICE ADDRESS
   echo 1 >"/proc/sys/net/ipv4/conf/$1/accept_local"
   echo 0 >"/proc/sys/net/ipv4/conf/$1/rp_filter"
   ip link set "$1" mtu 9000 up
+  # Now, for lose() only to change it: while a device gets its first queue nothing can be sent, and soft-RoCE's queue pair for
+  # connection requests takes that for an error, in which it stays.
+  tc qdisc add dev "$1" root netem limit 10000
   rdma link add "$1" type rxe netdev "$1"
 }
 
