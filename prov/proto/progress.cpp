@@ -81,7 +81,7 @@ bool endpoint::needs_polling() const noexcept {
          shm_.owes_doorbells() || dispatcher_.can_post_receives() ||
          transfers_.mover.waits_unnoticed() || channel_.waits_unnoticed() ||
          transfers_.rail_choice.any_to_look_at() || connections_->any_interrupted() ||
-         one_sided_.ranges.any_for_want_of_room();
+         one_sided_.ranges.waits_unnoticed();
 }
 
 int endpoint::try_wait() noexcept try {

@@ -92,9 +92,14 @@ int rma_ranges::post_on_connection(const operation& o, const local_memory& memor
   return -FI_ENOMEM;
 }
 
-bool rma_ranges::any_for_want_of_room() const noexcept {
-  return std::any_of(unposted_.begin(), unposted_.end(),
-                     [](const operation& o) { return !o.is_held(); });
+// Ends of their own parts, credits and connections come by events.
+bool rma_ranges::waits_unnoticed() const noexcept {
+  return std::any_of(unposted_.begin(), unposted_.end(), [this](const operation& o) {
+    const connection* const c = connection_of(o);
+    if (!c) return true;
+    return c->state == connection_state::connected && c->data.can_send() && !o.is_held() &&
+           !others_come_first(o, *c);
+  });
 }
 
 // Others may end, and leave the list, while a part of one is posted.

@@ -52,8 +52,8 @@ class rma_ranges {
 
   /// Whether operations are not all posted yet; peer::unposted counts those to a peer.
   [[nodiscard]] bool any_unposted() const noexcept { return unposted_.size() != 0; }
-  /// Whether some of them wait for room, and not for others of their own parts.
-  [[nodiscard]] bool any_for_want_of_room() const noexcept;
+  /// Whether some of them may go on, or have to fail, and no event of the core's will tell of that.
+  [[nodiscard]] bool waits_unnoticed() const noexcept;
   /// Posts what there is room for now.
   void progress();
   /// Ends, once what is under way has ended, all that are not all posted, with the positive FI_E*.
