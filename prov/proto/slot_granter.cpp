@@ -4,6 +4,7 @@
 #include <rdma/fi_domain.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace gaudi::proto {
 namespace {
@@ -32,22 +33,19 @@ bool slot_granter::grant(transfer& t) {
   t.slots.are_shared = shared != nullptr;
   const std::size_t chunk = planner_.params_of(t).chunk;
   t.slots.granted.begin(t.length, shared ? std::min(chunk, shared->slot_size()) : chunk);
-  grant_queue_.push_back(&t);
+  grant_queue_.add(t, *t.connection, shared);
+  t.slots.are_wanted = true;
   hand_out(shared);
   // With none in use none will come back either.
   return shared || slots_.in_use() != 0;
 }
 
 void slot_granter::hand_out(const shared_slots* of) {
-  // What is not left for one peer may be for another, which has fewer.
-  for (std::size_t i = 0; i < grant_queue_.size();) {
-    transfer& t = *grant_queue_[i];
-    if (t.connection->slots_to_us() == of && grant_more(t)) {
-      grant_queue_.erase(grant_queue_.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
-      ++i;
-    }
-  }
+  grant_queue_.serve(of, [this](transfer& t) {
+    const bool has_all = grant_more(t);
+    t.slots.are_wanted = !has_all;
+    return has_all;
+  });
 }
 
 // Whether it has all that it wants.
@@ -87,7 +85,7 @@ void slot_granter::reuse(transfer& t, buffer& slot) {
 }
 
 void slot_granter::take_back_all(transfer& t) {
-  std::erase(grant_queue_, &t);
+  if (std::exchange(t.slots.are_wanted, false)) grant_queue_.remove(t);
   if (t.slots.granted.held() == 0) return;
   const shared_slots* of = nullptr;
   for (buffer* const slot : t.slots.granted.take_all()) {

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstddef>
-#include <vector>
 
 #include "proto/connection_manager.hpp"
 #include "proto/cts.hpp"
+#include "proto/grant_queue.hpp"
 #include "proto/packet_channel.hpp"
 #include "proto/pipeline_planner.hpp"
 #include "proto/staging_pool.hpp"
@@ -14,8 +14,9 @@
 namespace gaudi::proto {
 
 /// Staging slots of ours, which sources fill and our devices empty: which transfer is given them.
-/// The oldest that wants some comes first. One that needs a slot no more does not keep it until its
-/// own end: the next one's data is on its way by then.
+/// Of each connection the oldest that wants some comes first, and connections take turns. One that
+/// needs a slot no more does not keep it until its own end: the next one's data is on its way by
+/// then.
 ///
 /// Not thread safe: the caller holds the domain lock.
 class slot_granter {
@@ -32,7 +33,7 @@ class slot_granter {
   void reuse(transfer& t, buffer& slot);
   /// The transfer wants none any more, and what it has goes to others.
   void take_back(transfer& t) {
-    if (t.slots.granted.held() != 0 || !grant_queue_.empty()) take_back_all(t);
+    if (t.slots.granted.held() != 0 || t.slots.are_wanted) take_back_all(t);
   }
 
   /// As buffer_pool::free_all.
@@ -49,7 +50,7 @@ class slot_granter {
   packet_channel& channel_;
   const pipeline_planner& planner_;
   staging_pool slots_;
-  std::vector<transfer*> grant_queue_;  // that want more
+  grant_queue grant_queue_;
 };
 
 }  // namespace gaudi::proto

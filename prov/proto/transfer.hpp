@@ -171,6 +171,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
   struct {
     bool in_use = false;      // push: the peer's segments are slots, to be refilled
     bool are_shared = false;  // they are in memory that we share with the peer
+    bool are_wanted = false;  // recv_staged: more of ours; in the grant_queue
     std::vector<std::uint32_t> free;
     granted_slots granted;  // recv_staged: ours, that the peer may fill
   } slots;
