@@ -66,13 +66,18 @@ class reader {
     return given ? given : spec.default_text;
   }
 
-  [[nodiscard]] std::uint64_t number(param id) {
+  [[nodiscard]] std::uint64_t number(param id, const char* or_else = "") {
     const auto& spec = spec_of(id);
     const auto value = parse_number(text(id));
     if (value && *value >= spec.min && *value <= spec.max) return *value;
-    refuse(id, "a number from " + std::to_string(spec.min) + " to " + std::to_string(spec.max) +
-                   ", suffixes K, M and G allowed");
+    refuse(id, or_else + std::string("a number from ") + std::to_string(spec.min) + " to " +
+                   std::to_string(spec.max) + ", suffixes K, M and G allowed");
     return spec.min;
+  }
+
+  /// A number, or 0 for "auto".
+  [[nodiscard]] std::uint64_t number_or_auto(param id) {
+    return text(id) == "auto" ? 0 : number(id, "auto or ");
   }
 
   /// Names with commas between them.
@@ -171,7 +176,7 @@ result<params> params::parse(const lookup& text_of) {
   p.nics = in.names(param::nic);
   p.hlthunk = in.text(param::hlthunk);
   p.device = in.text(param::device);
-  p.eager_size = in.number(param::eager_size);
+  p.eager_size = in.number_or_auto(param::eager_size);
   p.staging_chunk = in.number(param::staging_chunk);
   p.staging_depth = in.number(param::staging_depth);
   p.rx_buffers = in.number(param::rx_buffers);

@@ -104,8 +104,9 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "Gaudis to use, the default one first: device index (0), module id (module:3) or PCI address "
      "(0000:19:00.0), comma-separated, or all; empty: one that the application has open, else the "
      "first free one"},
-    {"eager_size", "16384", 64, 1048576,
-     "largest message in bytes that is sent eagerly; larger ones use a rendezvous"},
+    {"eager_size", "auto", 64, 1048576,
+     "largest message in bytes that is sent eagerly, larger ones use a rendezvous; auto: 16K over "
+     "RDMA, where the NIC moves the rest, and 64K over tcp"},
     {"staging_chunk", "524288", 4096, 67108864,
      "maximum bytes of one copy between device and host memory when data is staged"},
     {"staging_depth", "8", 2, 256, "maximum number of staging chunks of one transfer in flight"},
@@ -200,7 +201,7 @@ struct params {
   std::vector<std::string> nics;  ///< as libfabric names the core's domains
   std::string hlthunk;
   std::string device;
-  std::size_t eager_size = 0;        ///< bytes
+  std::size_t eager_size = 0;        ///< bytes; 0: eager_size_over() chooses
   std::size_t staging_chunk = 0;     ///< bytes
   std::size_t staging_depth = 0;     ///< chunks
   std::size_t rx_buffers = 0;        ///< buffers per endpoint
@@ -223,6 +224,14 @@ struct params {
   } mr_cache;
   bool tcp_hmem = false;  ///< under the name ofi_gaudi
   bool counters = true;   ///< in a page that others can read
+
+  /// Bytes of the largest message that is sent eagerly over such a core.
+  [[nodiscard]] std::size_t eager_size_over(bool rdma) const noexcept {
+    constexpr std::size_t over_rdma = 16384;  // the buffers for it are pinned
+    constexpr std::size_t over_tcp = 65536;
+    if (eager_size != 0) return eager_size;
+    return rdma ? over_rdma : over_tcp;
+  }
 
   /// Text that the user gave for a parameter's name, or nullptr for the default.
   using lookup = std::function<const char*(const char* name)>;

@@ -134,6 +134,10 @@ bool domain::takes_dmabufs() const noexcept {
   return base::params::get().dmabuf != base::dmabuf_choice::off && core_->takes_dmabufs();
 }
 
+std::size_t domain::eager_size() const noexcept {
+  return base::params::get().eager_size_over(core_->over_rdma());
+}
+
 int domain::prepare_endpoint(bool waitable) {
   if (!base::make_room(endpoints_)) return -FI_ENOMEM;
   if (waitable) {

@@ -71,6 +71,8 @@ class domain final : public domain_base {
 
   /// Of its endpoints.
   [[nodiscard]] const proto::rail_settings& rails() const noexcept { return rails_.settings(); }
+  /// Bytes of the largest message that its endpoints send eagerly.
+  [[nodiscard]] std::size_t eager_size() const noexcept;
 
   // Under the lock.
   memory_region_pool& regions() noexcept { return regions_; }

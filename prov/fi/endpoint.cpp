@@ -102,7 +102,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .source_errors = (info.caps & FI_SOURCE_ERR) != 0,
           .rma_order = info.tx_attr && (info.tx_attr->msg_order & offer::direct_order) != 0,
           .provider_keys = d.provider_keys() && d.virtual_address(),
-          .eager_size = p.eager_size,
+          .eager_size = d.eager_size(),
           .staging_chunk = p.staging_chunk,
           .staging_depth = p.staging_depth,
           .rx_buffers = p.rx_buffers,

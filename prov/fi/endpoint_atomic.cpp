@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "base/params.hpp"
 #include "fi/tables.hpp"
 #include "fi/transmit.hpp"
 #include "proto/atomic_math.hpp"
@@ -50,16 +49,16 @@ struct atomic_call {
 
 constexpr values none{nullptr, nullptr, 0};
 
-std::size_t max_elements(fi_datatype type) noexcept {
+std::size_t max_elements(const domain& d, fi_datatype type) noexcept {
   const std::size_t size = math::size_of(type);
-  return size ? proto::atomics::limit(base::params::get().eager_size) / size : 0;
+  return size ? proto::atomics::limit(d.eager_size()) / size : 0;
 }
 
 /// How many elements one operation takes. -FI_EOPNOTSUPP: there is no such operation.
-int valid(call group, fi_datatype type, fi_op op, std::size_t* count) noexcept {
+int valid(const domain& d, call group, fi_datatype type, fi_op op, std::size_t* count) noexcept {
   if (!count) return -FI_EINVAL;
   if (!math::is_offered(type, op, group)) return -FI_EOPNOTSUPP;
-  *count = max_elements(type);
+  *count = max_elements(d, type);
   return 0;
 }
 
@@ -68,7 +67,7 @@ ssize_t atomic_on(endpoint& e, const atomic_call& a, const values& operands, con
   if (!math::is_offered(a.type, a.op, a.group)) return -FI_EOPNOTSUPP;
   if (e.parent().used_after_fork()) return -FI_EOPBADSTATE;
   const std::size_t count = elements(a.op == FI_ATOMIC_READ ? results : operands);
-  if (count == 0 || count > max_elements(a.type)) return -FI_EINVAL;
+  if (count == 0 || count > max_elements(e.parent(), a.type)) return -FI_EINVAL;
   if (a.group != call::plain && elements(results) != count) return -FI_EINVAL;
   if (a.group == call::comparing && elements(compares) != count) return -FI_EINVAL;
   const std::size_t element = math::size_of(a.type);
@@ -218,13 +217,13 @@ ssize_t compwritemsg(fid_ep* ep, const fi_msg_atomic* msg, const fi_ioc* compare
 }
 
 template <call group>
-int valid_on(fid_ep*, fi_datatype type, fi_op op, std::size_t* count) noexcept {
-  return valid(group, type, op, count);
+int valid_on(fid_ep* ep, fi_datatype type, fi_op op, std::size_t* count) noexcept {
+  return valid(endpoint::of(ep).parent(), group, type, op, count);
 }
 
 }  // namespace
 
-int query_atomic(fid_domain*, fi_datatype type, fi_op op, fi_atomic_attr* attr,
+int query_atomic(fid_domain* d, fi_datatype type, fi_op op, fi_atomic_attr* attr,
                  std::uint64_t flags) noexcept {
   if (!attr) return -FI_EINVAL;
   if (flags & ~(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC | FI_TAGGED)) return -FI_EBADFLAGS;
@@ -234,7 +233,7 @@ int query_atomic(fid_domain*, fi_datatype type, fi_op op, fi_atomic_attr* attr,
   if (flags & FI_FETCH_ATOMIC) group = call::fetching;
   if (flags & FI_COMPARE_ATOMIC) group = call::comparing;
   attr->size = math::size_of(type);
-  return valid(group, type, op, &attr->count);
+  return valid(domain::of(d), group, type, op, &attr->count);
 }
 
 fi_ops_atomic endpoint_atomic_ops{.size = sizeof(fi_ops_atomic),

@@ -4,7 +4,6 @@
 #include <rdma/fi_errno.h>
 
 #include "base/log.hpp"
-#include "base/params.hpp"
 #include "fi/endpoint.hpp"
 #include "fi/guard.hpp"
 #include "fi/receive_ops.hpp"
@@ -113,7 +112,7 @@ srx::srx(domain& parent, const fi_rx_attr& attr, void* user_context)
       parent_(parent),
       hold_(parent.open_children()),
       default_flags_(attr.op_flags),
-      core_(base::params::get().eager_size) {}
+      core_(proto::receive_context::default_min_multi_recv(parent.eager_size())) {}
 
 int srx::open(fid_domain* d, fi_rx_attr* attr, fid_ep** out, void* context) noexcept {
   return guarded_int([&]() -> int {

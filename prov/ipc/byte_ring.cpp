@@ -71,8 +71,8 @@ bool ring_reader::anything() noexcept {
 
 void ring_reader::skip_to(std::uint64_t position) noexcept {
   position_ = position;
-  // A writer that has to wait has at least half of the ring before it, so it need not hear of each
-  // packet: the word would move between the processors' caches every time.
+  // A writer that has to wait has a third of the ring before it that was not read, so it need not
+  // hear of each packet: the word would move between the processors' caches every time.
   if (position_ - told_ < capacity_ / 4) return;
   told_ = position_;
   control_.taken.store(told_, std::memory_order_release);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,9 +19,13 @@ struct ring_control {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 /// Largest packet of a ring of this capacity, in bytes: room for two is always left or coming,
-/// wherever in the ring they start.
+/// wherever in the ring they start, with their lengths and what is left over at its end.
 inline constexpr std::size_t largest_packet(std::size_t capacity) noexcept {
-  return capacity / 4;
+  return capacity / 3 - 16;
+}
+/// Bytes of the smallest ring for packets of this length.
+inline constexpr std::size_t ring_capacity(std::size_t packet) noexcept {
+  return std::bit_ceil(3 * (packet + 16));
 }
 
 /// The one end that writes packets: contiguous bytes of any length from 1 up to largest_packet,

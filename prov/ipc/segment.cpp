@@ -24,7 +24,7 @@ struct segment::head {
 
 namespace {
 
-constexpr std::uint64_t magic_of_segments = 0x33676553'46415547;
+constexpr std::uint64_t magic_of_segments = 0x34676553'46415547;
 constexpr std::size_t page = 4096;
 constexpr std::size_t min_ring_capacity = 1024;
 constexpr std::size_t max_capacity = std::size_t{1} << 28;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 namespace gaudi::ipc {
@@ -17,7 +16,7 @@ constexpr std::size_t min_capacity = std::size_t{128} * 1024;
 
 segment_shape shape_for(const shm_channel::config& t) noexcept {
   constexpr std::size_t page = 4096;
-  return {.capacity = std::max(min_capacity, std::bit_ceil(4 * t.largest_packet)),
+  return {.capacity = std::max(min_capacity, ring_capacity(t.largest_packet)),
           .slots = t.slots,
           .slot_size = (t.slot_size + page - 1) & ~(page - 1)};
 }

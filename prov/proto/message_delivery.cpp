@@ -46,7 +46,8 @@ std::size_t footprint(const message_info& m) noexcept {
 message_delivery::message_delivery(const endpoint_settings& config, parts collaborators)
     : config_(config),
       parts_(collaborators),
-      own_receives_(std::make_unique<receive_context>(config.eager_size)),
+      own_receives_(std::make_unique<receive_context>(
+          receive_context::default_min_multi_recv(config.eager_size))),
       receives_(own_receives_.get()),
       unexpected_(config.unexpected_limit) {
   receives_->add(*this, config_.directed_receive);

@@ -14,7 +14,7 @@ namespace gaudi::proto {
 inline bool message_sender::is_eager(const connection& c, const local_memory& memory,
                                      const send_params& message) const noexcept {
   return memory.length() + sizeof(wire::eager_fields) <= c.terms.eager_limit &&
-         (message.inject || !c.shm || !parts_.rendezvous.nic_is_shorter(c, memory));
+         (message.inject || !c.shm || !parts_.rendezvous.is_shorter(c, memory));
 }
 
 // The shortest way: header and payload are written where the peer reads them.

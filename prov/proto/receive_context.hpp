@@ -41,6 +41,12 @@ class message_owner {
 /// Not thread safe: the caller holds the domain lock.
 class receive_context {
  public:
+  /// FI_OPT_MIN_MULTI_RECV in bytes until the application sets it: as other providers have it, so
+  /// that buffers that were made for them are used up here, too.
+  static constexpr std::size_t default_min_multi_recv(std::size_t eager_size) noexcept {
+    constexpr std::size_t most = 16384;
+    return eager_size < most ? eager_size : most;
+  }
   explicit receive_context(std::size_t min_multi_recv) noexcept : min_multi_recv_(min_multi_recv) {}
   ~receive_context();
   receive_context(const receive_context&) = delete;

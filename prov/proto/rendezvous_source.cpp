@@ -11,6 +11,13 @@
 #include "proto/rts.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Bytes of device memory from which on the messages of a rendezvous in shared memory take less time
+// than the two copies of a packet.
+constexpr std::size_t max_by_packet = 16384;
+
+}  // namespace
 
 // Whether the peer shall say where our data is to go, because it cannot or shall not read it here.
 bool rendezvous_source::wants_cts(const local_memory& memory) const noexcept {
@@ -37,10 +44,13 @@ int rendezvous_source::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& f
   return -FI_ENOMEM;
 }
 
-bool rendezvous_source::nic_is_shorter(const connection& c,
-                                       const local_memory& memory) const noexcept {
-  return c.shm && memory.on_device() && memory.length() != 0 && !wants_cts(memory) &&
-         memory.core_reaches(FI_REMOTE_READ);
+bool rendezvous_source::is_shorter(const connection& c, const local_memory& memory) const noexcept {
+  if (!c.shm || !memory.on_device()) return false;
+  return memory.length() > max_by_packet || nic_reads(memory);
+}
+
+bool rendezvous_source::nic_reads(const local_memory& memory) const noexcept {
+  return memory.length() != 0 && !wants_cts(memory) && memory.core_reaches(FI_REMOTE_READ);
 }
 
 int expose(core::inner_domain& core, transfer& t, wire::rts_fields& rts, std::uint64_t access) {

@@ -34,11 +34,14 @@ class rendezvous_source {
 
   /// Fills in the rts of a source; adds to its message's flags. 0 or -FI_E*.
   int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept;
-  /// A packet in shared memory would take device memory through the copy engine; where both ends
-  /// have a NIC that reads it, that is the shorter way, however short the message.
-  [[nodiscard]] bool nic_is_shorter(const connection& c, const local_memory& memory) const noexcept;
+  /// Whether a rendezvous is the shorter way for what fits into one packet: for device memory in
+  /// shared memory, where a packet takes it through the copy engine, and then the CPU copies it
+  /// twice. Through slots no CPU does, and where both ends have a NIC that reads it that is shorter
+  /// however short the message.
+  [[nodiscard]] bool is_shorter(const connection& c, const local_memory& memory) const noexcept;
 
  private:
+  [[nodiscard]] bool nic_reads(const local_memory& memory) const noexcept;
   [[nodiscard]] bool wants_cts(const local_memory& memory) const noexcept;
 
   core::inner_domain& core_;

@@ -144,7 +144,7 @@ int rma_initiator::write_by_message(connection& c, const local_memory& memory,
   std::uint8_t flags = access.has_data ? wire::cq_data : 0;
   int ret = 0;
   const bool short_enough = sizeof fields + memory.length() <= c.terms.eager_limit &&
-                            (access.inject || !parts_.rendezvous.nic_is_shorter(c, memory));
+                            (access.inject || !parts_.rendezvous.is_shorter(c, memory));
   if (short_enough) {
     fields.head = {wire::kind::write, flags, 0, 0, c.terms.connection_id};
     b->begin_message(sizeof fields + memory.length(), t->id);

@@ -99,7 +99,7 @@ bool rma_target::serve_read(connection& c, const wire::rma_fields& request,
   served.mr_counter = source.peers_read;
   const std::size_t whole = sizeof fields + memory.length();
   b->begin_message(whole);
-  if (whole <= c.terms.eager_limit && !parts_.rendezvous.nic_is_shorter(c, memory)) {
+  if (whole <= c.terms.eager_limit && !parts_.rendezvous.is_shorter(c, memory)) {
     b->on_sent = served;
     return reply_at_once(c, *b, fields, memory);
   }

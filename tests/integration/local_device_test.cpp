@@ -49,6 +49,31 @@ TEST_P(local_device, is_copied_by_the_devices_alone_where_memory_is_shared) {
   });
 }
 
+// What fits into a packet: there the CPU copies it twice, so only what is short goes that way where
+// there are slots.
+TEST_P(local_device, goes_through_slots_rather_than_in_long_packets) {
+  run({}, [share = GetParam()](rank& r) {
+    set_up(r, share);
+    setenv("FI_GAUDI_EAGER_SIZE", "64K", 1);
+    node n({.device = true});
+    n.meet(r);
+    constexpr std::size_t in_a_packet = 16384;
+    for (const std::size_t size : {in_a_packet, in_a_packet + 1}) {
+      memory own(n, size, true);
+      if (r.id() == 0) own.put(0, bytes_of(size, size));
+      const auto before = n.paths();
+      EXPECT_EQ(0, pass(n, r, own, size, 1).err);
+      const auto eager = n.paths().eager_bytes - before.eager_bytes;
+      if (r.id() != 0) {
+        expect_same(bytes_of(size, size), own.get(0, size), "message");
+      } else {
+        EXPECT_EQ(share && size > in_a_packet ? 0 : size, eager) << size;
+      }
+      r.barrier();
+    }
+  });
+}
+
 // More of them than there are slots, and ends that cut their data differently.
 TEST_P(local_device, takes_many_both_ways_at_once) {
   run({}, [share = GetParam()](rank& r) {

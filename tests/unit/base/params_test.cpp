@@ -28,7 +28,7 @@ TEST(params, defaults_are_those_of_the_table) {
   EXPECT_EQ(p->dmabuf, gaudi::base::dmabuf_choice::automatic);
   EXPECT_EQ(p->rndv, gaudi::base::rendezvous_choice::automatic);
   EXPECT_EQ(p->flush, gaudi::base::flush_choice::automatic);
-  EXPECT_EQ(p->eager_size, 16384U);
+  EXPECT_EQ(p->eager_size, 0U);
   EXPECT_EQ(p->staging_chunk, 512U * 1024);
   EXPECT_EQ(p->staging_depth, 8U);
   EXPECT_EQ(p->rx_buffers, 256U);
@@ -87,6 +87,17 @@ TEST(params, numbers_take_suffixes) {
   EXPECT_EQ(p->unexpected_limit, 1U << 30);
 }
 
+TEST(params, messages_are_eager_further_over_a_stream) {
+  const auto p = parse({{"eager_size", "auto"}});
+  ASSERT_TRUE(p);
+  EXPECT_EQ(p->eager_size_over(true), 16384U);
+  EXPECT_EQ(p->eager_size_over(false), 65536U);
+  const auto given = parse({{"eager_size", "4K"}});
+  ASSERT_TRUE(given);
+  EXPECT_EQ(given->eager_size_over(true), 4096U);
+  EXPECT_EQ(given->eager_size_over(false), 4096U);
+}
+
 class bad_params : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(bad_params, are_refused) {
@@ -102,6 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("eager_size", ""), std::pair("eager_size", "12x"),
                     std::pair("eager_size", "-1"), std::pair("eager_size", "63"),
                     std::pair("eager_size", "2M"), std::pair("eager_size", "1 K"),
+                    std::pair("eager_size", "off"), std::pair("eager_size", "0"),
                     std::pair("unexpected_limit", "99999999999999999999"),
                     std::pair("unexpected_limit", "18014398509481984K"),
                     std::pair("staging_depth", "0x10"), std::pair("device_timeout", "3601")));

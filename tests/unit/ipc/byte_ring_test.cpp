@@ -69,6 +69,13 @@ TEST(byte_ring, takes_no_packet_beyond_the_largest) {
   EXPECT_FALSE(r.in.reserve(largest_packet(capacity) + 1));
 }
 
+TEST(byte_ring, is_as_small_as_the_packet_allows) {
+  for (const std::size_t packet : {1000, 16384 + 40, 65536 + 40, 1048576 + 40}) {
+    EXPECT_GE(largest_packet(ring_capacity(packet)), packet);
+    EXPECT_LT(largest_packet(ring_capacity(packet) / 2), packet);
+  }
+}
+
 // At every place in the ring, with every amount in it: a model that is a queue says the same.
 TEST(byte_ring, is_a_queue_for_a_million_packets_of_random_sizes) {
   ring r;

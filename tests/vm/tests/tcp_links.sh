@@ -7,7 +7,7 @@ source "$VM_SOURCE/tests/vm/guest/links.sh"
 trap remove_links EXIT
 add_link 1
 add_link 2
-export FI_GAUDI_CORE=tcp FI_GAUDI_RAIL_CHUNK=4096
+export FI_GAUDI_CORE=tcp FI_GAUDI_RAIL_CHUNK=4096 FI_GAUDI_EAGER_SIZE=16384
 start_stress left1,left2 'rail 1 .* is up'
 losses() {
   grep -c 'is lost (.*), and is made again' /run/left.log || true
