@@ -100,6 +100,8 @@ inline constexpr std::array domain_values{
                "packets sent again, as an interrupted connection may have lost them"},
     value_name{53, "rma_again", behaviour::grows,
                "RMA of the core done again, as its connection or rail was lost"},
+    value_name{54, "connections_moved", behaviour::grows,
+               "of those resumed: over another link than before"},
 };
 
 inline constexpr std::array device_values{

@@ -38,15 +38,31 @@ bool is_older(connection& c, const hello& remote_hello) noexcept {
   return c.handshake.requested_here && !std::exchange(c.handshake.crossed, true);
 }
 
+// Where the connection's peer has said that it takes rails, and so may ask from.
+bool is_other_address_of(const connection& c, const net_address& from) noexcept {
+  if (!c.at_core.rails) return false;
+  const auto& names = c.at_core.rails->names;
+  return std::any_of(names.begin(), names.end(),
+                     [&](const net_address& name) { return name.is_same_host(from); });
+}
+
 // A connection ends for a request only if that comes from where its peer is, as far as the core
-// tells: anybody can say a peer's name.
-bool is_from_its_host(const fi_info& info, const hello& remote_hello) noexcept {
+// tells: anybody can say a peer's name. `resumed`: it is to go on with that one, or null.
+bool is_from_its_host(const fi_info& info, const hello& remote_hello,
+                      const connection* resumed = nullptr) noexcept {
   if (!info.dest_addr) return true;
   const net_address from(info.dest_addr, info.dest_addrlen);
   if (from.empty() || from.is_same_host(address_of(remote_hello))) return true;
+  if (resumed && is_other_address_of(*resumed, from)) return true;
   GAUDI_INFO(EP_CTRL, "refused a request of %s in the name of %s, which is connected\n",
              from.to_string().c_str(), address_of(remote_hello).to_string().c_str());
   return false;
+}
+
+// Whether whoever else has an address now has answered there: of the peer that says nothing, but
+// where it is the peer's name.
+bool is_of_stranger(const connection& c, const hello* answer) noexcept {
+  return c.session.route != 0 && (!answer || answer->instance != c.terms.instance);
 }
 
 // Whether the answer is of the session's other end: whoever else has the address now is not.
@@ -245,7 +261,7 @@ void connection_manager::handle_resumption(peer_request&& request) {
   const bool is_known = c && c->terms.instance == remote_hello.instance &&
                         c->terms.connection_id == remote_hello.connection &&
                         c->remote->name == address_of(remote_hello) &&
-                        is_from_its_host(info, remote_hello);
+                        is_from_its_host(info, remote_hello, c);
   if (!is_known || !reconnector::may_go_on(*c))
     return opener_.reject(info, wire::reject_reason::no_session);
   const bool ours_goes_on =
@@ -260,6 +276,7 @@ void connection_manager::handle_resumption(peer_request&& request) {
     return lost_soon(*c, FI_ECONNRESET);
   }
   reconnects_.begin_attempt(*c, false);
+  c->session.route = wire::route_of(remote_hello);
   if (const int ret = opener_.answer(*c, info, remote_hello)) lost_soon(*c, -ret);
 }
 
@@ -270,6 +287,7 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
   try {
     if (c->state == connection_state::connecting) return take_answer(*c, remote_hello);
     if (c->state == connection_state::reconnecting) {
+      if (is_of_stranger(*c, remote_hello)) return lost_soon(*c, FI_ECONNREFUSED);
       if (!resumes(*c, remote_hello)) return fail_soon(*c, c->session.interruption.error);
       c->state = connection_state::resuming;
       return observer_.session_changed(*c);
@@ -306,7 +324,7 @@ void connection_manager::endpoint_failed(const fid* endpoint, wire::reject_reaso
   }
   const auto why = static_cast<wire::reject_reason>(remote_hello.reason);
   if (c->is_interrupted()) {
-    if (reconnects_.is_final(*c, verdict, why, error))
+    if (reconnects_.is_final(*c, verdict, remote_hello, error))
       return fail_soon(*c, c->session.interruption.error);
     return lost_soon(*c, error == 0 ? FI_ECONNRESET : error);
   }

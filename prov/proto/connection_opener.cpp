@@ -37,13 +37,16 @@ hello connection_opener::own_hello(const connection* c, wire::reject_reason reas
 }
 
 base::result<void> connection_opener::request(connection& c) {
-  const net_address& to = c.remote->name;
-  const core::unique_info info = parts_.connector.info_for(to);
+  const route by = routes_.current(c);
+  const net_address& to = *by.to;
+  const core::unique_info info =
+      by.from ? parts_.connector.info_for(to, by.from->at, nullptr) : parts_.connector.info_for(to);
   if (!info) return base::error{-FI_ENOMEM};
   if (const auto opened = open_endpoint(c, *info); !opened) return opened;
   hello h = own_hello(&c, wire::reject_reason::none);
   if (c.is_interrupted()) {
     wire::set_resumed(h, c.terms.connection_id);
+    h.host = c.session.route;
   } else {
     h.data_window = parts_.credits.open(c);
     c.control.start(0, wire::control_window);

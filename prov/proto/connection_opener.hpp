@@ -10,6 +10,7 @@
 #include "proto/core_connector.hpp"
 #include "proto/credit_pool.hpp"
 #include "proto/hello.hpp"
+#include "proto/route.hpp"
 #include "proto/shm_negotiator.hpp"
 
 namespace gaudi::proto {
@@ -34,7 +35,7 @@ class connection_opener {
 
   connection_opener(const connection_config& config, std::uint64_t instance,
                     parts collaborators) noexcept
-      : config_(config), instance_(instance), parts_(collaborators) {}
+      : config_(config), instance_(instance), routes_(config.rails), parts_(collaborators) {}
 
   /// Asks the peer. Errors are the core's; throws std::bad_alloc. The endpoint may be there anyway.
   base::result<void> request(connection& c);
@@ -53,6 +54,7 @@ class connection_opener {
 
   const connection_config& config_;
   const std::uint64_t instance_;
+  const session_routes routes_;
   const parts parts_;
 };
 

@@ -27,6 +27,7 @@ connection_config terms_of(const endpoint_settings& config) {
           .takes_dmabufs = config.ipc && config.imports,
           .slots = shared_at_once * config.staging_depth,
           .slot_size = config.staging_chunk,
+          .rails = &config.rails,
           .limits = config.limits,
           .clock = config.clock,
           .random = config.random};

@@ -55,6 +55,7 @@ struct path_counters {
   struct {
     std::uint64_t packets = 0;
     std::uint64_t rma = 0;
+    std::uint64_t elsewhere = 0;  // connections that were resumed over another link
   } again;
 
   void count_choice(base::path_reason why) noexcept {

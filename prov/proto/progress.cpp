@@ -160,6 +160,7 @@ void endpoint::connection_up(connection& c) {
   // The peer sends nothing before a packet tells it that its answer has come.
   if (c.handshake.requested_here && !c.shm) shm_.ring_doorbell(c);
   dispatcher_.post_receives(c);
+  transfers_.rail_making.connection_up(c);
   sender_.connection_up(c);
 }
 
@@ -186,6 +187,8 @@ void endpoint::session_changed(connection& c) {
   } else {
     base::probes::connection_up(c.id, c.remote->address, c.shm != nullptr);
     ++paths_.connections.resumed;
+    if (c.session.has_moved()) ++paths_.again.elsewhere;
+    transfers_.rail_making.resumed(c);
     dispatcher_.post_receives(c);
     if (c.returns_due()) channel_.return_credits(c);
     if (c.state == connection_state::connected) sender_.connection_up(c);

@@ -31,6 +31,7 @@ struct rail {
   bool was_up = false;            // of one that fails
   bool peer_has_closed = false;   // of one that is lost
   std::uint32_t number = 0;       // of this end and its connection: what the peer knows it by
+  std::uint8_t route = 0;         // it leaves by (route.hpp)
   reg::other_nic* nic = nullptr;  // that carries it here; null: the domain's own
   bool has_other_keys = false;    // its NIC there is not the one that the peer's keys are of
   base::clock::time_point asked_at{};
@@ -74,7 +75,9 @@ struct rail_set {
   std::vector<rail> rails;                // the first is the connection itself
   std::vector<net_address> names;         // where the peer takes them; empty: not known
   std::uint16_t names_of_other_nics = 0;  // of these, by their bits
-  bool has_asked = false;                 // for these
+  bool has_asked = false;                 // for these, and has told where it may come from
+  bool has_answer = false;                // so that the peer knows that
+  bool asks_early = false;                // for the session, which may need them
   bool is_wanted = false;                 // a transfer is long enough
   bool is_listed = false;                 // among those that rail_recovery looks at
   std::uint32_t last_number = 0;

@@ -11,6 +11,7 @@
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "proto/parse.hpp"
+#include "proto/route.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -68,25 +69,22 @@ void rail_connector::up(const fid* endpoint) noexcept {
   if (!r || r->now != rail::state::connecting) return;
   r->now = rail::state::up;
   r->load = {};
-  count_up(*c, *r);
+  count_up(*r);
   GAUDI_INFO(EP_CTRL, "rail %zu to %s is up\n",
              static_cast<std::size_t>(r - c->at_core.rails->rails.data()),
              c->remote->name.to_string().c_str());
 }
 
-void rail_connector::count_up(const connection& c, const rail& r) noexcept {
+void rail_connector::count_up(const rail& r) noexcept {
   ++parts_.paths.rails.made;
-  rail_counters* const own =
-      settings_.counters_of(static_cast<std::size_t>(&r - c.at_core.rails->rails.data()));
+  rail_counters* const own = settings_.counters_of(r.route);
   if (!own) return;
   ++own->made;
   ++own->up;
 }
 
-void rail_connector::count_down(const connection& c, const rail& r) noexcept {
-  rail_counters* const own =
-      settings_.counters_of(static_cast<std::size_t>(&r - c.at_core.rails->rails.data()));
-  if (own) --own->up;
+void rail_connector::count_down(const rail& r) const noexcept {
+  if (rail_counters* const own = settings_.counters_of(r.route)) --own->up;
 }
 
 // Not closed at once: completions may be on their way through us.
@@ -138,7 +136,7 @@ void rail_connector::connection_down(connection& c) noexcept {
   if (!c.at_core.rails) return;
   for (rail& r : c.at_core.rails->rails) {
     const bool is_up = r.now == rail::state::up || (r.now == rail::state::failing && r.was_up);
-    if (r.ep && is_up) count_down(c, r);
+    if (r.ep && is_up) count_down(r);
     close(r.ep);
   }
   for (auto& a : c.at_core.rails->of_peer) close(a.ep);
@@ -155,7 +153,8 @@ bool rail_connector::progress(connection& c) {
   rail_set& set = *c.at_core.rails;
   const auto now = clock_.now();
   tell_of_ends(c);
-  if (set.is_wanted && !std::exchange(set.has_asked, true)) send(c, wire::kind::ask_rails, 0);
+  if ((set.is_wanted || set.asks_early) && !std::exchange(set.has_asked, true))
+    send_names(c, wire::kind::ask_rails);
   bool any_connecting = false;
   for (std::size_t place = 1; place < set.rails.size(); ++place) {
     rail& r = set.rails[place];
@@ -190,16 +189,14 @@ void rail_connector::connect(connection& c, std::size_t place) {
 }
 
 int rail_connector::request(connection& c, rail& r, std::size_t place) {
-  const auto& names = c.at_core.rails->names;
-  const std::size_t peers = place % names.size();
-  const net_address& to = names[peers];
-  const std::size_t own = place % (settings_.others.size() + 1);
+  r.route = place == c.session.route ? 0 : static_cast<std::uint8_t>(place);
+  const route by = route_of(c, settings_, r.route);
+  const net_address& to = *by.to;
   core_connector& connector = parts_.connections.connector();
-  r.nic = own == 0 ? nullptr : settings_.others[own - 1].nic;
-  r.has_other_keys = (c.at_core.rails->names_of_other_nics >> peers & 1) != 0;
-  const core::unique_info info = own == 0
-                                     ? connector.info_for(to)
-                                     : connector.info_for(to, settings_.others[own - 1].at, r.nic);
+  r.nic = by.from ? by.from->nic : nullptr;
+  r.has_other_keys = by.is_to_other_nic;
+  const core::unique_info info =
+      by.from ? connector.info_for(to, by.from->at, r.nic) : connector.info_for(to);
   if (!info) return -FI_ENOMEM;
   const base::cancellation_deferred until_it_has_begun;
   auto ep = connector.create_endpoint(*info, nullptr, r.nic);
@@ -219,11 +216,15 @@ void rail_connector::close_failing(connection& c, rail& r) {
   r.now = rail::state::lost;
   r.peer_has_closed = false;
   if (r.was_up) {
-    count_down(c, r);
+    count_down(r);
     ++parts_.paths.rails.lost;
-    if (rail_counters* const own = settings_.counters_of(place)) ++own->lost;
-    GAUDI_WARN(EP_CTRL, "rail %zu to %s is lost: the others carry on\n", place,
-               c.remote->name.to_string().c_str());
+    if (rail_counters* const own = settings_.counters_of(r.route)) ++own->lost;
+    if (r.route == c.session.route)
+      GAUDI_INFO(EP_CTRL, "rail %zu to %s leaves its link to the connection\n", place,
+                 c.remote->name.to_string().c_str());
+    else
+      GAUDI_WARN(EP_CTRL, "rail %zu to %s is lost: the others carry on\n", place,
+                 c.remote->name.to_string().c_str());
   } else {
     GAUDI_INFO(EP_CTRL, "no answer to rail %zu to %s\n", place, c.remote->name.to_string().c_str());
   }
@@ -235,19 +236,31 @@ void rail_connector::is_down(connection& c, rail& r) noexcept {
   pause(c);
 }
 
+// Over RDMA a session keeps to the domain's own NIC.
+void rail_connector::connection_up(connection& c) {
+  const auto is_of_own_nic = [](const rail_interface& one) { return one.nic == nullptr; };
+  const bool has_other_routes =
+      settings_.count > 1 &&
+      (settings_.others.empty() ||
+       std::any_of(settings_.others.begin(), settings_.others.end(), is_of_own_nic));
+  if (!has_other_routes || !c.session.is_kept || c.shm) return;
+  if (!c.at_core.rails) c.at_core.rails = std::make_unique<rail_set>(settings_.count);
+  c.at_core.rails->asks_early = true;
+  parts_.scheduler.look_at(c);
+}
+
+void rail_connector::resumed(connection& c) noexcept {
+  if (!c.at_core.rails) return;
+  auto& rails = c.at_core.rails->rails;
+  for (auto r = rails.begin() + 1; r != rails.end(); ++r)
+    if (r->route == c.session.route) parts_.scheduler.fail(c, *r);
+}
+
 void rail_connector::arrived(connection& c, const buffer& b, std::size_t length, wire::kind what) {
-  if (what == wire::kind::rail_names) {
-    wire::rail_names_fields names{};
-    constexpr std::size_t fixed = offsetof(wire::rail_names_fields, names);
-    std::memcpy(&names, b.bytes, std::min(length, sizeof names));
-    if (length < fixed || names.count == 0 || names.count > wire::max_rails ||
-        length < fixed + names.count * sizeof(wire::rail_name))
-      return parts_.connections.malformed(c, "answer (rails)");
-    return take_names(c, names);
-  }
+  if (what == wire::kind::rail_names || what == wire::kind::ask_rails)
+    return names_came(c, b, length, what);
   wire::rail_fields fields;
   if (!parse(b, length, fields)) return parts_.connections.malformed(c, "packet (rails)");
-  if (what == wire::kind::ask_rails) return send_names(c);
   if (what == wire::kind::rail_lost) {
     if (c.at_core.rails) close_of_peer(c, fields.number);
     return send(c, wire::kind::rail_closed, fields.number);
@@ -260,24 +273,41 @@ void rail_connector::arrived(connection& c, const buffer& b, std::size_t length,
   parts_.scheduler.look_at(c);
 }
 
-void rail_connector::take_names(connection& c, const wire::rail_names_fields& names) {
-  if (!c.at_core.rails || !c.at_core.rails->names.empty()) return;
-  for (std::uint32_t i = 0; i < names.count; ++i) {
-    const net_address name = from_wire(names.names[i]).with_scope(c.remote->name.scope());
-    if (!name.is_destination()) return parts_.connections.malformed(c, "answer (rails)");
-    c.at_core.rails->names.push_back(name);
-  }
-  c.at_core.rails->names_of_other_nics = names.other_nics;
-  parts_.scheduler.look_at(c);
+void rail_connector::names_came(connection& c, const buffer& b, std::size_t length,
+                                wire::kind what) {
+  wire::rail_names_fields names{};
+  constexpr std::size_t fixed = offsetof(wire::rail_names_fields, names);
+  std::memcpy(&names, b.bytes, std::min(length, sizeof names));
+  const bool is_whole = length >= fixed && names.count != 0 && names.count <= wire::max_rails &&
+                        length >= fixed + names.count * sizeof(wire::rail_name);
+  if (!is_whole || !take_names(c, names)) return parts_.connections.malformed(c, "packet (rails)");
+  if (what == wire::kind::ask_rails) return send_names(c, wire::kind::rail_names);
+  c.at_core.rails->has_answer = c.at_core.rails->has_asked;
 }
 
-void rail_connector::send_names(connection& c) {
+// False: they make no sense. Who has told of some keeps to them.
+bool rail_connector::take_names(connection& c, const wire::rail_names_fields& names) {
+  if (!c.at_core.rails) c.at_core.rails = std::make_unique<rail_set>(settings_.count);
+  rail_set& set = *c.at_core.rails;
+  if (!set.names.empty()) return true;
+  std::vector<net_address> all;
+  for (std::uint32_t i = 0; i < names.count; ++i) {
+    all.push_back(from_wire(names.names[i]).with_scope(c.remote->name.scope()));
+    if (!all.back().is_destination()) return false;
+  }
+  set.names = std::move(all);
+  set.names_of_other_nics = names.other_nics;
+  parts_.scheduler.look_at(c);
+  return true;
+}
+
+void rail_connector::send_names(connection& c, wire::kind what) {
   if (names_.empty()) listen_at_others();
   wire::rail_names_fields fields{};
   for (const net_address& name : names_) fields.names[fields.count++] = to_wire(name);
   fields.other_nics = names_of_other_nics_;
   parts_.channel.send_control(
-      c, wire::kind::rail_names, 0, fields,
+      c, what, 0, fields,
       offsetof(wire::rail_names_fields, names) + fields.count * sizeof(wire::rail_name));
 }
 

@@ -39,6 +39,12 @@ class rail_connector final : private rail_events {
   rail_connector(const rail_connector&) = delete;
   rail_connector& operator=(const rail_connector&) = delete;
 
+  /// It is there. Where its session may need other routes, the two ends tell each other of their
+  /// addresses. Throws std::bad_alloc.
+  void connection_up(connection& c);
+  /// Its session has gone on: a rail gives its route up that is the connection's now, for the one
+  /// that is free.
+  void resumed(connection& c) noexcept;
   /// A packet of the peer's has come, of this kind.
   void arrived(connection& c, const buffer& b, std::size_t length, wire::kind what);
 
@@ -66,16 +72,17 @@ class rail_connector final : private rail_events {
                            const hello& remote_hello);
   void close(core::unique_fid<fid_ep>& ep) noexcept;
   void close_failing(connection& c, rail& r);
-  void count_up(const connection& c, const rail& r) noexcept;
-  void count_down(const connection& c, const rail& r) noexcept;
+  void count_up(const rail& r) noexcept;
+  void count_down(const rail& r) const noexcept;
   void note_end_of_peers(connection& c, std::uint32_t number) noexcept;
   void tell_of_ends(connection& c);
   void close_of_peer(connection& c, std::uint32_t number) noexcept;
   void pause(connection& c) noexcept;
   void send(connection& c, wire::kind what, std::uint32_t number);
-  void send_names(connection& c);
+  void send_names(connection& c, wire::kind what);
   void listen_at_others();
-  void take_names(connection& c, const wire::rail_names_fields& names);
+  void names_came(connection& c, const buffer& b, std::size_t length, wire::kind what);
+  [[nodiscard]] bool take_names(connection& c, const wire::rail_names_fields& names);
 
   const rail_settings& settings_;
   const base::clock clock_;

@@ -107,7 +107,7 @@ void rail_scheduler::posted(connection& c, posted_op& w, std::size_t place,
   if (place == 0) return;
   ++paths_.rails.ops;
   paths_.rails.bytes += length;
-  if (rail_counters* const own = settings_.counters_of(place)) {
+  if (rail_counters* const own = settings_.counters_of(c.at_core.rails->rails[place].route)) {
     ++own->ops;
     own->bytes += length;
   }

@@ -13,7 +13,10 @@ namespace {
 constexpr std::chrono::milliseconds pause_of_the_other{50};
 constexpr std::chrono::milliseconds pause_between{10};
 // A request that was lost with a link is answered never, or late: a new one is the faster way.
-constexpr std::chrono::milliseconds attempt_limit{1000};
+constexpr std::chrono::milliseconds max_attempt{1000};
+// With other routes to try, at first. A peer that is far away, or busy, has longer after each
+// round.
+constexpr std::chrono::milliseconds min_attempt{250};
 
 // It has sent its answer, so the peer may have begun.
 bool is_unconfirmed(const connection& c) noexcept {
@@ -36,10 +39,18 @@ void reconnector::interrupt(connection& c, int error) {
     const bool has_lasted = now - c.handshake.made_at >= timeout_;
     if (std::exchange(how.got_on, false) || has_lasted) how.since = now;
     how.error = error;
+    how.from = c.session.route;
+    how.failed = 0;
     how.asks_from = c.handshake.requested_here ? now : now + pause_of_the_other;
+    // A link that is silent carries no request either.
+    if (error == FI_ETIMEDOUT) c.session.route = routes_.next(c);
     interrupted_.push_back(c.id);
   } else {
     how.asks_from = std::max(how.asks_from, now + pause_between);
+    if (!std::exchange(how.is_busy, false)) {
+      ++how.failed;
+      c.session.route = routes_.next(c);
+    }
   }
   connections_.close_endpoint(c);
   c.state = connection_state::interrupted;
@@ -57,14 +68,27 @@ void reconnector::begin_attempt(connection& c, bool requested_here) noexcept {
 }
 
 // Where nobody listens the peer has gone; a network that is down tells of other errors, or of none.
-bool reconnector::is_final(connection& c, wire::reject_reason verdict, wire::reject_reason why,
-                           int error) noexcept {
+// Only the first route goes to the address that is the peer's name: at another one a stranger may
+// listen by now, or nobody.
+bool reconnector::is_final(connection& c, wire::reject_reason verdict,
+                           const wire::hello& remote_hello, int error) noexcept {
   if (c.state != connection_state::reconnecting) return false;
-  if (verdict != wire::reject_reason::none) return error == FI_ECONNREFUSED;
-  const bool is_busy =
-      why == wire::reject_reason::simultaneous || why == wire::reject_reason::resources;
-  if (is_busy) c.session.interruption.asks_from = clock_.now() + pause_between;
-  return !is_busy;
+  const bool is_first = c.session.route == 0;
+  if (verdict != wire::reject_reason::none) return is_first && error == FI_ECONNREFUSED;
+  if (!is_first && remote_hello.instance != c.terms.instance) return false;
+  const auto why = static_cast<wire::reject_reason>(remote_hello.reason);
+  auto& how = c.session.interruption;
+  how.is_busy = why == wire::reject_reason::simultaneous || why == wire::reject_reason::resources;
+  if (how.is_busy) how.asks_from = clock_.now() + pause_between;
+  return !how.is_busy;
+}
+
+std::chrono::milliseconds reconnector::attempt_limit(const connection& c) const noexcept {
+  const std::size_t routes = routes_.count(c);
+  if (routes == 1) return max_attempt;
+  constexpr std::size_t max_rounds = 2;  // until it is the longest
+  const std::size_t rounds = std::min(c.session.interruption.failed / routes, max_rounds);
+  return min_attempt * (1 << rounds);
 }
 
 // 0, or a positive FI_E*.
@@ -95,7 +119,7 @@ bool reconnector::may_ask(const connection& c, base::clock::time_point now) cons
 }
 
 bool reconnector::is_overdue(const connection& c, base::clock::time_point now) const noexcept {
-  return c.state != connection_state::interrupted && now - c.handshake.made_at >= attempt_limit;
+  return c.state != connection_state::interrupted && now - c.handshake.made_at >= attempt_limit(c);
 }
 
 }  // namespace gaudi::proto

@@ -12,6 +12,7 @@
 #include "proto/connection.hpp"
 #include "proto/connection_opener.hpp"
 #include "proto/connection_table.hpp"
+#include "proto/route.hpp"
 
 namespace gaudi::proto {
 
@@ -22,9 +23,13 @@ namespace gaudi::proto {
 class reconnector {
  public:
   /// `timeout`: how long a session waits; 0: none is kept.
-  reconnector(connection_table& connections, connection_opener& opener,
+  reconnector(connection_table& connections, connection_opener& opener, session_routes routes,
               std::chrono::seconds timeout, base::clock clock) noexcept
-      : connections_(connections), opener_(opener), timeout_(timeout), clock_(clock) {}
+      : connections_(connections),
+        opener_(opener),
+        routes_(routes),
+        timeout_(timeout),
+        clock_(clock) {}
 
   [[nodiscard]] bool any() const noexcept { return !interrupted_.empty(); }
   /// Room for so many connections. Throws std::bad_alloc.
@@ -35,14 +40,15 @@ class reconnector {
   [[nodiscard]] static bool may_go_on(const connection& c) noexcept;
 
   /// The core connection is lost, for this reason (a positive FI_E*), or an attempt to make another
-  /// one has failed: closes its core endpoint.
+  /// one has failed: closes its core endpoint. After an attempt, or silence, the next route has its
+  /// turn.
   void interrupt(connection& c, int error);
   /// It has its new core endpoint, by a request of this end's or not.
   void begin_attempt(connection& c, bool requested_here) noexcept;
   /// Whether the answer to an attempt says that the peer has no session any more. `verdict` on its
-  /// hello and the reason there, `error` of the core's.
-  [[nodiscard]] bool is_final(connection& c, wire::reject_reason verdict, wire::reject_reason why,
-                              int error) noexcept;
+  /// hello, and `error` of the core's.
+  [[nodiscard]] bool is_final(connection& c, wire::reject_reason verdict,
+                              const wire::hello& remote_hello, int error) noexcept;
 
   /// Asks again for those whose turn it is. Calls failed(connection&, error) for each attempt that
   /// has, or has waited in vain for an answer, and give_up(connection&) for each session whose time
@@ -67,12 +73,14 @@ class reconnector {
  private:
   [[nodiscard]] std::vector<std::uint32_t> listed();
   [[nodiscard]] int ask(connection& c) noexcept;
+  [[nodiscard]] std::chrono::milliseconds attempt_limit(const connection& c) const noexcept;
   [[nodiscard]] bool is_over(const connection& c, base::clock::time_point now) const noexcept;
   [[nodiscard]] bool may_ask(const connection& c, base::clock::time_point now) const noexcept;
   [[nodiscard]] bool is_overdue(const connection& c, base::clock::time_point now) const noexcept;
 
   connection_table& connections_;
   connection_opener& opener_;
+  const session_routes routes_;
   const std::chrono::seconds timeout_;
   const base::clock clock_;
   std::vector<std::uint32_t> interrupted_;  // by id; some may be so no more

@@ -30,6 +30,9 @@ struct session {
            static_cast<std::int32_t>(sent - n) >= 0;
   }
 
+  /// Once it is resumed: whether it has another route than before.
+  [[nodiscard]] bool has_moved() const noexcept { return route != interruption.from; }
+
   bool is_kept = false;        // both ends keep what they send
   bool is_over = false;        // the peer has closed: nothing goes on
   bool is_confirmed = false;   // while it is interrupted: the connection has been up here
@@ -38,6 +41,7 @@ struct session {
   bool is_replaying = false;   // RMA that was undone may be posted
   bool is_listed = false;      // among those that owe the peer a word
   bool owes_word = false;      // of what was received, since the last packet to the peer
+  std::uint8_t route = 0;      // of its core connection, or of the attempt to make one
   std::uint32_t sent = 0;      // the last packet's number
   std::uint32_t received = 0;  // the peer's last packet's
   std::uint32_t next = 0;      // while it is resumed: the packet that is sent again next
@@ -48,8 +52,11 @@ struct session {
     base::clock::time_point
         since{};  // of several in a row, with nothing done in between: the first
     base::clock::time_point asks_from{};
-    int error = 0;       // that it fails with at the end
-    bool got_on = true;  // since then anything was received or done, or nothing was left to do
+    int error = 0;          // that it fails with at the end
+    bool got_on = true;     // since then anything was received or done, or nothing was left to do
+    bool is_busy = false;   // the peer has refused the last attempt for the moment
+    std::uint8_t from = 0;  // the route of the core connection that was lost
+    std::uint32_t failed = 0;  // attempts, without those
   } interruption;
 };
 

@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 15;
+inline constexpr std::uint16_t version = 16;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -38,7 +38,8 @@ enum class kind : std::uint8_t {
   dmabuf = 25,       // dmabuf_fields: it was sent to the sink's ipc::fd_listener, or cannot be had
   dmabuf_revoke = 26,  // allocation_fields: one whose dma-buf the receiver of this message has
   copy_assist = 27,    // copy_assist_fields: a sink on this host copies, the source may copy along
-  ask_rails = 28,      // rail_fields: where does the receiver of this message take rails?
+  ask_rails = 28,      // rail_names_fields: where does the receiver of this message take rails, as
+                       // the sender does there?
   rail_names = 29,     // rail_names_fields: there
   rail_lost = 30,      // rail_fields: the sender has closed its end of a rail; what it had not done
                        // is written again once the other end is closed, too
@@ -209,7 +210,7 @@ static_assert(sizeof(credit_fields) == 24);
 /// RMA beside the connection goes over rails, of which each is made by the end that posts to it.
 struct rail_fields {
   header head;
-  std::uint32_t number;  // at the end that made it; ask_rails: 0
+  std::uint32_t number;  // at the end that made it
   std::uint32_t reserved;
 };
 
@@ -294,7 +295,7 @@ enum hello_flags : std::uint8_t {
   keeps_session = 1 << 2,  // what is sent is kept until it was received: where both do, the session
                            // outlives the core connection
   resumes = 1 << 3,  // the core connection is a new one of the session between `connection` here
-                     // and resumed(hello) at the receiver
+                     // and resumed(hello) at the receiver; in a request `host` is its route
   is_rail = 1 << 4,  // of the connection between `connection` here and resumed(hello) at the
                      // receiver: `host` is its number
 };
@@ -307,6 +308,10 @@ inline constexpr std::uint32_t resumed(const hello& h) noexcept {
 inline constexpr void set_resumed(hello& h, std::uint32_t connection) noexcept {
   h.data_window = static_cast<std::uint16_t>(connection);
   h.control_window = static_cast<std::uint16_t>(connection >> 16);
+}
+/// With hello_flags::resumes, in a request: between which of their addresses it is.
+inline constexpr std::uint8_t route_of(const hello& h) noexcept {
+  return h.host < max_rails ? static_cast<std::uint8_t>(h.host) : 0;
 }
 
 /// Control messages that an endpoint takes from each peer at once.

@@ -103,6 +103,7 @@ int main(int argc, char** argv) {
   std::uint64_t steps = 0;
   std::uint64_t operations = 0;
   std::uint64_t failures = 0;
+  std::uint64_t moved = 0;
   std::uint64_t digest = 0;
   const std::clock_t began = std::clock();
   for (std::uint64_t seed = o.first; seed < o.first + o.schedules; ++seed) {
@@ -111,6 +112,7 @@ int main(int argc, char** argv) {
     const outcome got = world(p, nullptr).run();
     steps += got.steps;
     operations += got.operations;
+    moved += got.moved;
     digest = digest * 1099511628211u + got.digest;
     if (got.failure.empty()) continue;
     ++failures;
@@ -125,6 +127,7 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(o.schedules),
               static_cast<unsigned long long>(operations), static_cast<unsigned long long>(steps),
               static_cast<unsigned long long>(failures), static_cast<unsigned long long>(digest));
-  std::printf("%.0f schedules a minute of the CPU\n", static_cast<double>(o.schedules) / took * 60);
+  std::printf("%.0f schedules a minute of the CPU, %llu sessions on another route\n",
+              static_cast<double>(o.schedules) / took * 60, static_cast<unsigned long long>(moved));
   return failures == 0 ? 0 : 1;
 }

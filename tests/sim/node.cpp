@@ -41,11 +41,9 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
           .random = base::random_source(h)};
 }
 
-proto::net_address address_of(unsigned number) {
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_port = htons(static_cast<std::uint16_t>(first_port + number));
-  a.sin_addr.s_addr = htonl(0x0a000001 + number);
+proto::net_address name_of(unsigned number, unsigned interface = 0) {
+  const sockaddr_in a =
+      address_of(number, interface, static_cast<std::uint16_t>(first_port + number));
   return {&a, sizeof a};
 }
 
@@ -73,12 +71,13 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
       core_(std::move(*core::inner_domain::open_over(
           net.fabric_for(host_), net.info_for(host_), base::random_source(host_),
           p.net.reads_badly ? FI_VERSION(1, 17) : FI_VERSION(2, 1)))) {
-  for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(address_of(n)));
+  for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(name_of(n)));
   expose(p.core_keys);
   open_other_nics();
   auto settings = settings_of(p, host_);
-  for (const auto& nic : other_nics_)
-    settings.rails.others.push_back({address_of(number), nic.get()});
+  for (const auto& nic : other_nics_) settings.rails.others.push_back({name_of(number), nic.get()});
+  for (unsigned interface = 1; interface <= interfaces_beside(number); ++interface)
+    settings.rails.others.push_back({name_of(number, interface), nullptr});
   endpoint_.emplace(*core_, keys_, paths_, settings);
   endpoint_->use_addresses(addresses_);
   endpoint_->messages().use_queue(&queue_, false);
@@ -89,6 +88,10 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
 }
 
 // Nodes have different numbers of them.
+std::size_t node::interfaces_beside(unsigned number) const noexcept {
+  return plan_.other_interfaces - (plan_.other_interfaces > 1 && number % 2 != 0);
+}
+
 void node::open_other_nics() {
   const std::size_t count = plan_.other_nics - (plan_.other_nics > 1 && number_ % 2 != 0);
   while (other_nics_.size() < count) {
@@ -294,7 +297,7 @@ void node::forget(unsigned peer) {
 
 void node::know(unsigned peer) {
   net_.note(number_, number_, [&] { return "knows " + std::to_string(peer); });
-  const auto index = addresses_.add(address_of(peer));
+  const auto index = addresses_.add(name_of(peer));
   if (!index || *index != peer) book_.fail("an address has another index than before");
 }
 

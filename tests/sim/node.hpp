@@ -25,6 +25,7 @@ class node {
   [[nodiscard]] proto::endpoint& endpoint() noexcept { return *endpoint_; }
   [[nodiscard]] host& at() noexcept { return host_; }
   [[nodiscard]] std::span<const std::byte> region() const noexcept { return exposed_; }
+  [[nodiscard]] std::uint64_t sessions_moved() const noexcept { return paths_.again.elsewhere; }
 
   /// -FI_EAGAIN: to be repeated. All else is in the ledger.
   int start(record& r, const node* peer);
@@ -51,6 +52,7 @@ class node {
   proto::completion_spec asked(record& r, std::uint64_t flags);
   void expose(bool core_keys);
   void open_other_nics();
+  [[nodiscard]] std::size_t interfaces_beside(unsigned number) const noexcept;
 
   network& net_;
   const plan& plan_;

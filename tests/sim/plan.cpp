@@ -255,6 +255,19 @@ void write_by_other_nics(rng& r, plan& p) {
     p.net.lost_writers = static_cast<unsigned>(r.between(20, 500));
 }
 
+// Links that are pulled out, for a moment or for long: sessions go on over the others.
+void add_interfaces(rng& r, plan& p) {
+  p.other_interfaces = r.between(1, 2);
+  if (!p.net.sessions) return;
+  for (std::uint64_t n = r.below(5); n > 0; --n) {
+    fault f = somewhere(r, p, fault::kind::unplug);
+    f.away = r.chance(500) ? r.below(60) : r.below(3'000);
+    f.choice = r.below(p.other_interfaces + 1);
+    p.faults.push_back(f);
+  }
+  in_order_of_steps(p.faults);
+}
+
 }  // namespace
 
 std::size_t plan::size() const noexcept {
@@ -307,6 +320,7 @@ plan make_plan(std::uint64_t seed) {
   p.net.lost_request = errors[r.below(3)];
   if (p.rails > 1 && r.chance(600)) p.other_nics = r.between(1, 2);
   if (p.other_nics != 0 && p.net.rdma && r.chance(700)) write_by_other_nics(r, p);
+  if (p.rails > 1 && r.chance(600)) add_interfaces(r, p);
   return p;
 }
 

@@ -51,13 +51,14 @@ struct fault {
     kill,
     close,
     forget,  // the node removes the peer's address
+    unplug,  // an interface of the node has no link
   };
   kind what = kind::cut;
   std::size_t step = 0;
   unsigned node = 0;
-  unsigned peer = 0;         // cut, silence, forget
-  std::size_t away = 0;      // kill, close, forget: steps until it starts again, or inserts it
-  std::uint64_t choice = 0;  // cut, silence: which connection
+  unsigned peer = 0;     // cut, silence, forget
+  std::size_t away = 0;  // kill, close, forget, unplug: steps until it starts again, or inserts it
+  std::uint64_t choice = 0;  // cut, silence: which connection; unplug: which interface
 };
 
 std::string to_string(const fault& f);
@@ -76,8 +77,9 @@ struct plan {
   base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic;
   std::size_t rails = 1;
   std::size_t rail_chunk = 0;
-  std::size_t other_nics = 0;   // that they leave by, after the first
-  std::size_t connections = 0;  // that a node has at most, while some are idle; 0: any number
+  std::size_t other_nics = 0;        // that they leave by, after the first
+  std::size_t other_interfaces = 0;  // likewise, of the first NIC
+  std::size_t connections = 0;       // that a node has at most, while some are idle; 0: any number
   nanoseconds max_step = 2'000;
   std::vector<unsigned> pace;  // of each node, in thousandths of all steps
   unsigned calls = 400;        // thousandths of a node's steps that start an operation

@@ -74,6 +74,9 @@ std::string to_string(const fault& f) {
       return when + node_name(f.node) + " closes" + back;
     case fault::kind::forget:
       return when + node_name(f.node) + " removes the address of " + node_name(f.peer) + back;
+    case fault::kind::unplug:
+      return when + "interface " + std::to_string(f.choice) + " of " + node_name(f.node) +
+             " loses its link" + back;
   }
   return when;
 }

@@ -40,6 +40,8 @@ outcome world::run() {
   if (!failed()) check_regions();
   if (!failed()) book_.check_order();
   if (!failed()) audit();
+  for (const place& p : places_)
+    if (p.here) result_.moved += p.here->sessions_moved();
   close_all();
   if (!failed()) book_.check_memory();
   result_.failure = book_.failure().empty() ? net_.complaint() : book_.failure();
@@ -75,6 +77,7 @@ bool world::all_tried() const {
 }
 
 void world::step(std::size_t now) {
+  plug_in(false);
   for (; next_fault_ < plan_.faults.size() && plan_.faults[next_fault_].step <= now; ++next_fault_)
     apply(plan_.faults[next_fault_]);
   for (unsigned n = 0; n < plan_.nodes; ++n) {
@@ -128,6 +131,10 @@ void world::apply(const fault& f) {
     net_.cut_connection(f.node, f.peer, f.choice);
   } else if (f.what == fault::kind::silence) {
     net_.silence_connection(f.node, f.peer, f.choice);
+  } else if (f.what == fault::kind::unplug) {
+    const auto interface = static_cast<unsigned>(f.choice);
+    net_.unplug(f.node, interface);
+    unplugged_.push_back({f.node, interface, steps_ + f.away});
   } else if (f.what == fault::kind::forget) {
     forget(f.node, f.peer, f.away);
   } else if (places_[f.node].here) {
@@ -140,6 +147,14 @@ void world::forget(unsigned n, unsigned peer, std::size_t for_steps) {
   if (!p.here) return;
   if (p.forgotten[peer] == 0) p.here->forget(peer);
   p.forgotten[peer] = steps_ + for_steps + 1;
+}
+
+void world::plug_in(bool all) {
+  std::erase_if(unplugged_, [&](const unplugged& one) {
+    if (!all && steps_ < one.until) return false;
+    net_.plug_in(one.node, one.interface);
+    return true;
+  });
 }
 
 // The lowest index goes first, so that each peer gets its own again.
@@ -208,6 +223,7 @@ void world::keep_any_receives(unsigned n) {
 // No more faults: what was started must end, and what was sent must come.
 void world::settle() {
   net_.calm();
+  plug_in(true);
   for (unsigned n = 0; n < plan_.nodes; ++n) {
     for (int i = 0; i < 1000 && !places_[n].here && !net_.has_delivered(*places_[n].before); ++i)
       rest(1);

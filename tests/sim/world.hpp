@@ -18,6 +18,7 @@ struct outcome {
   std::string failure;  // empty: all was right
   std::uint64_t steps = 0;
   std::uint64_t operations = 0;
+  std::uint64_t moved = 0;   // sessions that have gone on over another route, of those still there
   std::uint64_t digest = 0;  // the same for the same seed on any machine
 };
 
@@ -41,6 +42,12 @@ class world {
     record* any_untagged = nullptr;
   };
 
+  struct unplugged {
+    unsigned node;
+    unsigned interface;
+    std::size_t until;  // the step that it has its link again at
+  };
+
   void step(std::size_t now);
   void apply(const fault& f);
   void leave(unsigned n, bool politely, std::size_t away);
@@ -50,6 +57,7 @@ class world {
   [[nodiscard]] bool knows(unsigned n, const action& a) const;
   void try_action(unsigned n);
   void turn(unsigned n, bool calls);
+  void plug_in(bool all);
   void settle();
   bool is_settled();
   void keep_any_receives(unsigned n);
@@ -71,6 +79,7 @@ class world {
   network net_;
   ledger book_;
   std::vector<place> places_;
+  std::vector<unplugged> unplugged_;
   std::size_t next_fault_ = 0;
   std::uint64_t steps_ = 0;
   outcome result_;

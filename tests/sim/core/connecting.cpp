@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -43,10 +44,9 @@ int listen(fid_pep* f) {
 
 int name_of_listener(fid* f, void* out, std::size_t* length) {
   auto& l = of_fid<core_listener, fid_pep>(f);
-  const auto info = l.at->net().info_for(*l.at);
-  static_cast<sockaddr_in*>(info->src_addr)->sin_port = htons(l.port);
-  std::memcpy(out, info->src_addr, std::min(*length, info->src_addrlen));
-  *length = info->src_addrlen;
+  const sockaddr_in name = address_of(l.at->number(), l.interface, l.port);
+  std::memcpy(out, &name, std::min(*length, sizeof name));
+  *length = sizeof name;
   return 0;
 }
 
@@ -63,6 +63,9 @@ int reject(fid_pep*, fid* handle, const void* said, std::size_t length) {
   return 0;
 }
 
+// As long as there is no link the kernel sends it again and again.
+constexpr delay sent_again{100'000'000, 300'000'000};
+
 // The request is at the listener's machine.
 void request_arrives(const std::shared_ptr<wire_connection>& wire, std::uint16_t port,
                      const std::vector<std::byte>& said) {
@@ -74,7 +77,14 @@ void request_arrives(const std::shared_ptr<wire_connection>& wire, std::uint16_t
     return;
   }
   core_listener& l = *found->second;
+  const unsigned from = wire->ends[0].at->number();
+  if (!net.is_plugged_in(from, wire->interfaces[0]) ||
+      !net.is_plugged_in(l.at->number(), l.interface)) {
+    net.after(sent_again, [wire, port, said] { request_arrives(wire, port, said); });
+    return;
+  }
   wire->ends[1].at = l.at;
+  wire->interfaces[1] = l.interface;
   auto* asked = new core_request{};
   asked->fclass = FI_CLASS_CONNREQ;
   asked->wire = wire;
@@ -82,7 +92,11 @@ void request_arrives(const std::shared_ptr<wire_connection>& wire, std::uint16_t
   l.at->opened();
   auto info = net.info_for(*l.at);
   info->handle = asked;
-  net.note(wire->ends[0].at->number(), l.at->number(), [] { return "connection request"; });
+  const sockaddr_in origin = address_of(from, wire->interfaces[0], 1);
+  info->dest_addr = std::malloc(sizeof origin);
+  info->dest_addrlen = sizeof origin;
+  std::memcpy(info->dest_addr, &origin, sizeof origin);
+  net.note(from, l.at->number(), [] { return "connection request"; });
   l.events->entries.push_back({FI_CONNREQ, &l.fid, info.release(), 0, said});
 }
 
@@ -94,6 +108,7 @@ int connect(fid_ep* f, const void* address, const void* said, std::size_t length
   auto wire = std::make_shared<wire_connection>(net);
   wire->ends[0].ep = &ep;
   wire->ends[0].at = ep.at;
+  wire->interfaces = {ep.interface, interface_of(address)};
   ep.wire = wire;
   ep.end = 0;
   net.connections().push_back(wire);
@@ -125,6 +140,7 @@ void answer_arrives(const std::shared_ptr<wire_connection>& wire, std::vector<st
   net.note(wire->ends[1].at->number(), there.at->number(), [] { return "connection accepted"; });
   there.ep->events->entries.push_back({FI_CONNECTED, &there.ep->fid, nullptr, 0, std::move(said)});
   if (net.how().rdma) net.after(net.how().connecting, [wire] { acceptor_is_up(*wire); });
+  if (!wire->has_link()) wire->lose_link();
 }
 
 int accept(fid_ep* f, const void* said, std::size_t length) {
@@ -169,6 +185,7 @@ int open_listener(fid_fabric* fabric, fi_info* info, fid_pep** out, void* contex
   l->cm = &cm_ops;
   l->at = down<core_fabric>(fabric).at;
   l->port = ntohs(static_cast<const sockaddr_in*>(info->src_addr)->sin_port);
+  l->interface = interface_of(info->src_addr);
   if (l->port == 0) l->port = l->at->net().next_port();
   l->at->opened();
   *out = l;

@@ -120,6 +120,21 @@ std::byte* core_domain::find_remote(std::uint64_t address, std::size_t count, st
   return reinterpret_cast<std::byte*>(address);
 }
 
+sockaddr_in address_of(unsigned number, unsigned interface, std::uint16_t port) noexcept {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(port);
+  a.sin_addr.s_addr = htonl(0x0a000001 + number + (interface << 16));
+  return a;
+}
+
+unsigned interface_of(const void* address) noexcept {
+  if (!address) return 0;
+  sockaddr_in a{};
+  std::memcpy(&a, address, sizeof a);
+  return ntohl(a.sin_addr.s_addr) >> 16 & 0xff;
+}
+
 core::unique_fid<fid_fabric> network::fabric_for(host& h) const {
   static fi_ops ops{.size = sizeof(fi_ops), .close = close_fabric};
   static fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
@@ -145,10 +160,7 @@ core::unique_info network::info_for(const host& h) const {
   info->fabric_attr->name = ::strdup("simulated");
   info->domain_attr->name = ::strdup("simulated");
   info->domain_attr->mr_mode = how_.rdma ? FI_MR_LOCAL : 0;
-  sockaddr_in here{};
-  here.sin_family = AF_INET;
-  here.sin_port = htons(h.port());
-  here.sin_addr.s_addr = htonl(0x0a000001 + h.number());
+  const sockaddr_in here = address_of(h.number(), 0, h.port());
   info->src_addr = std::malloc(sizeof here);
   std::memcpy(info->src_addr, &here, sizeof here);
   info->src_addrlen = sizeof here;

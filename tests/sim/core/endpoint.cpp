@@ -85,6 +85,7 @@ int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** out, void* context
   ep->rma = endpoint_rma_ops();
   ep->domain = &down<core_domain>(domain);
   ep->at = ep->domain->at;
+  ep->interface = interface_of(info->src_addr);
   if (info->handle && info->handle->fclass == FI_CLASS_CONNREQ) {
     ep->wire = static_cast<core_request*>(info->handle)->wire;
     ep->end = 1;

@@ -98,6 +98,14 @@ bool network::silence_connection(unsigned a, unsigned b, std::uint64_t which) {
   return true;
 }
 
+void network::unplug(unsigned host, unsigned interface) {
+  unplugged_.insert({host, interface});
+  note(host, host, [&] { return "loses the link of interface " + std::to_string(interface); });
+  for (const auto& wire : std::vector(connections_)) {
+    if (!wire->has_link()) wire->lose_link();
+  }
+}
+
 void network::wrote(const std::byte* target, std::size_t length, std::uint64_t number, bool late) {
   if (!how_.late_data) return;
   const bool is_overtaken = std::any_of(landed_.begin(), landed_.end(), [&](const landed& w) {

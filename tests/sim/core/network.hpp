@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <netinet/in.h>
+
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -10,6 +12,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -25,6 +28,10 @@ struct core_listener;
 struct core_completions;
 struct wire_connection;
 class network;
+
+/// Of an interface of a host; the first is that of its name.
+sockaddr_in address_of(unsigned number, unsigned interface, std::uint16_t port) noexcept;
+unsigned interface_of(const void* address) noexcept;
 
 /// One process of a simulated machine: what its fids belong to. It ends by being killed, or when
 /// all its fids are closed. As a clock it goes on while it is read, so that an endpoint that waits
@@ -104,6 +111,13 @@ class network {
   bool cut_connection(unsigned a, unsigned b, std::uint64_t which);
   /// The same, but that nothing tells its ends before one of them closes.
   bool silence_connection(unsigned a, unsigned b, std::uint64_t which);
+  /// Pulls out the link of an interface: what goes over it ends, and requests and answers wait for
+  /// it as the kernel asks again.
+  void unplug(unsigned host, unsigned interface);
+  void plug_in(unsigned host, unsigned interface) { unplugged_.erase({host, interface}); }
+  [[nodiscard]] bool is_plugged_in(unsigned host, unsigned interface) const noexcept {
+    return !unplugged_.contains({host, interface});
+  }
   /// Whether a connection between them has ended before its time, so that operations may fail.
   [[nodiscard]] bool was_disturbed(unsigned a, unsigned b) const noexcept {
     return disturbed_[a][b];
@@ -173,7 +187,8 @@ class network {
     std::size_t length;
     std::uint64_t number;
   };
-  std::vector<landed> landed_;  // with conditions::late_data
+  std::vector<landed> landed_;                         // with conditions::late_data
+  std::set<std::pair<unsigned, unsigned>> unplugged_;  // interfaces of hosts
   std::array<std::array<bool, max_hosts>, max_hosts> disturbed_{};
   std::array<std::array<bool, max_hosts>, max_hosts> lost_{};
   std::string complaint_;

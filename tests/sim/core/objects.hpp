@@ -102,6 +102,7 @@ struct core_events : fid_eq {
 struct core_listener : fid_pep {
   host* at;
   std::uint16_t port;
+  unsigned interface;
   core_events* events = nullptr;
   bool is_listening = false;
 };
@@ -175,6 +176,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
 
   network& net;
   std::array<wire_end, 2> ends;
+  std::array<unsigned, 2> interfaces{};  // of the hosts at the ends
   bool is_cut = false;
   bool is_silent = false;     // carries nothing, and neither end is told before one closes
   bool is_lost = false;       // by the network, and by neither end
@@ -194,6 +196,10 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   void cut(bool by_network = true);
   void hear_of_end(int end);
   void close_end(int end);
+  /// The link of one of its ends was pulled out: it carries nothing from there on, and its ends
+  /// hear of that late, as far as they do.
+  void lose_link();
+  [[nodiscard]] bool has_link() const noexcept;
   [[nodiscard]] bool carries_rma() const noexcept;
 
  private:
@@ -221,6 +227,7 @@ struct core_endpoint : fid_ep {
   receive_queue own;  // where nothing is shared
   std::shared_ptr<wire_connection> wire;
   int end = 0;
+  unsigned interface = 0;  // that it leaves by
 
   [[nodiscard]] receive_queue& receives() noexcept { return shared ? shared->queue : own; }
 };

@@ -260,6 +260,23 @@ void wire_connection::cut(bool by_network) {
   });
 }
 
+bool wire_connection::has_link() const noexcept {
+  for (unsigned end = 0; end < 2; ++end) {
+    if (ends[end].at && !net.is_plugged_in(ends[end].at->number(), interfaces[end])) return false;
+  }
+  return true;
+}
+
+// Of a handshake the last step counts. Within one machine there is no link, and the end of one that
+// is closing goes another way than its data.
+void wire_connection::lose_link() {
+  if (is_cut || is_silent || !ends[0].was_told || ends[0].at == ends[1].at) return;
+  if (!ends[0].ep || !ends[1].ep) return;
+  if (!net.how().rdma || net.numbers().chance(500)) return cut();
+  is_silent = true;
+  net.note(ends[0].at->number(), ends[1].at->number(), [] { return "-- silence --"; });
+}
+
 bool wire_connection::carries_rma() const noexcept {
   return std::any_of(ends.begin(), ends.end(), [](const wire_end& end) {
     return std::any_of(end.sent.begin(), end.sent.end(), [](const auto& op) {

@@ -66,6 +66,7 @@ TEST(domain_counters, are_where_their_names_say) {
   EXPECT_PLACE(domain, d, paths.connections.closed, "connections_closed");
   EXPECT_PLACE(domain, d, paths.again.packets, "packets_again");
   EXPECT_PLACE(domain, d, paths.again.rma, "rma_again");
+  EXPECT_PLACE(domain, d, paths.again.elsewhere, "connections_moved");
 }
 
 TEST(rail_counters, are_where_their_names_say) {

@@ -34,7 +34,7 @@ class rail_to_a_peer : public testing::Test {
     const net_address name = p.listen();
     move(false, 1);
     settle();
-    ASSERT_TRUE(p.heard<wire::rail_fields>(wire::kind::ask_rails));
+    ASSERT_TRUE(p.heard_whole(wire::kind::ask_rails));
     wire::rail_names_fields names{};
     names.count = 1;
     names.names[0] = to_wire(name);

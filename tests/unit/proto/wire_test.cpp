@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_15_has_it) {
-  ASSERT_EQ(version, 15);
+TEST(wire, every_field_is_where_version_16_has_it) {
+  ASSERT_EQ(version, 16);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Sessions between hosts with several links, of which some are pulled out.
+#include <rdma/fi_errno.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/core/objects.hpp"
+#include "simulated_endpoint.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using test::simulated_endpoint;
+
+constexpr std::size_t routed_piece = 1024;
+
+// With an interface for each rail behind the first.
+endpoint::settings over_links(unsigned host, unsigned others) {
+  auto s = test::with_sessions();
+  s.rails = {.count = 1 + others,
+             .chunk = routed_piece,
+             .others = {},
+             .pause = std::chrono::milliseconds(0)};
+  for (unsigned interface = 1; interface <= others; ++interface) {
+    const sockaddr_in at = sim::address_of(host, interface, 0);
+    s.rails.others.push_back({net_address(&at, sizeof at), nullptr, "other"});
+  }
+  return s;
+}
+
+class session_over_links : public testing::Test {
+ public:
+  explicit session_over_links(unsigned others_of_b = 1)
+      : a(net, net.add_host(0, 5000), over_links(0, 1)),
+        b(net, net.add_host(1, 5001), over_links(1, others_of_b)) {}
+
+ protected:
+  void SetUp() override {
+    to_b = a.meet(b);
+    b.meet(a);
+    exchange(16);
+    let_it_go_on();
+  }
+  // Time does not pass while an endpoint closes.
+  void TearDown() override {
+    let_it_go_on();
+    EXPECT_EQ(net.complaint(), "");
+  }
+
+  void let_it_go_on() {
+    for (int i = 0; i < 40; ++i) {
+      a.progress(std::chrono::milliseconds(10));
+      b.progress(std::chrono::milliseconds(10));
+      net.advance(1'000'000);
+    }
+  }
+  cq_entry end_of(simulated_endpoint& of) {
+    for (int i = 0; i < 100 && of.queue.empty(); ++i) let_it_go_on();
+    return of.take();
+  }
+  // From a to b.
+  void exchange(std::size_t bytes) {
+    const auto sent = test::counting(bytes, ++last_message);
+    std::vector<std::byte> received(bytes);
+    ASSERT_EQ(b.receive(test::memory_of(received.data(), bytes), last_message, nullptr), 0);
+    auto copy = sent;
+    int ret = -FI_EAGAIN;
+    for (int i = 0; i < 100 && ret == -FI_EAGAIN; ++i) {
+      ret = a.send(to_b, test::memory_of(copy.data(), bytes), last_message, nullptr);
+      let_it_go_on();
+    }
+    ASSERT_EQ(ret, 0);
+    EXPECT_EQ(end_of(a).error, 0);
+    EXPECT_EQ(end_of(b).error, 0);
+    EXPECT_EQ(received, sent);
+  }
+  std::size_t connections_over(unsigned interface) {
+    const auto& all = net.connections();
+    return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [&](const auto& wire) {
+      return !wire->is_cut && wire->ends[0].is_up && wire->ends[1].is_up &&
+             wire->interfaces[0] == interface;
+    }));
+  }
+
+  sim::network net{test::slow_network(), sim::rng(1), nullptr};
+  simulated_endpoint a;
+  simulated_endpoint b;
+  fi_addr_t to_b = 0;
+  unsigned last_message = 0;
+};
+
+/// The same, where the peer has one link, and no rails.
+class session_with_one_link : public session_over_links {
+ public:
+  session_with_one_link() : session_over_links(0) {}
+};
+
+TEST_F(session_over_links, goes_on_over_the_other_one) {
+  net.unplug(0, 0);
+  exchange(100);
+  EXPECT_EQ(a.paths.again.elsewhere, 1U);
+  EXPECT_EQ(b.paths.again.elsewhere, 1U);
+  EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
+}
+
+TEST_F(session_over_links, moves_as_often_as_links_fail) {
+  for (unsigned lost = 0; lost < 6; ++lost) {
+    net.unplug(lost / 2 % 2, lost % 2);
+    exchange(100);
+    net.plug_in(lost / 2 % 2, lost % 2);
+    EXPECT_EQ(a.paths.again.elsewhere, lost + 1);
+  }
+}
+
+TEST_F(session_over_links, leaves_a_link_that_comes_back_to_its_rail) {
+  exchange(64 * routed_piece);
+  ASSERT_EQ(connections_over(1), 1U);
+  net.unplug(1, 0);
+  exchange(100);
+  net.plug_in(1, 0);
+  const auto before = a.paths.rails.made + b.paths.rails.made;
+  exchange(64 * routed_piece);
+  let_it_go_on();
+  exchange(64 * routed_piece);
+  EXPECT_EQ(a.paths.rails.made + b.paths.rails.made, before + 1);
+  EXPECT_EQ(connections_over(0), 1U);
+  EXPECT_EQ(connections_over(1), 1U);
+}
+
+TEST_F(session_over_links, waits_where_there_is_no_other_one) {
+  net.unplug(0, 0);
+  net.unplug(1, 1);
+  let_it_go_on();
+  EXPECT_EQ(a.paths.connections.resumed, 0U);
+  net.plug_in(1, 1);
+  exchange(100);
+  EXPECT_EQ(a.paths.again.elsewhere, 1U);
+}
+
+TEST_F(session_with_one_link, goes_on_from_another_address) {
+  net.unplug(0, 0);
+  exchange(100);
+  EXPECT_EQ(a.paths.again.elsewhere, 1U);
+  EXPECT_EQ(b.paths.again.elsewhere, 1U);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
