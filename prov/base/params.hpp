@@ -121,8 +121,10 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
     {"link_timeout", "1000", 0, 600000,
      "milliseconds without a sign of the peer's NIC after which a connection over RDMA counts as "
      "lost, and is made again; over tcp: of a silent peer that something waits for, until it is "
-     "sent a packet, as only of those the kernel learns whether they arrive; 0: when the own NIC "
-     "says so, which can take half a minute, and over tcp never"},
+     "sent a packet, as only of those the kernel learns whether they arrive, and, where there is "
+     "another link (FI_GAUDI_RAILS), of a peer's kernel that acknowledges nothing; 0: when the own "
+     "NIC says so, which can take half a minute, and over tcp when the kernel does, which can take "
+     "a quarter of an hour"},
     {"max_connections", "1024", 0, 1048576,
      "connections of an endpoint beyond which it closes those that were not used for the longest; "
      "they are made again when they are needed; 0: no limit"},

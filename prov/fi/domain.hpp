@@ -11,6 +11,7 @@
 #include "base/event_set.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
+#include "core/tcp_streams.hpp"
 #include "device/device.hpp"
 #include "device/device_loss_epoch.hpp"
 #include "fi/child_count.hpp"
@@ -80,6 +81,8 @@ class domain final : public domain_base {
   reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
   reg::nic_loopback& loop() noexcept { return loop_; }
   reg::write_flush& flush() noexcept { return flush_; }
+  /// Null: the core has none.
+  core::tcp_streams* streams() noexcept { return core_->over_rdma() ? nullptr : &streams_; }
   /// What peers on this host passed; null: the NIC reads no dma-bufs, or shall not.
   reg::import_cache* imports() noexcept;
   /// Whether the NIC may be asked to register dma-bufs (FI_GAUDI_DMABUF, the core).
@@ -150,6 +153,7 @@ class domain final : public domain_base {
   reg::nic_loopback loop_;
   reg::write_flush flush_;
   reg::import_cache imports_;
+  core::tcp_streams streams_;
   std::vector<proto::endpoint*> endpoints_;
   std::unique_ptr<progress_thread> thread_;
 };

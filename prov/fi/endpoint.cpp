@@ -97,7 +97,8 @@ base::connection_limits limits_of(const core::inner_domain& core, std::size_t ra
 
 proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
   const base::params& p = base::params::get();
-  const proto::rail_settings& rails = d.rails();
+  proto::rail_settings rails = d.rails();
+  rails.streams = d.streams();
   return {.directed_receive = (info.caps & FI_DIRECTED_RECV) != 0,
           .source_errors = (info.caps & FI_SOURCE_ERR) != 0,
           .rma_order = info.tx_attr && (info.tx_attr->msg_order & offer::direct_order) != 0,

@@ -32,6 +32,12 @@ bool is_time_to_send(unsigned looks) noexcept {
   return looks >= looks_at_least && std::has_single_bit(looks);
 }
 
+// The kernel is asked when the time is over, then at each look for as long again, and more seldom
+// than that later on, as is everything that takes a call of it for each of many connections.
+bool is_time_to_ask(unsigned looks) noexcept {
+  return looks >= looks_at_least && (looks < 4 * looks_at_least || looks % looks_at_least == 0);
+}
+
 bool is_watched(const connection& c) noexcept {
   return c.usable() && c.ep && reconnector::may_go_on(c);
 }
@@ -79,24 +85,57 @@ void link_watch::sleep_over_stream() noexcept {
 void link_watch::look(base::clock::time_point now) noexcept {
   next_ = now + interval_;
   any_in_use_ = false;
-  parts_.connections.for_each([this](connection& c) {
+  parts_.connections.for_each([this, now](connection& c) {
     if (is_stream_)
-      look_at_stream(c);
+      look_at_stream(c, now);
     else if (is_watched(c))
       look_at(c);
   });
 }
 
-void link_watch::look_at_stream(connection& c) noexcept {
+void link_watch::look_at_stream(connection& c, base::clock::time_point now) noexcept {
   auto& link = c.at_core.link;
   const bool was_heard = std::exchange(link.ended, c.silence.packets) != c.silence.packets;
   const bool is_waiting = !c.transfers.empty() || !c.data.can_send();
-  if (was_heard || !is_waiting || !c.usable() || !c.ep) {
+  // A peer says seldom that it has received the last of what it was sent.
+  const bool may_be_lost = is_waiting || !c.session.packets.empty();
+  if (!c.usable() || !c.ep) {
     link.looks = 0;
-  } else if (is_time_to_send(++link.looks)) {
-    // Where there is no room the kernel has something to send.
-    static_cast<void>(parts_.transport.send_header(c, wire::kind::credit));
+    return;
   }
+  if (c.at_core.rails) look_at_rails_over_stream(c, now);
+  if (was_heard || !may_be_lost) {
+    link.looks = 0;
+    return;
+  }
+  ++link.looks;
+  const bool is_time = is_time_to_send(link.looks);
+  // Where there is no room the kernel has something to send.
+  if (is_waiting && is_time) static_cast<void>(parts_.transport.send_header(c, wire::kind::credit));
+  const bool shall_ask = is_waiting ? is_time_to_ask(link.looks) : is_time;
+  if (shall_ask && reconnector::may_go_on(c) && parts_.routes.count(c) > 1 &&
+      is_unacknowledged(c.ep.get()))
+    parts_.connections.lost_soon(c, FI_ETIMEDOUT);
+}
+
+void link_watch::look_at_rails_over_stream(connection& c, base::clock::time_point now) noexcept {
+  rail_set& set = *c.at_core.rails;
+  for (auto r = set.rails.begin() + 1; r != set.rails.end(); ++r) {
+    const bool is_busy = r->now == rail::state::up && !r->posted.empty();
+    const bool got_on = std::exchange(r->link.ended, r->load.ended) != r->load.ended;
+    r->link.looks = is_busy && !got_on ? r->link.looks + 1 : 0;
+    if (is_time_to_ask(r->link.looks) && is_unacknowledged(r->ep.get())) parts_.rails.fail(c, *r);
+  }
+  for (auto& of_peer : set.of_peer) {
+    if (of_peer.has_ended || now - of_peer.asked_at < timeout_) continue;
+    of_peer.asked_at = now;
+    of_peer.has_ended = is_unacknowledged(of_peer.ep.get());
+    if (of_peer.has_ended) parts_.rails.look_at(c);
+  }
+}
+
+bool link_watch::is_unacknowledged(fid_ep* ep) const noexcept {
+  return parts_.streams && parts_.streams->unacknowledged_for(*ep) >= timeout_;
 }
 
 void link_watch::look_at(connection& c) noexcept {

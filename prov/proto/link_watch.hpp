@@ -8,9 +8,11 @@
 #include "base/object_pool.hpp"
 #include "base/params.hpp"
 #include "base/result.hpp"
+#include "core/tcp_streams.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/core_transport.hpp"
 #include "proto/rail_scheduler.hpp"
+#include "proto/route.hpp"
 #include "proto/transfer_table.hpp"
 
 namespace gaudi::proto {
@@ -27,7 +29,11 @@ namespace gaudi::proto {
 ///
 /// Over a stream the kernel finds all that out, but only of what it has to send: of a peer that has
 /// gone while this end waited for its answer it hears nothing, for ever. So a connection on which
-/// something waits for a silent peer sends a packet now and then, more and more seldom.
+/// something waits for a silent peer sends a packet now and then, more and more seldom. And the
+/// kernel takes a quarter of an hour to say so, but can be asked whether what it sends is
+/// acknowledged (core::tcp_streams), where a rail, or another route of the session's, could carry
+/// it: without one its patience is as good as ours. What is read over a rail the peer's end sends,
+/// so the ends of the peer's rails are looked at, too.
 ///
 /// Not thread safe: the caller holds the domain lock.
 class link_watch {
@@ -38,6 +44,8 @@ class link_watch {
     core_transport& transport;
     rail_scheduler& rails;
     const transfer_table& table;
+    core::tcp_streams* streams;  // null: as if all were acknowledged
+    session_routes routes;
   };
 
   /// `limits.link_timeout`: how long nothing may end, or a peer is silent until it is sent
@@ -61,7 +69,9 @@ class link_watch {
  private:
   void look(base::clock::time_point now) noexcept;
   void sleep_over_stream() noexcept;
-  void look_at_stream(connection& c) noexcept;
+  void look_at_stream(connection& c, base::clock::time_point now) noexcept;
+  void look_at_rails_over_stream(connection& c, base::clock::time_point now) noexcept;
+  [[nodiscard]] bool is_unacknowledged(fid_ep* ep) const noexcept;
   void look_at(connection& c) noexcept;
   void look_at(connection& c, rail& r) noexcept;
   void post_probe(connection& c) noexcept;

@@ -88,6 +88,7 @@ struct rail_set {
     core::unique_fid<fid_ep> ep;
     reg::other_nic* nic;     // that carries it; null: the domain's own
     bool has_ended = false;  // closed, and the peer told, as soon as nobody is looking at it
+    base::clock::time_point asked_at{};  // the kernel, by the link_watch
   };
   std::vector<accepted> of_peer;
 };

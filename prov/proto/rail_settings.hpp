@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/tcp_streams.hpp"
 #include "proto/net_address.hpp"
 #include "proto/rail_counters.hpp"
 #include "reg/other_nic.hpp"
@@ -30,6 +31,8 @@ struct rail_settings {
       1000};  // before one that was lost, or not to be had, is tried again
   // Of each behind the first; outlive the endpoint. Fewer: nobody looks at those.
   std::vector<rail_counters*> counted{};
+  // Of the domain, over a stream; null: nobody finds out that a link is down before the core does.
+  core::tcp_streams* streams = nullptr;
 
   [[nodiscard]] rail_counters* counters_of(std::size_t place) const noexcept {
     return place - 1 < counted.size() ? counted[place - 1] : nullptr;

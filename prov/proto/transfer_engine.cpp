@@ -22,7 +22,9 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       rails(
           {with.connections, with.transport, mover, rail_choice, rail_making, fences, with.paths}),
       sessions({with.connections, with.transport, with.channel, mover, completion, with.paths}),
-      links({with.connections, with.transport, rail_choice, table}, config.limits, config.clock),
+      links({with.connections, with.transport, rail_choice, table, config.rails.streams,
+             session_routes(&config.rails)},
+            config.limits, config.clock),
       exporter(config, with.connections, with.channel, table),
       importer(config, with.connections, with.channel, table, mover),
       source(with.core, config, exporter),

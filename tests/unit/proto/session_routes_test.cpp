@@ -3,8 +3,10 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
+#include "core/tcp_streams.hpp"
 #include "sim/core/objects.hpp"
 #include "simulated_endpoint.hpp"
 
@@ -15,13 +17,29 @@ using test::simulated_endpoint;
 
 constexpr std::size_t routed_piece = 1024;
 
+constexpr auto link_timeout = std::chrono::milliseconds(100);
+
+/// The kernels' view of connections that carry nothing. An end can have nothing to send.
+struct simulated_streams final : core::tcp_streams {
+  std::chrono::milliseconds unacknowledged_for(fid_ep& ep) noexcept override {
+    const auto& asked = static_cast<const sim::core_endpoint&>(ep);
+    ++questions;
+    const bool is_silent = asked.wire && asked.wire->is_silent;
+    return std::chrono::milliseconds(is_silent && has_sent.at(asked.end) ? 1000 : 0);
+  }
+  unsigned questions = 0;
+  std::array<bool, 2> has_sent{true, true};  // of who asked for the connection, and of the other
+};
+
 // With an interface for each rail behind the first.
-endpoint::settings over_links(unsigned host, unsigned others) {
+endpoint::settings over_links(unsigned host, unsigned others, core::tcp_streams& streams) {
   auto s = test::with_sessions();
+  s.limits.link_timeout = link_timeout;
   s.rails = {.count = 1 + others,
              .chunk = routed_piece,
              .others = {},
-             .pause = std::chrono::milliseconds(0)};
+             .pause = std::chrono::milliseconds(0),
+             .streams = &streams};
   for (unsigned interface = 1; interface <= others; ++interface) {
     const sockaddr_in at = sim::address_of(host, interface, 0);
     s.rails.others.push_back({net_address(&at, sizeof at), nullptr, "other"});
@@ -32,8 +50,8 @@ endpoint::settings over_links(unsigned host, unsigned others) {
 class session_over_links : public testing::Test {
  public:
   explicit session_over_links(unsigned others_of_b = 1)
-      : a(net, net.add_host(0, 5000), over_links(0, 1)),
-        b(net, net.add_host(1, 5001), over_links(1, others_of_b)) {}
+      : a(net, net.add_host(0, 5000), over_links(0, 1, streams)),
+        b(net, net.add_host(1, 5001), over_links(1, others_of_b, streams)) {}
 
  protected:
   void SetUp() override {
@@ -58,6 +76,12 @@ class session_over_links : public testing::Test {
   cq_entry end_of(simulated_endpoint& of) {
     for (int i = 0; i < 100 && of.queue.empty(); ++i) let_it_go_on();
     return of.take();
+  }
+  // Once there is one.
+  void silence_rails() {
+    exchange(64 * routed_piece);
+    ASSERT_EQ(connections_over(1), 1U);
+    for (const auto& wire : net.connections()) wire->is_silent = wire->interfaces[0] == 1;
   }
   // From a to b.
   void exchange(std::size_t bytes) {
@@ -84,6 +108,7 @@ class session_over_links : public testing::Test {
   }
 
   sim::network net{test::slow_network(), sim::rng(1), nullptr};
+  simulated_streams streams;
   simulated_endpoint a;
   simulated_endpoint b;
   fi_addr_t to_b = 0;
@@ -143,6 +168,37 @@ TEST_F(session_with_one_link, goes_on_from_another_address) {
   exchange(100);
   EXPECT_EQ(a.paths.again.elsewhere, 1U);
   EXPECT_EQ(b.paths.again.elsewhere, 1U);
+}
+
+TEST_F(session_over_links, leaves_one_that_is_silent) {
+  ASSERT_TRUE(net.silence_connection(0, 1, 0));
+  exchange(100);
+  EXPECT_EQ(a.paths.again.elsewhere, 1U);
+}
+
+TEST_F(session_over_links, leaves_a_silent_rail_to_the_others) {
+  silence_rails();
+  streams.has_sent = {true, false};
+  exchange(64 * routed_piece);
+  EXPECT_EQ(a.paths.rails.lost + b.paths.rails.lost, 1U);
+  EXPECT_EQ(a.paths.connections.interrupted, 0U);
+}
+
+// Who reads over a rail has nothing to send there.
+TEST_F(session_over_links, leaves_a_rail_of_which_only_the_peer_knows_that_it_is_silent) {
+  silence_rails();
+  streams.has_sent = {false, true};
+  exchange(64 * routed_piece);
+  EXPECT_EQ(a.paths.rails.lost + b.paths.rails.lost, 1U);
+  EXPECT_EQ(a.paths.connections.interrupted, 0U);
+}
+
+// The last packet of all is one that nobody says he has received.
+TEST_F(session_over_links, asks_seldom_where_nothing_waits) {
+  for (int i = 0; i < 10; ++i) let_it_go_on();
+  streams.questions = 0;
+  for (int i = 0; i < 10; ++i) let_it_go_on();
+  EXPECT_LE(streams.questions, 2U);
 }
 
 }  // namespace

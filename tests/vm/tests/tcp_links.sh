@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 # Over tcp and two links: sockets that the kernel ends (ss -K) on one or the other, and a link that loses packets, or all of them
-# for seconds. Nothing fails, nothing is lost or comes twice.
+# for seconds, or until the session has gone on over the other one. Nothing fails, nothing is lost or comes twice.
 source "$VM_SOURCE/tests/vm/guest/stress.sh"
 source "$VM_SOURCE/tests/vm/guest/links.sh"
 trap remove_links EXIT
@@ -22,5 +22,18 @@ until (($(losses) >= 3)) && grep -q 'rail 1 .* is lost' /run/left.log; do
   lose 1 1
   sleep 3
   stress_goes_on
+done
+
+moves() {
+  grep -c 'goes on over another link' /run/left.log || true
+}
+enough=$(($(moves) + 3))
+link=1
+until (($(moves) >= enough)); do
+  lose "$link" 100
+  sleep 5
+  stress_goes_on
+  lose "$link" 1
+  link=$((3 - link))
 done
 end_stress
