@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "sim/core/objects.hpp"
+
 namespace gaudi::sim {
 namespace {
 
@@ -61,6 +63,12 @@ std::vector<fi_rma_iov> in_ranges(const proto::rma_access& whole, std::size_t le
 
 }  // namespace
 
+std::chrono::milliseconds simulated_streams::unacknowledged_for(fid_ep& connection) noexcept {
+  const auto& ep = down<core_endpoint>(&connection);
+  return ep.wire && ep.wire->is_unacknowledged(ep.end) ? silence_limit
+                                                       : std::chrono::milliseconds(0);
+}
+
 node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned life)
     : net_(net),
       plan_(p),
@@ -78,6 +86,7 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
   for (const auto& nic : other_nics_) settings.rails.others.push_back({name_of(number), nic.get()});
   for (unsigned interface = 1; interface <= interfaces_beside(number); ++interface)
     settings.rails.others.push_back({name_of(number, interface), nullptr});
+  if (!p.net.rdma) settings.rails.streams = &streams_;
   endpoint_.emplace(*core_, keys_, paths_, settings);
   endpoint_->use_addresses(addresses_);
   endpoint_->messages().use_queue(&queue_, false);

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "core/tcp_streams.hpp"
 #include "proto/endpoint.hpp"
 #include "sim/core/network.hpp"
 #include "sim/ledger.hpp"
 #include "sim/plan.hpp"
 
 namespace gaudi::sim {
+
+/// What kernels know of connections over a stream.
+struct simulated_streams final : core::tcp_streams {
+  std::chrono::milliseconds unacknowledged_for(fid_ep& connection) noexcept override;
+};
 
 /// One life of an endpoint, with what an application has beside it: a region that peers may use, an
 /// address vector with all nodes, a completion queue.
@@ -68,6 +75,7 @@ class node {
   proto::completion_queue queue_{8};
   std::vector<std::byte> exposed_;
   reg::region region_;
+  simulated_streams streams_;
   std::optional<proto::endpoint> endpoint_;
 };
 

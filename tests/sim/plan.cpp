@@ -259,7 +259,7 @@ void write_by_other_nics(rng& r, plan& p) {
 void add_interfaces(rng& r, plan& p) {
   p.other_interfaces = r.between(1, 2);
   if (!p.net.sessions) return;
-  for (std::uint64_t n = r.below(5); n > 0; --n) {
+  for (std::uint64_t n = r.below(12); n > 0; --n) {
     fault f = somewhere(r, p, fault::kind::unplug);
     f.away = r.chance(500) ? r.below(60) : r.below(3'000);
     f.choice = r.below(p.other_interfaces + 1);

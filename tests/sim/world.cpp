@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t max_steps = 6'000;
 constexpr unsigned max_rounds = 6'000;
+// Who looks whether a link is silent does that again and again, before it counts as down.
+constexpr nanoseconds max_rest = 10'000'000;
 constexpr unsigned calm_rounds = 20;  // longer than an idle endpoint takes to look at its events
 // What a closing endpoint gives a peer that takes nothing (linger_time of node.cpp); it warns
 // then that the last of what it sent may not come.
@@ -264,7 +266,8 @@ bool world::is_settled() {
 void world::rest(unsigned rounds) {
   for (unsigned i = 0; i < rounds && !failed(); ++i) {
     for (unsigned n = 0; n < plan_.nodes; ++n) turn(n, false);
-    net_.advance(net_.is_quiet() ? 1'000'000 : net_.next_due() - net_.now() + 1'000);
+    net_.advance(net_.is_quiet() ? 1'000'000
+                                 : std::min(net_.next_due() - net_.now() + 1'000, max_rest));
   }
 }
 

@@ -159,9 +159,10 @@ struct operation {
 struct wire_end {
   core_endpoint* ep = nullptr;
   host* at = nullptr;
-  bool is_up = false;      // may post
-  bool was_told = false;   // that it is up
-  bool has_heard = false;  // that it is over
+  bool is_up = false;        // may post
+  bool was_told = false;     // that it is up
+  bool has_heard = false;    // that it is over
+  bool owes_answer = false;  // that it has sent into silence
   std::deque<std::shared_ptr<operation>> sent;
   std::vector<std::shared_ptr<operation>> reporting;
   nanoseconds last_departure = 0;
@@ -200,6 +201,10 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   /// hear of that late, as far as they do.
   void lose_link();
   [[nodiscard]] bool has_link() const noexcept;
+  /// Whether what that end sends is never acknowledged, as its kernel knows.
+  [[nodiscard]] bool is_unacknowledged(int end) const noexcept {
+    return is_silent && !is_cut && (!ends[end].sent.empty() || ends[end].owes_answer);
+  }
   [[nodiscard]] bool carries_rma() const noexcept;
 
  private:

@@ -13,6 +13,8 @@ namespace gaudi::sim {
 namespace {
 
 constexpr int remote_access_error = 10;  // IBV_WC_REM_ACCESS_ERR
+// Far longer than anybody who can ask the kernel would wait.
+constexpr delay patience{1'000'000'000, 2'000'000'000};
 
 }  // namespace
 
@@ -174,7 +176,10 @@ void wire_connection::answer_read(int end, const std::shared_ptr<operation>& op)
   nanoseconds when = net.now() + net.some(net.how().acknowledged);
   if (net.how().rdma) when = me.last_end = std::max(when, me.last_end);
   net.at(when, [self = shared_from_this(), end, op] {
-    if (op->ended || self->is_cut || self->is_silent || !self->ends[end].ep) return;
+    if (op->ended || self->is_cut || self->is_silent || !self->ends[end].ep) {
+      self->ends[1 - end].owes_answer = true;
+      return;
+    }
     op->scatter();
     self->finish(end, op, 0);
   });
@@ -187,7 +192,10 @@ void wire_connection::end_later(int end, const std::shared_ptr<operation>& op) {
   nanoseconds when = net.now() + net.some(net.how().acknowledged);
   if (net.how().rdma) when = me.last_end = std::max(when, me.last_end);
   net.at(when, [self = shared_from_this(), end, op] {
-    if (!self->is_cut && !self->is_silent) self->finish(end, op, 0);
+    if (self->is_cut || self->is_silent)
+      self->ends[1 - end].owes_answer = true;
+    else
+      self->finish(end, op, 0);
   });
 }
 
@@ -272,9 +280,11 @@ bool wire_connection::has_link() const noexcept {
 void wire_connection::lose_link() {
   if (is_cut || is_silent || !ends[0].was_told || ends[0].at == ends[1].at) return;
   if (!ends[0].ep || !ends[1].ep) return;
-  if (!net.how().rdma || net.numbers().chance(500)) return cut();
+  if (net.numbers().chance(500)) return cut();
   is_silent = true;
   net.note(ends[0].at->number(), ends[1].at->number(), [] { return "-- silence --"; });
+  // A kernel gives up in the end.
+  if (!net.how().rdma) net.after(patience, [self = shared_from_this()] { self->cut(); });
 }
 
 bool wire_connection::carries_rma() const noexcept {
