@@ -59,9 +59,9 @@ bool is_from_its_host(const fi_info& info, const hello& remote_hello,
   return false;
 }
 
-// Whether whoever else has an address now has answered there: of the peer that says nothing, but
-// where it is the peer's name.
-bool is_of_stranger(const connection& c, const hello* answer) noexcept {
+// Whether another process has answered, which has one of the peer's other addresses now: that says
+// nothing of the peer. Where it has the address that is the peer's name the peer is gone.
+bool is_of_another_process(const connection& c, const hello* answer) noexcept {
   return c.session.route != 0 && (!answer || answer->instance != c.terms.instance);
 }
 
@@ -287,7 +287,7 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
   try {
     if (c->state == connection_state::connecting) return take_answer(*c, remote_hello);
     if (c->state == connection_state::reconnecting) {
-      if (is_of_stranger(*c, remote_hello)) return lost_soon(*c, FI_ECONNREFUSED);
+      if (is_of_another_process(*c, remote_hello)) return lost_soon(*c, FI_ECONNREFUSED);
       if (!resumes(*c, remote_hello)) return fail_soon(*c, c->session.interruption.error);
       c->state = connection_state::resuming;
       return observer_.session_changed(*c);

@@ -68,8 +68,8 @@ void reconnector::begin_attempt(connection& c, bool requested_here) noexcept {
 }
 
 // Where nobody listens the peer has gone; a network that is down tells of other errors, or of none.
-// Only the first route goes to the address that is the peer's name: at another one a stranger may
-// listen by now, or nobody.
+// Only the first route goes to the address that is the peer's name: at another one another process
+// may listen by now, or none.
 bool reconnector::is_final(connection& c, wire::reject_reason verdict,
                            const wire::hello& remote_hello, int error) noexcept {
   if (c.state != connection_state::reconnecting) return false;

@@ -77,11 +77,15 @@ class session_over_links : public testing::Test {
     for (int i = 0; i < 100 && of.queue.empty(); ++i) let_it_go_on();
     return of.take();
   }
-  // Once there is one.
-  void silence_rails() {
+  // `has_sent`: which of its ends.
+  void lose_a_silent_rail(std::array<bool, 2> has_sent) {
     exchange(64 * routed_piece);
     ASSERT_EQ(connections_over(1), 1U);
     for (const auto& wire : net.connections()) wire->is_silent = wire->interfaces[0] == 1;
+    streams.has_sent = has_sent;
+    exchange(64 * routed_piece);
+    EXPECT_EQ(a.paths.rails.lost + b.paths.rails.lost, 1U);
+    EXPECT_EQ(a.paths.connections.interrupted, 0U);
   }
   // From a to b.
   void exchange(std::size_t bytes) {
@@ -177,20 +181,12 @@ TEST_F(session_over_links, leaves_one_that_is_silent) {
 }
 
 TEST_F(session_over_links, leaves_a_silent_rail_to_the_others) {
-  silence_rails();
-  streams.has_sent = {true, false};
-  exchange(64 * routed_piece);
-  EXPECT_EQ(a.paths.rails.lost + b.paths.rails.lost, 1U);
-  EXPECT_EQ(a.paths.connections.interrupted, 0U);
+  lose_a_silent_rail({true, false});
 }
 
 // Who reads over a rail has nothing to send there.
 TEST_F(session_over_links, leaves_a_rail_of_which_only_the_peer_knows_that_it_is_silent) {
-  silence_rails();
-  streams.has_sent = {false, true};
-  exchange(64 * routed_piece);
-  EXPECT_EQ(a.paths.rails.lost + b.paths.rails.lost, 1U);
-  EXPECT_EQ(a.paths.connections.interrupted, 0U);
+  lose_a_silent_rail({false, true});
 }
 
 // The last packet of all is one that nobody says he has received.
