@@ -53,7 +53,7 @@ MUTANTS = [
     ("released-credits-are-used", "credit_pool", "credits.hpp", "available_ -= count;\n    return count;", "return count;"),
     ("both-requests-go-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name())", "false"),
     ("neither-request-goes-on", "simultaneous connects", "connection_events.cpp", "precedes(from, name())", "true"),
-    ("another-address-is-a-stranger's", "session_routes", "connection_events.cpp",
+    ("another-address-is-unknown", "session_routes", "connection_events.cpp",
      "resumed && is_other_address_of(*resumed, from)", "false"),
     ("other-routes-before-they-are-known", "session_routes", "route.cpp",
      "!settings_ || !c.at_core.rails || !c.at_core.rails->has_answer",
@@ -204,7 +204,7 @@ def main():
     for number, (name, undone, *_) in enumerate(MUTANTS, 1):
         if asked.names and name not in asked.names:
             continue
-        seed, said = ("-", "its text is not there once") if name in gone else verdict(binary, number, asked.schedules)
+        seed, said = ("-", "its text is gone") if name in gone else verdict(binary, number, asked.schedules)
         print(f"| {name} | {undone} | {seed} | {said} |", flush=True)
     return 0
 
