@@ -37,6 +37,44 @@ extern "C" {
 /* Name for fi_open_ops on a domain of the gaudi provider. */
 #define FI_GAUDI_DOMAIN_OPS "gaudi_domain_ops_1"
 
+/*
+ * Option of an FI_EP_RDM endpoint (fi_setopt, FI_OPT_ENDPOINT): an int; not 0: the event queue that is bound to the
+ * endpoint is told of links that are lost and regained, as struct fi_gaudi_link_event. Without it no such event comes.
+ */
+enum {
+	FI_OPT_GAUDI_LINK_EVENTS = -(0x6ad << 16),
+};
+
+/* The event that fi_eq_read gives with a struct fi_gaudi_link_event. */
+#define FI_GAUDI_LINK_EVENT (1U | FI_PROV_SPECIFIC)
+
+enum fi_gaudi_link_change {
+	FI_GAUDI_CONNECTION_LOST = 1,	/* to the peer: what is under way waits, and another one is being made */
+	FI_GAUDI_CONNECTION_REGAINED,	/* all goes on */
+	FI_GAUDI_CONNECTION_GIVEN_UP,	/* there is no other one within FI_GAUDI_RECONNECT_TIMEOUT, or the peer has gone:
+					   what was under way fails */
+	FI_GAUDI_RAIL_LOST,		/* one of those that carry long transfers to the peer: the others do it */
+	FI_GAUDI_RAIL_REGAINED,
+};
+
+/*
+ * What has become of a link to a peer. Each loss is told once, and its end once. It is told by the thread that makes the
+ * endpoint progress: who reads its completion queue, or the provider's own with FI_PROGRESS_AUTO. Events never fill the
+ * queue up: where there is no room, they are missed.
+ */
+struct fi_gaudi_link_event {
+	fid_t	  fid;			/* the endpoint; this and context are as in struct fi_eq_entry */
+	void	 *context;		/* the endpoint's */
+	uint64_t  missed;		/* events of the endpoint's before this one that the queue had no room for */
+	uint32_t  change;		/* an fi_gaudi_link_change */
+	uint32_t  rail;			/* of FI_GAUDI_RAIL_*: which, from 1 on; else 0 */
+	fi_addr_t peer;			/* the lowest that the address vector has of it; FI_ADDR_NOTAVAIL: none */
+	char	  peer_name[96];	/* "fi_sockaddr_in://192.0.2.1:7471" */
+	int32_t	  error;		/* what it was lost or given up for, a positive libfabric code; 0: regained */
+	uint32_t  moved;		/* 1: regained over another link than before */
+	uint64_t  outage_us;		/* regained, given up: microseconds since it was lost */
+};
+
 enum fi_gaudi_generation {
 	FI_GAUDI_GENERATION_1 = 1,
 	FI_GAUDI_GENERATION_2 = 2,

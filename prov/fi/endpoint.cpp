@@ -178,7 +178,7 @@ int endpoint::bind(fid_t other, std::uint64_t flags) {
     case FI_CLASS_STX_CTX:
       return bind_stx(stx::of(other));
     case FI_CLASS_EQ:
-      events_hold_ = child_count::ref(event_queue::of(other).bound());
+      links_.bind(event_queue::of(other));
       return 0;
     default:
       return -FI_ENOSYS;
@@ -259,7 +259,8 @@ int endpoint::enable() {
   if (lacks_completions()) return -FI_ENOCQ;
   const bool waitable = waitable_ || parent_.progresses_itself();
   if (const int ret = parent_.prepare_endpoint(waitable)) return ret;
-  const auto enabled = core_.enable({.waitable = waitable, .any_port = parent_.has_port_of_info()});
+  const auto enabled = core_.enable(
+      {.waitable = waitable, .any_port = parent_.has_port_of_info(), .links = &links_});
   if (!enabled) return enabled.code();
   parent_.add(core_);
   return 0;

@@ -14,7 +14,7 @@
 #include "fi/cntr.hpp"
 #include "fi/cq.hpp"
 #include "fi/domain.hpp"
-#include "fi/eq.hpp"
+#include "fi/link_events.hpp"
 #include "fi/shared_context.hpp"
 #include "proto/endpoint.hpp"
 
@@ -49,6 +49,8 @@ class endpoint final : public fid_ep {
   void posted() noexcept { parent_.posted_to(core_); }
   int get_flags(std::uint64_t& flags) const;
   int set_flags(std::uint64_t flags);
+  /// Under the domain lock.
+  link_events& links() noexcept { return links_; }
 
   [[nodiscard]] std::uint64_t tx_flags() const noexcept { return tx_.default_flags; }
   [[nodiscard]] std::uint64_t rx_flags() const noexcept { return rx_.default_flags; }
@@ -107,7 +109,6 @@ class endpoint final : public fid_ep {
   const std::uint64_t caps_;
   av* addresses_ = nullptr;
   child_count::ref addresses_hold_;
-  child_count::ref events_hold_;
   child_count::ref srx_hold_;
   child_count::ref stx_hold_;
   direction tx_;
@@ -115,6 +116,7 @@ class endpoint final : public fid_ep {
   counters counters_;
   proto::peer_access_counters peer_accesses_;
   std::vector<child_count::ref> counter_holds_;
+  link_events links_{fid};
   bool waitable_ = false;  // something bound here can be slept on
   proto::endpoint core_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // fi_getopt and fi_setopt (fi_endpoint(3)).
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext_gaudi.h>
 
 #include "base/log.hpp"
 #include "base/params.hpp"
@@ -36,6 +37,8 @@ int get(endpoint& e, int name, void* out, std::size_t* length) {
     case inject_tagged_size:
     case inject_rma_size:
       return give_option(offer::inject_size, out, length);
+    case FI_OPT_GAUDI_LINK_EVENTS:
+      return give_option(static_cast<int>(e.links().wanted()), out, length);
     default:
       return -FI_ENOPROTOOPT;
   }
@@ -67,6 +70,12 @@ int set(endpoint& e, int name, const void* in, std::size_t length) {
     }
     case shared_memory_permitted:
       return permit_shared_memory(in, length);
+    case FI_OPT_GAUDI_LINK_EVENTS: {
+      int wanted = 0;
+      if (const int ret = take_option(wanted, in, length)) return ret;
+      e.links().want(wanted != 0);
+      return 0;
+    }
     default:
       return -FI_ENOPROTOOPT;
   }

@@ -148,6 +148,18 @@ int event_queue::post(std::uint32_t event, std::span<const std::byte> entry) noe
   }
 }
 
+int event_queue::offer(std::uint32_t event, std::span<const std::byte> entry) noexcept {
+  const base::cancellation_deferred until_it_is_there;
+  try {
+    item it{.event = event, .entry = {entry.begin(), entry.end()}};
+    const base::scoped_lock lock(mutex_);
+    const bool is_full = overrun_ || items_.size() >= capacity_;
+    return is_full ? -FI_EAGAIN : insert(std::move(it));
+  } catch (const std::bad_alloc&) {
+    return -FI_ENOMEM;
+  }
+}
+
 int event_queue::post(std::uint32_t event, const fi_eq_entry& entry,
                       reserved_events& reserved) noexcept {
   const auto bytes = std::as_bytes(std::span(&entry, 1));
@@ -182,7 +194,10 @@ bool event_queue::has_room() noexcept {
 int event_queue::append(item&& it) noexcept {
   const base::cancellation_deferred until_it_is_there;
   const base::scoped_lock lock(mutex_);
-  if (!has_room()) return -FI_EOVERRUN;
+  return has_room() ? insert(std::move(it)) : -FI_EOVERRUN;
+}
+
+int event_queue::insert(item&& it) noexcept {
   try {
     items_.push_back(std::move(it));
   } catch (const std::bad_alloc&) {

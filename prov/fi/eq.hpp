@@ -36,8 +36,10 @@ class event_queue final : public fid_eq {
   /// Appends an event whose entry (fi_eq_entry, fi_eq_cm_entry with data, ...) is `entry`. 0 or
   /// -FI_EOVERRUN, -FI_ENOMEM.
   int post(std::uint32_t event, std::span<const std::byte> entry) noexcept;
+  /// The same for what may be missed: -FI_EAGAIN where there is no room, and nothing is overrun.
+  int offer(std::uint32_t event, std::span<const std::byte> entry) noexcept;
   class reserved_events;
-  /// The same with memory that was taken before, of which there is some left: the only error is
+  /// As post() with memory that was taken before, of which there is some left: the only error is
   /// -FI_EOVERRUN.
   int post(std::uint32_t event, const fi_eq_entry& entry, reserved_events& reserved) noexcept;
   /// Appends an error, which readers see as -FI_EAVAIL. Provider data (err_data) is not carried. As
@@ -87,6 +89,7 @@ class event_queue final : public fid_eq {
   static fi_ops_eq eq_ops_;
 
   int append(item&& it) noexcept;
+  int insert(item&& it) noexcept GAUDI_REQUIRES(mutex_);
   int append(item&& it, reserved_events& reserved) noexcept;
   /// Whether one more fits; if not, the queue is overrun from now on.
   bool has_room() noexcept GAUDI_REQUIRES(mutex_);

@@ -160,8 +160,6 @@ void connection_manager::end(connection& c, int error, bool final) {
   c.session.is_confirmed = was_up;
   if (!was_up) return;
   ++being_made_;
-  GAUDI_INFO(EP_CTRL, "the connection to %s is lost (%s), and is made again\n",
-             c.remote->name.to_string().c_str(), fi_strerror(error));
   observer_.session_changed(c);
 }
 

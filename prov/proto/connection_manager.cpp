@@ -39,8 +39,8 @@ connection_manager::connection_manager(core::inner_domain& core, const connectio
       limits_(config.limits.connect_timeout),
       room_(config.limits.most, config.clock),
       opener_(config_, instance_, {connections_, connector_, credits_, shm_, observer}),
-      routes_(config.rails),
-      reconnects_(connections_, opener_, routes_, config.limits.reconnect_timeout, config.clock),
+      reconnects_(connections_, opener_, session_routes(config.rails),
+                  config.limits.reconnect_timeout, config.clock),
       over_rdma_(core.over_rdma()) {}
 
 connection_manager::~connection_manager() {
@@ -128,9 +128,6 @@ void connection_manager::resumed(connection& c) {
   --being_made_;
   c.state = c.closing.is_wanted() ? connection_state::closing : connection_state::connected;
   c.remote->pause = {};
-  if (c.session.has_moved())
-    GAUDI_WARN(EP_CTRL, "the connection to %s goes on over another link, to %s\n",
-               c.remote->name.to_string().c_str(), routes_.current(c).to->to_string().c_str());
   observer_.session_changed(c);
 }
 

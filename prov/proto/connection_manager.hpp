@@ -147,7 +147,6 @@ class connection_manager final : private connection_events {
   handshake_limits limits_;
   connection_room room_;
   connection_opener opener_;
-  const session_routes routes_;
   reconnector reconnects_;
   unsigned being_made_ = 0;  // and interrupted
   poll_pacer pacer_;

@@ -55,22 +55,21 @@ int progress_if_full(endpoint& e, int ret) {
 
 endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
                    const settings& config, const latency_histograms* latencies)
-    : paths_(paths),
-      config_(config),
+    : config_(config),
+      telemetry_{paths, {config.clock, latencies}, {session_routes(&config_.rails), config.clock}},
       connections_(std::make_unique<connection_manager>(core, terms_of(config_),
                                                         static_cast<connection_observer&>(*this))),
       receive_buffers_(core, message_limit(config.eager_size), config.rx_buffers),
       transport_(core, message_limit(config.eager_size), config.core_operations),
       shm_(*connections_, transport_, message_limit(config.eager_size), config.clock),
-      latencies_(config.clock, latencies),
-      copies_(config.copies, config.loop, latencies_, *this),
+      copies_(config.copies, config.loop, telemetry_.latencies, *this),
       channel_(*connections_, transport_, shm_, copies_, paths, *this),
       closer_(*connections_, channel_, config_.clock, config_.limits.most),
       addresses_(*connections_, closer_),
       transfers_(config_, {core, *connections_, transport_, receive_buffers_, copies_, channel_,
-                           paths, keys}),
+                           paths, telemetry_.links, keys}),
       delivery_(config_, {*connections_, receive_buffers_, channel_, transfers_.table,
-                          transfers_.mover, transfers_.sink, addresses_, latencies_}),
+                          transfers_.mover, transfers_.sink, addresses_, telemetry_.latencies}),
       sender_(config_, {*connections_, transport_, shm_, copies_, channel_, paths, transfers_.table,
                         transfers_.completion, transfers_.source}),
       one_sided_(core, config_,
@@ -112,6 +111,7 @@ base::result<void> endpoint::open(opening config) {
   if (!listens) return listens;
   const auto others = open_other_nics(config_.rails, transport_, connections_->connector());
   if (!others) return others;
+  telemetry_.links.set_listener(config.links);
   report_.open(config_.clock);
   if (!config.waitable) return listens;
   const auto alarm = transfers_.links.open_alarm();
@@ -162,7 +162,7 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   progress();
   c = connections_->get_connection(*p);
   if (c && !open(**c)) {
-    ++paths_.stalls.peer;
+    ++telemetry_.paths.stalls.peer;
     return base::error{-FI_EAGAIN};
   }
   return c;
@@ -170,31 +170,31 @@ base::result<connection*> endpoint::data_connection(fi_addr_t to) {
 
 int endpoint::send(const local_memory& memory, const send_params& message) {
   using stream = latency_sampler::stream;
-  if (latencies_.is_due(stream::send)) [[unlikely]]
-    return latencies_.post(stream::send, latency_sampler::kind::message, message,
-                           [&](const send_params& timed) { return send(memory, timed); });
+  if (telemetry_.latencies.is_due(stream::send)) [[unlikely]]
+    return telemetry_.latencies.post(stream::send, latency_sampler::kind::message, message,
+                                     [&](const send_params& timed) { return send(memory, timed); });
   const auto c = data_connection(message.to);
   if (!c && c.code() != -FI_EAGAIN) return c.code();
   if (!c) return sender_.send_early(*addresses_.find(message.to), memory, message);
   const int ret = sender_.send(**c, memory, message);
-  if (ret == -FI_EAGAIN) ++paths_.stalls.local;
+  if (ret == -FI_EAGAIN) ++telemetry_.paths.stalls.local;
   return progress_if_full(*this, ret);
 }
 
 int endpoint::write(const local_memory& memory, const rma_access& access) {
   using stream = latency_sampler::stream;
-  if (latencies_.is_due(stream::write)) [[unlikely]]
-    return latencies_.post(stream::write, latency_sampler::kind::rma_write, access,
-                           [&](const rma_access& timed) { return write(memory, timed); });
+  if (telemetry_.latencies.is_due(stream::write)) [[unlikely]]
+    return telemetry_.latencies.post(stream::write, latency_sampler::kind::rma_write, access,
+                                     [&](const rma_access& timed) { return write(memory, timed); });
   const auto c = data_connection(access.target);
   return c ? progress_if_full(*this, one_sided_.initiator.write(**c, memory, access)) : c.code();
 }
 
 int endpoint::read(const local_memory& memory, const rma_access& access) {
   using stream = latency_sampler::stream;
-  if (latencies_.is_due(stream::read)) [[unlikely]]
-    return latencies_.post(stream::read, latency_sampler::kind::rma_read, access,
-                           [&](const rma_access& timed) { return read(memory, timed); });
+  if (telemetry_.latencies.is_due(stream::read)) [[unlikely]]
+    return telemetry_.latencies.post(stream::read, latency_sampler::kind::rma_read, access,
+                                     [&](const rma_access& timed) { return read(memory, timed); });
   const auto c = data_connection(access.target);
   return c ? progress_if_full(*this, one_sided_.initiator.read(**c, memory, access)) : c.code();
 }

@@ -141,14 +141,18 @@ class endpoint final : private connection_observer,
   // packet_channel::observer
   void message_failed(std::uint32_t transfer, int error) override;
 
-  path_counters& paths_;
   const settings config_;
+  // What becomes known of this endpoint beside completions.
+  struct {
+    path_counters& paths;
+    latency_sampler latencies;
+    link_reporter links;
+  } telemetry_;
   // Memory that the core or a device may still use outlives the connections: shut_down().
   std::unique_ptr<connection_manager> connections_;
   receive_buffers receive_buffers_;
   core_transport transport_;
   shm_transport shm_;
-  latency_sampler latencies_;
   device_copies copies_;
   packet_channel channel_;
   connection_closer closer_;

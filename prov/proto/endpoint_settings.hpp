@@ -9,6 +9,7 @@
 #include "base/params.hpp"
 #include "base/random_source.hpp"
 #include "copy/dma_engine.hpp"
+#include "proto/link_listener.hpp"
 #include "proto/rail_settings.hpp"
 #include "reg/import_cache.hpp"
 #include "reg/nic_loopback.hpp"
@@ -58,6 +59,7 @@ struct endpoint_settings {
 struct endpoint_opening {
   bool waitable = false;  // with file descriptors to sleep on, which cost the core some speed
   bool any_port = false;  // not that of the info, which another endpoint of it has
+  link_listener* links = nullptr;  // outlives the endpoint; null: nobody
 };
 
 }  // namespace gaudi::proto

@@ -154,7 +154,7 @@ void endpoint::connection_opened(connection& c) {
 }
 
 void endpoint::connection_up(connection& c) {
-  ++paths_.connections.made;
+  ++telemetry_.paths.connections.made;
   base::probes::connection_up(c.id, c.remote->address, c.shm != nullptr);
   if (c.shm) shm_.add(c);
   // The peer sends nothing before a packet tells it that its answer has come.
@@ -181,13 +181,15 @@ void endpoint::connections_ending() {
 void endpoint::session_changed(connection& c) {
   if (c.state == connection_state::interrupted) {
     base::probes::connection_down(c.id, c.remote->address, c.session.interruption.error);
-    ++paths_.connections.interrupted;
+    ++telemetry_.paths.connections.interrupted;
+    telemetry_.links.connection_lost(c);
   } else if (c.state == connection_state::resuming) {
     transfers_.sessions.reconnected(c);
   } else {
     base::probes::connection_up(c.id, c.remote->address, c.shm != nullptr);
-    ++paths_.connections.resumed;
-    if (c.session.has_moved()) ++paths_.again.elsewhere;
+    ++telemetry_.paths.connections.resumed;
+    if (c.session.has_moved()) ++telemetry_.paths.again.elsewhere;
+    telemetry_.links.connection_regained(c);
     transfers_.rail_making.resumed(c);
     dispatcher_.post_receives(c);
     if (c.returns_due()) channel_.return_credits(c);
@@ -197,7 +199,9 @@ void endpoint::session_changed(connection& c) {
 
 void endpoint::connection_down(connection& c, int error) {
   base::probes::connection_down(c.id, c.remote->address, c.closing.is_wanted() ? 0 : error);
-  ++(c.closing.is_wanted() ? paths_.connections.closed : paths_.connections.lost);
+  ++(c.closing.is_wanted() ? telemetry_.paths.connections.closed
+                           : telemetry_.paths.connections.lost);
+  telemetry_.links.connection_down(c, error);
   shm_.remove(c);
   transfers_.exporter.connection_down(c);
   transfers_.importer.connection_down(c);

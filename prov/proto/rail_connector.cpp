@@ -70,9 +70,7 @@ void rail_connector::up(const fid* endpoint) noexcept {
   r->now = rail::state::up;
   r->load = {};
   count_up(*r);
-  GAUDI_INFO(EP_CTRL, "rail %zu to %s is up\n",
-             static_cast<std::size_t>(r - c->at_core.rails->rails.data()),
-             c->remote->name.to_string().c_str());
+  parts_.reports.rail_up(*c, static_cast<std::size_t>(r - c->at_core.rails->rails.data()));
 }
 
 void rail_connector::count_up(const rail& r) noexcept {
@@ -223,8 +221,7 @@ void rail_connector::close_failing(connection& c, rail& r) {
       GAUDI_INFO(EP_CTRL, "rail %zu to %s leaves its link to the connection\n", place,
                  c.remote->name.to_string().c_str());
     else
-      GAUDI_WARN(EP_CTRL, "rail %zu to %s is lost: the others carry on\n", place,
-                 c.remote->name.to_string().c_str());
+      parts_.reports.rail_lost(c, place);
   } else {
     GAUDI_INFO(EP_CTRL, "no answer to rail %zu to %s\n", place, c.remote->name.to_string().c_str());
   }

@@ -10,6 +10,7 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/hello.hpp"
+#include "proto/link_reporter.hpp"
 #include "proto/packet_channel.hpp"
 #include "proto/path_counters.hpp"
 #include "proto/rail_scheduler.hpp"
@@ -29,6 +30,7 @@ class rail_connector final : private rail_events {
     packet_channel& channel;
     rail_scheduler& scheduler;
     path_counters& paths;
+    link_reporter& reports;
   };
 
   rail_connector(const rail_settings& settings, base::clock clock, parts collaborators) noexcept

@@ -13,7 +13,7 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       immediate(with.transport, config.loop),
       cooperative(with.connections, with.channel, table, completion, immediate, with.paths),
       rail_making(config.rails, config.clock,
-                  {with.connections, with.channel, rail_choice, with.paths}),
+                  {with.connections, with.channel, rail_choice, with.paths, with.reports}),
       rail_names(with.core, {with.connections, with.channel, table, with.keys, flush, fences}),
       mover(with.core, config,
             {with.connections, with.transport, with.receives, with.copies, with.channel, with.paths,

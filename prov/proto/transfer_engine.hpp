@@ -6,6 +6,7 @@
 #include "proto/dmabuf_exporter.hpp"
 #include "proto/dmabuf_importer.hpp"
 #include "proto/immediate_copies.hpp"
+#include "proto/link_reporter.hpp"
 #include "proto/link_watch.hpp"
 #include "proto/pipeline_planner.hpp"
 #include "proto/rail_connector.hpp"
@@ -36,6 +37,7 @@ struct transfer_engine {
     device_copies& copies;
     packet_channel& channel;
     path_counters& paths;
+    link_reporter& reports;
     const reg::key_table& keys;
   };
 

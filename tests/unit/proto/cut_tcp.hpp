@@ -1,39 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
-#include <initializer_list>
-
 #include "endpoint_node.hpp"
+#include "unit/tcp_connections.hpp"
 
 namespace gaudi::proto::test {
 
-/// Whether the descriptor is a tcp connection of one of these listeners, at either end.
-inline bool is_connection_of(int fd, std::initializer_list<in_port_t> ports) {
-  sockaddr_in ends[2]{};
-  socklen_t length = sizeof ends[0];
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&ends[0]), &length) != 0) return false;
-  length = sizeof ends[1];
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&ends[1]), &length) != 0) return false;
-  for (const sockaddr_in& end : ends)
-    for (const in_port_t port : ports)
-      if (end.sin_family == AF_INET && end.sin_port == port) return true;
-  return false;
-}
+using gaudi::test::is_connection_of;
 
 inline in_port_t port_of(const node& n) {
   return reinterpret_cast<const sockaddr_in*>(n.ep->name().raw())->sin_port;
 }
 
-/// Ends the connections between two endpoints, as the kernel does it to both ends when the network
-/// has gone for too long. How many ends that were.
+/// Ends the connections between two endpoints. How many ends that were.
 inline unsigned cut_tcp(const node& a, const node& b) {
-  unsigned ended = 0;
-  for (int fd = 3; fd < 1024; ++fd)
-    if (is_connection_of(fd, {port_of(a), port_of(b)}) && ::shutdown(fd, SHUT_RDWR) == 0) ++ended;
-  return ended;
+  return gaudi::test::cut_connections_of({port_of(a), port_of(b)});
 }
 
 }  // namespace gaudi::proto::test

@@ -1,41 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/memory.hpp"
 
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
-#include <rdma/providers/fi_log.h>
-#include <rdma/providers/fi_prov.h>
 
-#include <cstdarg>
-#include <cstdio>
-#include <cstring>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
-namespace {
-/// What libfabric was given to log since the test asked for it; null: nobody wants to know.
-std::string* logged = nullptr;
-}  // namespace
-
-extern "C" {
-int fi_log_enabled(const fi_provider* provider, fi_log_level level, fi_log_subsys subsystem) {
-  using function = int (*)(const fi_provider*, fi_log_level, fi_log_subsys);
-  static const auto real = reinterpret_cast<function>(dlsym(RTLD_NEXT, "fi_log_enabled"));
-  return logged ? level == FI_LOG_WARN : real(provider, level, subsystem);
-}
-void fi_log(const fi_provider*, fi_log_level, fi_log_subsys, const char*, int, const char* format,
-            ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  logged ? static_cast<void>(*logged += text) : static_cast<void>(std::fputs(text, stderr));
-}
-}
+#include "logged_warnings.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -79,11 +53,9 @@ TEST(local_memory, a_device_address_that_nobody_knows_is_refused_not_read) {
 
 /// What is said, at the level of warnings, about a buffer with that descriptor.
 std::string refusal(void* buffer, void* descriptor) {
-  std::string said;
-  logged = &said;
+  const test::logged_warnings said;
   EXPECT_EQ(local_memory::from(buffer, 64, descriptor).code(), -FI_EINVAL);
-  logged = nullptr;
-  return said;
+  return said.text();
 }
 
 // Most often a key or an fid_mr, instead of its descriptor.
