@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "proto/reconnector.hpp"
 
+#include <rdma/fi_errno.h>
+
 #include <algorithm>
 #include <new>
 #include <utility>
+
+#include "base/log.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -12,11 +16,23 @@ namespace {
 // or not get here, the other one does.
 constexpr std::chrono::milliseconds pause_of_the_other{50};
 constexpr std::chrono::milliseconds pause_between{10};
-// A request that was lost with a link is answered never, or late: a new one is the faster way.
-constexpr std::chrono::milliseconds max_attempt{1000};
-// With other routes to try, at first. A peer that is far away, or busy, has longer after each
-// round.
-constexpr std::chrono::milliseconds min_attempt{250};
+
+/// How long an attempt may take. A request that was lost with a link is answered never, or late: a
+/// new one is the faster way, or one over another route. But a peer that is far away, or busy,
+/// needs longer, which it has after so many attempts: twice, and then twice again. Time in which
+/// the application makes no progress does not count.
+struct patience {
+  std::chrono::milliseconds at_first;
+  std::size_t attempts;
+};
+constexpr unsigned max_doublings = 2;
+constexpr std::uint32_t min_looks = 8;
+
+patience patience_with(std::size_t routes) noexcept {
+  using namespace std::chrono_literals;
+  if (routes == 1) return {.at_first = 500ms, .attempts = 4};
+  return {.at_first = 250ms, .attempts = routes};
+}
 
 // It has sent its answer, so the peer may have begun.
 bool is_unconfirmed(const connection& c) noexcept {
@@ -40,6 +56,7 @@ void reconnector::interrupt(connection& c, int error) {
     if (std::exchange(how.got_on, false) || has_lasted) how.since = now;
     how.at = now;
     how.error = error;
+    how.last_attempt = 0;
     how.from = c.session.route;
     how.failed = 0;
     how.asks_from = c.handshake.requested_here ? now : now + pause_of_the_other;
@@ -48,10 +65,7 @@ void reconnector::interrupt(connection& c, int error) {
     interrupted_.push_back(c.id);
   } else {
     how.asks_from = std::max(how.asks_from, now + pause_between);
-    if (!std::exchange(how.is_busy, false)) {
-      ++how.failed;
-      c.session.route = routes_.next(c);
-    }
+    if (!std::exchange(how.is_busy, false)) attempt_failed(c, error);
   }
   connections_.close_endpoint(c);
   c.state = connection_state::interrupted;
@@ -62,10 +76,21 @@ void reconnector::interrupt(connection& c, int error) {
   c.receives.posted = 0;
 }
 
+void reconnector::attempt_failed(connection& c, int error) noexcept {
+  auto& how = c.session.interruption;
+  // There are many attempts, which mostly fail alike.
+  if (std::exchange(how.last_attempt, error) != error)
+    GAUDI_INFO(EP_CTRL, "the connection to %s cannot be made again yet: %s\n",
+               c.remote->name.to_string().c_str(), fi_strerror(error));
+  ++how.failed;
+  c.session.route = routes_.next(c);
+}
+
 void reconnector::begin_attempt(connection& c, bool requested_here) noexcept {
   c.state = requested_here ? connection_state::reconnecting : connection_state::reaccepting;
   c.handshake.requested_here = requested_here;
   c.handshake.made_at = clock_.now();
+  c.session.interruption.looks = 0;
 }
 
 // Where nobody listens the peer has gone; a network that is down tells of other errors, or of none.
@@ -85,11 +110,9 @@ bool reconnector::is_final(connection& c, wire::reject_reason verdict,
 }
 
 std::chrono::milliseconds reconnector::attempt_limit(const connection& c) const noexcept {
-  const std::size_t routes = routes_.count(c);
-  if (routes == 1) return max_attempt;
-  constexpr std::size_t max_rounds = 2;  // until it is the longest
-  const std::size_t rounds = std::min(c.session.interruption.failed / routes, max_rounds);
-  return min_attempt * (1 << rounds);
+  const patience p = patience_with(routes_.count(c));
+  const std::size_t doublings = c.session.interruption.failed / p.attempts;
+  return p.at_first * (1 << std::min<std::size_t>(doublings, max_doublings));
 }
 
 // 0, or a positive FI_E*.
@@ -119,8 +142,9 @@ bool reconnector::may_ask(const connection& c, base::clock::time_point now) cons
          now >= c.session.interruption.asks_from;
 }
 
-bool reconnector::is_overdue(const connection& c, base::clock::time_point now) const noexcept {
-  return c.state != connection_state::interrupted && now - c.handshake.made_at >= attempt_limit(c);
+bool reconnector::is_overdue(connection& c, base::clock::time_point now) const noexcept {
+  return c.state != connection_state::interrupted && ++c.session.interruption.looks >= min_looks &&
+         now - c.handshake.made_at >= attempt_limit(c);
 }
 
 }  // namespace gaudi::proto

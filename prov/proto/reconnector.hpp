@@ -71,12 +71,13 @@ class reconnector {
   }
 
  private:
+  void attempt_failed(connection& c, int error) noexcept;
   [[nodiscard]] std::vector<std::uint32_t> listed();
   [[nodiscard]] int ask(connection& c) noexcept;
   [[nodiscard]] std::chrono::milliseconds attempt_limit(const connection& c) const noexcept;
   [[nodiscard]] bool is_over(const connection& c, base::clock::time_point now) const noexcept;
   [[nodiscard]] bool may_ask(const connection& c, base::clock::time_point now) const noexcept;
-  [[nodiscard]] bool is_overdue(const connection& c, base::clock::time_point now) const noexcept;
+  [[nodiscard]] bool is_overdue(connection& c, base::clock::time_point now) const noexcept;
 
   connection_table& connections_;
   connection_opener& opener_;

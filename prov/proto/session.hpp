@@ -54,12 +54,14 @@ struct session {
     base::clock::time_point at{};
     base::clock::time_point asks_from{};
     int error = 0;           // that it fails with at the end
+    int last_attempt = 0;    // what that failed with
     bool got_on = true;      // since then anything was received or done, or nothing was left to do
     bool is_busy = false;    // the peer has refused the last attempt for the moment
     bool is_told = false;    // somebody has heard of it: the link_reporter's
     bool is_warned = false;  // as of a warning
     std::uint8_t from = 0;   // the route of the core connection that was lost
     std::uint32_t failed = 0;  // attempts, without those
+    std::uint32_t looks = 0;   // at the attempt under way
   } interruption;
 };
 
