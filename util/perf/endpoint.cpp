@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -135,7 +136,17 @@ bool endpoint::progress() {
     done.length_ = entries[static_cast<std::size_t>(i)].len;
     done.busy_ = false;
   }
+  if (stalls_ && count > 0) {
+    stalls_->longest = std::max(stalls_->longest, stalls_->since_last.microseconds());
+    stalls_->since_last = {};
+  }
   return count > 0;
+}
+
+double endpoint::stop_timing_stalls() {
+  const double longest = stalls_ ? stalls_->longest : 0;
+  stalls_.reset();
+  return longest;
 }
 
 void endpoint::report_error() {

@@ -11,12 +11,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/fabric.hpp"
 #include "common/failure.hpp"
+#include "common/latency.hpp"
 
 namespace gaudi::perf {
 
@@ -58,6 +60,12 @@ struct endpoint_request {
   std::string source;  ///< address of this host to bind to; empty: the provider's choice
 };
 
+/// In microseconds.
+struct stall_times {
+  common::stopwatch since_last;
+  double longest = 0;
+};
+
 /// An RDM endpoint with a domain and a completion queue of its own, and one peer. One thread at a
 /// time. Everything fails with a failure. Nothing waits: what starts an operation gives false where
 /// the provider has no room for it (-FI_EAGAIN), and is called again after some progress.
@@ -96,6 +104,12 @@ class endpoint {
   /// Polls once; true when an operation finished.
   bool progress();
 
+  /// From now on the longest time is kept in which no operation finishes: until the first, or
+  /// between two.
+  void time_stalls() { stalls_.emplace(); }
+  /// That time in microseconds, 0 where none has finished; times no more.
+  double stop_timing_stalls();
+
  private:
   [[noreturn]] void report_error();
   template <class Post>
@@ -105,6 +119,7 @@ class endpoint {
                  std::string_view call, Post post);
 
   std::uint64_t refused_ = 0;
+  std::optional<stall_times> stalls_;
   const fi_gaudi_ops* ops_ = nullptr;
   fi_addr_t peer_ = FI_ADDR_UNSPEC;
 

@@ -37,6 +37,7 @@ void to_json(nlohmann::json& j, const measurement& m) {
     j["of_one_piece"] = m.of_one_piece;
     j["refused_per_page"] = m.refused_per_page;
   }
+  if (m.longest_stall != 0) j["longest_stall_us"] = m.longest_stall;
   if (!m.path.empty()) j["path"] = m.path;
   if (!m.reasons.empty()) j["path_reasons"] = m.reasons;
   if (!m.pairs.empty()) j["pairs"] = m.pairs;
@@ -50,6 +51,7 @@ void from_json(const nlohmann::json& j, measurement& m) {
   j.at("messages_per_second").get_to(m.messages_per_second);
   m.of_one_piece = j.value("of_one_piece", 0.0);
   m.refused_per_page = j.value("refused_per_page", 0.0);
+  m.longest_stall = j.value("longest_stall_us", 0.0);
   m.path = j.value("path", "");
   m.reasons = j.value("path_reasons", path_reasons());
   m.pairs = j.value("pairs", std::vector<pair_rates>());

@@ -28,6 +28,8 @@ struct measurement {
   double messages_per_second = 0;
   double of_one_piece = 0;      ///< with pages: their rate, by that of one piece of the same bytes
   double refused_per_page = 0;  ///< with pages: calls that ended with -FI_EAGAIN
+  double longest_stall = 0;     ///< microseconds of a stream in which, at one end of a pair, no
+                                ///< operation finished; 0: not timed
   std::string path;      ///< which way the bytes went; empty where the provider does not tell
   path_reasons reasons;  ///< why long messages went that way
   std::vector<pair_rates> pairs;  ///< empty with a single one

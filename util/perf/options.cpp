@@ -105,7 +105,7 @@ void to_json(nlohmann::json& j, const plan& p) {
   j = {{"op", name_of(p.op)}, {"sizes", p.sizes},       {"iterations", p.iterations},
        {"warmup", p.warmup},  {"window", p.window},     {"bidirectional", p.bidirectional},
        {"check", p.check},    {"duration", p.duration}, {"pages", p.pages},
-       {"pairs", p.pairs},    {"threads", p.threads}};
+       {"pairs", p.pairs},    {"threads", p.threads},   {"stalls", p.stalls}};
 }
 
 void from_json(const nlohmann::json& j, plan& p) {
@@ -117,6 +117,7 @@ void from_json(const nlohmann::json& j, plan& p) {
   j.at("bidirectional").get_to(p.bidirectional);
   j.at("check").get_to(p.check);
   p.duration = j.value("duration", 0.0);
+  p.stalls = j.value("stalls", false);
   p.pages = j.value("pages", std::uint64_t{0});
   if (p.pages > max_pages || (p.pages != 0 && !is_rma(p.op)))
     throw failure("the peer asks for a run with pages that cannot be");
@@ -173,6 +174,9 @@ std::optional<int> parse(int argc, char** argv, options& out) {
                     ->excludes(both)
                     ->option_text("N");
   app.add_flag("--check", out.work.check, "verify every byte of every operation");
+  app.add_flag("--stalls", out.work.stalls,
+               "also tell the longest time of a stream in which no\noperation finished")
+      ->excludes(pages);
   auto* json = app.add_flag("--json", out.json, "print one JSON document in place of the table");
   app.add_flag("--csv", out.csv, "print comma-separated values in place of the table")
       ->excludes(json);

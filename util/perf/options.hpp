@@ -33,6 +33,7 @@ struct plan {
   double duration = 0;             ///< seconds that each size streams at least; 0: once
   bool bidirectional = false;
   bool check = false;
+  bool stalls = false;  ///< time those of the stream
 };
 
 std::uint64_t iterations_for(const plan& p, std::size_t size);

@@ -68,6 +68,13 @@ void print_reasons(const std::vector<measurement>& results) {
   if (!lines.empty()) fmt::print("\n{}\n", fmt::join(lines, "\n"));
 }
 
+// Below the table, too: "1 MiB: no operation finished for up to 12.345 ms".
+void print_stalls(const std::vector<measurement>& results) {
+  for (const auto& m : results)
+    fmt::print("{}: no operation finished for up to {:.3f} ms\n", common::size_text(m.size),
+               m.longest_stall / 1000);
+}
+
 const char* latency_kind(operation op) {
   if (op == operation::write) return "time to delivery";
   return op == operation::read ? "time to completion" : "half round trip";
@@ -119,21 +126,24 @@ void print_table(const plan& p, const side& client, const side& server,
              p.window);
   p.pairs > 1 ? print_pairs(results) : print_single(results);
   print_reasons(results);
+  if (p.stalls) print_stalls(results);
 }
 
 void print_csv(const plan& p, const side& client, const side& server,
                const std::vector<measurement>& results) {
   fmt::print(
       "op,client_memory,server_memory,device,size,count,min_us,median_us,p99_us,MB_per_s,Gb_per_s,"
-      "ops_per_s,path,pairs,threads,min_pair_MB_per_s,max_pair_MB_per_s,path_reasons\n");
+      "ops_per_s,path,pairs,threads,min_pair_MB_per_s,max_pair_MB_per_s,path_reasons,"
+      "longest_stall_us\n");
   const std::string& device = client.device.empty() ? server.device : client.device;
   for (const auto& m : results) {
     const rate_range pairs = range_of_pairs(m);
     fmt::print(
-        "{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.1f},{},{},{},{:.3f},{:.3f},{}\n",
+        "{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.3f},{:.4f},{:.1f},{},{},{},{:.3f},{:.3f},{},"
+        "{:.3f}\n",
         name_of(p.op), client.memory, server.memory, device, m.size, m.iterations, m.latency.min,
         m.latency.median, m.latency.p99, m.megabytes_per_second, gigabits(m), m.messages_per_second,
-        m.path, p.pairs, p.threads, pairs.min, pairs.max, names_of(m.reasons));
+        m.path, p.pairs, p.threads, pairs.min, pairs.max, names_of(m.reasons), m.longest_stall);
   }
 }
 

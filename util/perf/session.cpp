@@ -69,6 +69,9 @@ measurement session::measure(const step& s) {
   result.latency = common::summarise(std::move(alone.times));
   result.megabytes_per_second = all.megabytes_per_second;
   result.messages_per_second = all.messages_per_second;
+  if (s.stalls)
+    result.longest_stall =
+        std::max(streamed.longest_stall, oob_.exchange(streamed.longest_stall).get<double>());
   if (pairs_.size() > 1)
     for (const double elapsed : streamed.pair_elapsed)
       result.pairs.push_back(rates(messages, elapsed));
@@ -90,7 +93,11 @@ void session::run_burst(const step& s, const burst_range& range, outcome& sum) {
     for (const pair* one : own) all[one->number()]->prepare();
   });
   oob_.barrier();
+  if (s.stalls)
+    for (const auto& one : pairs_) one->ep().time_stalls();
   const std::vector<double> ended = drive(all, s);
+  for (const auto& one : pairs_)
+    sum.longest_stall = std::max(sum.longest_stall, one->ep().stop_timing_stalls());
   oob_.barrier();
   crew_->run([&](const crew::group& own) {
     for (const pair* one : own) all[one->number()]->verify();

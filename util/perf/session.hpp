@@ -48,6 +48,7 @@ class session {
     double elapsed = 0;                ///< from the start of all pairs to the end of the last
     std::vector<double> pair_elapsed;  ///< to the end of each
     std::vector<double> times;         ///< of single operations
+    double longest_stall = 0;
   };
   using bursts = std::vector<std::unique_ptr<burst>>;
 

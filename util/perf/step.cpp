@@ -16,7 +16,8 @@ step step_for(const plan& p, std::size_t size) {
           .pages = p.pages,
           .duration = p.duration,
           .bidirectional = p.bidirectional,
-          .check = p.check};
+          .check = p.check,
+          .stalls = p.stalls};
 }
 
 }  // namespace gaudi::perf

@@ -17,6 +17,7 @@ struct step {
   double duration = 0;    ///< seconds; the stream is repeated until then
   bool bidirectional = false;
   bool check = false;
+  bool stalls = false;
 };
 
 step step_for(const plan& p, std::size_t size);

@@ -42,8 +42,8 @@ change_rules() { # add|del N
 }
 
 add_way() { # FROM-DEVICE TO-DEVICE ADDRESS TABLE
-  ip route add "$3" dev "$1" table "$4"
-  ip neigh add "$3" lladdr "$(<"/sys/class/net/$2/address")" nud permanent dev "$1"
+  ip route replace "$3" dev "$1" table "$4"
+  ip neigh replace "$3" lladdr "$(<"/sys/class/net/$2/address")" nud permanent dev "$1"
 }
 
 # All that there are: for a test's end.
