@@ -25,7 +25,7 @@ struct patience {
   std::chrono::milliseconds at_first;
   std::size_t attempts;
 };
-constexpr unsigned max_doublings = 2;
+constexpr unsigned max_limit_doublings = 2;
 constexpr std::uint32_t min_looks = 8;
 
 patience patience_with(std::size_t routes) noexcept {
@@ -112,7 +112,7 @@ bool reconnector::is_final(connection& c, wire::reject_reason verdict,
 std::chrono::milliseconds reconnector::attempt_limit(const connection& c) const noexcept {
   const patience p = patience_with(routes_.count(c));
   const std::size_t doublings = c.session.interruption.failed / p.attempts;
-  return p.at_first * (1 << std::min<std::size_t>(doublings, max_doublings));
+  return p.at_first * (1 << std::min<std::size_t>(doublings, max_limit_doublings));
 }
 
 // 0, or a positive FI_E*.
