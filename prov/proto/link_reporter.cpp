@@ -75,7 +75,8 @@ void link_reporter::connection_regained(connection& c) noexcept {
 
 void link_reporter::connection_down(const connection& c, int error) noexcept {
   const auto& lost = c.session.interruption;
-  if (!lost.is_told) return;
+  // Where the endpoint itself is closed, nobody waits for the connection any more.
+  if (!lost.is_told || error == FI_ECANCELED) return;
   const auto outage = since(lost.at);
   GAUDI_LOG(level_of(lost.is_warned), EP_CTRL,
             "the connection to %s cannot be made again, after %.3f s: operations fail (%s)\n",

@@ -93,6 +93,14 @@ TEST_F(link_reports, that_it_is_given_up) {
 }
 
 // It is the end that reads which has it.
+TEST_F(link_reports, nothing_more_where_the_endpoint_is_closed_meanwhile) {
+  net.unplug(0, 0);
+  net.unplug(0, 1);
+  let_it_go_on();
+  a.ep->shut_down();
+  EXPECT_EQ(told_by_a.kinds(), kinds{connection_lost});
+}
+
 TEST_F(link_reports, a_rail_that_is_lost_and_its_return) {
   lose_the_rail_for_a_while();
   EXPECT_EQ(told_by_a.kinds(), kinds());
