@@ -58,9 +58,9 @@ enum fi_gaudi_link_change {
 };
 
 /*
- * What has become of a link to a peer. Each loss is told once, and its end once. It is told by the thread that makes the
- * endpoint progress: who reads its completion queue, or the provider's own with FI_PROGRESS_AUTO. Events never fill the
- * queue up: where there is no room, they are missed.
+ * What has become of a link to a peer. Each loss is told once, and its end once, but for a rail whose connection ends and
+ * for an endpoint that is closed meanwhile. It is told by the thread that makes the endpoint progress: who reads its
+ * completion queue, or the provider's own with FI_PROGRESS_AUTO. Where the queue has no room, the event is missed.
  */
 struct fi_gaudi_link_event {
 	fid_t	  fid;			/* the endpoint; this and context are as in struct fi_eq_entry */

@@ -142,8 +142,8 @@ bool reconnector::may_ask(const connection& c, base::clock::time_point now) cons
          now >= c.session.interruption.asks_from;
 }
 
-bool reconnector::is_overdue(connection& c, base::clock::time_point now) const noexcept {
-  return c.state != connection_state::interrupted && ++c.session.interruption.looks >= min_looks &&
+bool reconnector::is_overdue(const connection& c, base::clock::time_point now) const noexcept {
+  return c.state != connection_state::interrupted && c.session.interruption.looks >= min_looks &&
          now - c.handshake.made_at >= attempt_limit(c);
 }
 

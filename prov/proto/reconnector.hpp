@@ -60,6 +60,7 @@ class reconnector {
     for (const std::uint32_t id : all) {
       connection* const c = connections_.find(id);
       if (!c || !c->is_interrupted()) continue;
+      ++c->session.interruption.looks;
       if (is_over(*c, now)) {
         give_up(*c);
       } else if (may_ask(*c, now)) {
@@ -77,7 +78,7 @@ class reconnector {
   [[nodiscard]] std::chrono::milliseconds attempt_limit(const connection& c) const noexcept;
   [[nodiscard]] bool is_over(const connection& c, base::clock::time_point now) const noexcept;
   [[nodiscard]] bool may_ask(const connection& c, base::clock::time_point now) const noexcept;
-  [[nodiscard]] bool is_overdue(connection& c, base::clock::time_point now) const noexcept;
+  [[nodiscard]] bool is_overdue(const connection& c, base::clock::time_point now) const noexcept;
 
   connection_table& connections_;
   connection_opener& opener_;

@@ -50,8 +50,8 @@ struct session {
   /// While it is interrupted: the connection_manager's.
   struct {
     base::clock::time_point
-        since{};  // of several in a row, with nothing done in between: the first
-    base::clock::time_point at{};
+        since{};                   // of several in a row, with nothing done in between: the first
+    base::clock::time_point at{};  // of the last one
     base::clock::time_point asks_from{};
     int error = 0;           // that it fails with at the end
     int last_attempt = 0;    // what that failed with
