@@ -115,7 +115,7 @@ struct record {
   wait_reason wait;        ///< operation, connection
   std::uint32_t endpoint;  ///< place of the record of its endpoint, or its own
   std::uint32_t flags;     ///< record_flag
-  std::uint32_t id;        ///< as static probes name it
+  std::uint32_t id;        ///< the last 32 bits of what static probes call it
   std::int32_t device;     ///< operation, call: the device of its memory, else -1
   std::uint64_t
       since;  ///< when it began to be outstanding, or to wait; no earlier; 0: it tells of nothing

@@ -173,6 +173,7 @@ class connection {
     posted_op_list posted;            // and not yet completed
     std::unique_ptr<rail_set> rails;  // null: never had any
     std::uint32_t ended = 0;          // operations that have come back from it, but for rails
+    std::uint32_t direct = 0;         // of `posted` and session::undone, the direct_rma's
     /// Whether anything gets to the peer's NIC: the link_watch's.
     struct {
       std::uint32_t ended = 0;    // by the last look; over a stream: packets that have come

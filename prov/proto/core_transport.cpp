@@ -14,6 +14,7 @@
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "core/cq_error.hpp"
+#include "proto/direct_op.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -246,7 +247,7 @@ int core_transport::send_uncounted(connection& c, const wire::header& packet, st
 template <bool by_rail>
 [[gnu::always_inline]] inline int core_transport::post_on(connection& c, fid_ep* ep,
                                                           posted_op_list& posted, posted_op& w,
-                                                          const rma& operation) {
+                                                          const rma_request& operation) {
   if (!has_room(c)) [[unlikely]]
     return -FI_EAGAIN;
   iovec local{operation.bytes, operation.length};
@@ -274,11 +275,11 @@ template <bool by_rail>
   return 0;
 }
 
-int core_transport::post(connection& c, posted_op& w, const rma& operation) {
+int core_transport::post(connection& c, posted_op& w, const rma_request& operation) {
   return post_on<false>(c, c.ep.get(), c.at_core.posted, w, operation);
 }
 
-int core_transport::post(connection& c, rail& on, posted_op& w, const rma& operation) {
+int core_transport::post(connection& c, rail& on, posted_op& w, const rma_request& operation) {
   return post_on<true>(c, on.ep.get(), on.posted, w, operation);
 }
 
@@ -319,6 +320,8 @@ void core_transport::abandon(posted_op_list& posted, int error) {
       auto& piece = static_cast<rma_op&>(w);
       piece.owner = nullptr;
       piece.local = {};
+    } else if (w.what == posted_op::kind::direct) {
+      static_cast<direct_op&>(w).fail(error);
     } else if (w.what == posted_op::kind::fence) {
       static_cast<fence_op&>(w).owner = nullptr;
     } else {

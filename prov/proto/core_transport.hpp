@@ -14,6 +14,7 @@
 #include "proto/buffer_pool.hpp"
 #include "proto/connection.hpp"
 #include "proto/posted_op.hpp"
+#include "proto/rma_request.hpp"
 
 namespace gaudi::proto {
 
@@ -88,20 +89,11 @@ class core_transport {
   /// One that the last one may have lost, as it is.
   int send_again(connection& c, const sent_packets::packet& lost);
 
-  /// An RMA operation on one piece of memory.
-  struct rma {
-    bool read = false;
-    bool delivery = false;  // of a write: FI_DELIVERY_COMPLETE
-    void* bytes = nullptr;
-    void* descriptor = nullptr;
-    std::size_t length = 0;
-    wire::segment remote{};
-  };
   /// `w` comes back when it has ended. 0, -FI_EAGAIN: no room; others are the core's.
-  int post(connection& c, posted_op& w, const rma& operation);
+  int post(connection& c, posted_op& w, const rma_request& operation);
   /// The same on a rail that is not the first, where it says to be in the peer's memory at its end:
   /// packets go another way.
-  int post(connection& c, rail& on, posted_op& w, const rma& operation);
+  int post(connection& c, rail& on, posted_op& w, const rma_request& operation);
 
   /// A write of nothing, which comes back when the peer's NIC has acknowledged it, and all before
   /// it. 0, -FI_EAGAIN: no room; others are the core's.
@@ -192,7 +184,7 @@ class core_transport {
   int post_message(connection& c, buffer& b);
   template <bool by_rail>
   int post_on(connection& c, fid_ep* ep, posted_op_list& posted, posted_op& w,
-              const rma& operation);
+              const rma_request& operation);
   static void abandon(posted_op_list& posted, int error);
 
   core::inner_domain& core_;

@@ -121,7 +121,7 @@ std::optional<std::size_t> data_mover::choose_rail(transfer& t, std::size_t offs
                              parts_.keys.usable(t, offset, by_chunk));
 }
 
-int data_mover::post_on_rail(transfer& t, posted_op& w, core_transport::rma& operation,
+int data_mover::post_on_rail(transfer& t, posted_op& w, rma_request& operation,
                              std::size_t offset) {
   connection& c = *t.connection;
   const bool by_chunk = w.what == posted_op::kind::chunk;
@@ -143,8 +143,7 @@ int data_mover::post_on_rail(transfer& t, posted_op& w, core_transport::rma& ope
 }
 
 // Chunks are registered for good.
-inline int data_mover::give_descriptor(const transfer& t, posted_op& w,
-                                       core_transport::rma& operation) {
+inline int data_mover::give_descriptor(const transfer& t, posted_op& w, rma_request& operation) {
   if (operation.descriptor || !core_.needs_local_mr()) return 0;
   auto& piece = static_cast<rma_op&>(w);
   const int ret = register_piece(t, piece, operation.bytes);
@@ -166,12 +165,12 @@ inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std:
                                     void* descriptor, std::size_t offset,
                                     const wire::segment& target) {
   const bool reads = t.strategy == transfer_strategy::pull;
-  core_transport::rma operation{.read = reads,
-                                .delivery = t.rma.delivery,
-                                .bytes = bytes,
-                                .descriptor = descriptor,
-                                .length = length,
-                                .remote = target};
+  rma_request operation{.read = reads,
+                        .delivery = t.rma.delivery,
+                        .bytes = bytes,
+                        .descriptor = descriptor,
+                        .length = length,
+                        .remote = target};
   int ret = 0;
   if (t.length >= shared_out_from_ && parts_.rails.shares_out(t)) [[unlikely]] {
     ret = post_on_rail(t, w, operation, offset);

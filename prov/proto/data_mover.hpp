@@ -11,6 +11,7 @@
 #include "proto/core_transport.hpp"
 #include "proto/cts.hpp"
 #include "proto/device_copies.hpp"
+#include "proto/direct_rma.hpp"
 #include "proto/endpoint_settings.hpp"
 #include "proto/immediate_copies.hpp"
 #include "proto/nic_copies.hpp"
@@ -51,6 +52,7 @@ class data_mover final : public device_copies::observer {
     slot_granter& slots;
     immediate_copies& immediate;
     cooperative_copier& cooperative;
+    direct_rma& direct;
     rail_scheduler& rails;
     rail_keys& keys;
     write_fence& fences;
@@ -74,14 +76,15 @@ class data_mover final : public device_copies::observer {
   int post_rma(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
                std::size_t offset, std::uint32_t slot);
 
-  /// The same for one that the core gave back undone: a piece or a chunk of a transfer that goes
-  /// on.
+  /// The same for one that the core gave back undone, and that is not over.
   int post_again(posted_op& w);
   /// The same for one of a rail that was lost: no packet has told the peer of it.
   int post_elsewhere(posted_op& w);
 
   // What comes back.
   void rma_ended(posted_op& w, int error) {
+    if (w.what == posted_op::kind::direct)
+      return parts_.direct.ended(static_cast<direct_op&>(w), error);
     if (w.what == posted_op::kind::piece) return piece_completed(static_cast<rma_op&>(w), error);
     if (w.what == posted_op::kind::fence) return fence_completed(static_cast<fence_op&>(w));
     chunk_completed(static_cast<buffer&>(w), error);
@@ -125,8 +128,8 @@ class data_mover final : public device_copies::observer {
   issue_result issue_next(transfer& t);
   [[nodiscard]] std::optional<std::size_t> choose_rail(transfer& t, std::size_t offset,
                                                        std::size_t length, bool by_chunk);
-  int post_on_rail(transfer& t, posted_op& w, core_transport::rma& operation, std::size_t offset);
-  int give_descriptor(const transfer& t, posted_op& w, core_transport::rma& operation);
+  int post_on_rail(transfer& t, posted_op& w, rma_request& operation, std::size_t offset);
+  int give_descriptor(const transfer& t, posted_op& w, rma_request& operation);
   int post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,
                    std::size_t offset, const wire::segment& target);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);

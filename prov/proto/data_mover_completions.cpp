@@ -34,6 +34,8 @@ void data_mover::chunk_completed(buffer& b, int error) {
 }
 
 int data_mover::post_again(posted_op& w) {
+  if (w.what == posted_op::kind::direct)
+    return parts_.direct.post_again(static_cast<direct_op&>(w));
   if (w.what == posted_op::kind::chunk) {
     auto& b = static_cast<buffer&>(w);
     return post_rma(*b.owner, b, b.bytes, b.length, b.descriptor(), b.offset, b.slot);
@@ -63,7 +65,7 @@ void data_mover::give_up(posted_op_list& undone, int error) {
     w.rail = 0;
     if (w.what == posted_op::kind::piece) {
       static_cast<rma_op&>(w).owner = nullptr;
-    } else {
+    } else if (w.what == posted_op::kind::chunk) {
       static_cast<buffer&>(w).owner = nullptr;
     }
     rma_ended(w, error);

@@ -74,14 +74,14 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                         transfers_.completion, transfers_.source}),
       one_sided_(core, config_,
                  {*connections_, transport_, copies_, channel_, transfers_.table,
-                  transfers_.completion, transfers_.mover, transfers_.source},
+                  transfers_.completion, transfers_.direct, transfers_.mover, transfers_.source},
                  {*connections_, keys, channel_, transfers_.table, transfers_.completion,
                   transfers_.flush, transfers_.source, delivery_}),
       dispatcher_({*connections_, receive_buffers_, channel_, closer_, delivery_, sender_,
                    one_sided_.target, one_sided_.atomics, transfers_.packets, transfers_.sessions,
                    transfers_.rail_making}),
       goodbye_(config_, *connections_, transport_, channel_, sender_),
-      report_({*connections_, transfers_.table, copies_, delivery_}) {}
+      report_({*connections_, transfers_.table, copies_, delivery_, transfers_.direct}) {}
 
 endpoint::~endpoint() {
   shut_down();
@@ -220,7 +220,8 @@ bool endpoint::is_quiet(fi_addr_t with) {
   const bool moving = any_early || any_unposted ||
                       std::any_of(c->transfers.begin(), c->transfers.end(),
                                   [](const transfer& t) { return !t.for_peer_hook.is_linked(); });
-  if (!moving && c->at_core.posted.empty() && c->outbox.ordered.empty()) return true;
+  if (!moving && c->at_core.posted.empty() && c->at_core.direct == 0 && c->outbox.ordered.empty())
+    return true;
   progress();
   return false;
 }

@@ -77,7 +77,7 @@ void link_watch::fall_asleep() noexcept {
 
 // Where nothing waits for a peer nobody is woken, nor is the kernel called.
 void link_watch::sleep_over_stream() noexcept {
-  const bool is_wanted = parts_.table.size() != 0;
+  const bool is_wanted = parts_.table.size() != 0 || parts_.direct.count() != 0;
   if (is_wanted || is_armed_) alarm_.set(is_wanted ? timeout_ : std::chrono::milliseconds(0));
   is_armed_ = is_wanted;
 }
@@ -96,7 +96,7 @@ void link_watch::look(base::clock::time_point now) noexcept {
 void link_watch::look_at_stream(connection& c, base::clock::time_point now) noexcept {
   auto& link = c.at_core.link;
   const bool was_heard = std::exchange(link.ended, c.silence.packets) != c.silence.packets;
-  const bool is_waiting = !c.transfers.empty() || !c.data.can_send();
+  const bool is_waiting = !c.transfers.empty() || c.at_core.direct != 0 || !c.data.can_send();
   // A peer says seldom that it has received the last of what it was sent.
   const bool may_be_lost = is_waiting || !c.session.packets.empty();
   if (!c.usable() || !c.ep) {

@@ -11,6 +11,7 @@
 #include "core/tcp_streams.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/core_transport.hpp"
+#include "proto/direct_rma.hpp"
 #include "proto/rail_scheduler.hpp"
 #include "proto/route.hpp"
 #include "proto/transfer_table.hpp"
@@ -44,6 +45,7 @@ class link_watch {
     core_transport& transport;
     rail_scheduler& rails;
     const transfer_table& table;
+    const direct_rma& direct;
     core::tcp_streams* streams;  // null: as if all were acknowledged
     session_routes routes;
   };

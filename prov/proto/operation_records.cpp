@@ -36,9 +36,13 @@ path_kind path_of(const transfer& t) noexcept {
   return t.strategy == transfer_strategy::none ? path_kind::undecided : path_kind::direct;
 }
 
+std::int32_t index_of(const device::device* owner) noexcept {
+  return owner ? static_cast<std::int32_t>(owner->attributes().index) : -1;
+}
+
 std::int32_t device_of(const local_memory& memory) noexcept {
   for (std::size_t i = 0; i < memory.count(); ++i)
-    if (memory[i].owner) return static_cast<std::int32_t>(memory[i].owner->attributes().index);
+    if (memory[i].owner) return index_of(memory[i].owner);
   return -1;
 }
 
@@ -80,6 +84,25 @@ void put_operation(record& r, const transfer& t, std::uint32_t endpoint,
   }
 }
 
+// It is with the core, or will be again.
+void put_operation(record& r, const direct_op& op, std::uint32_t endpoint,
+                   base::clock::time_point now) noexcept {
+  r.type =
+      static_cast<std::uint8_t>(op.operation.read ? operation_kind::read : operation_kind::write);
+  r.path = path_kind::direct;
+  r.wait = wait_reason::network;
+  r.endpoint = endpoint;
+  r.flags = 0;
+  if (op.owner && op.owner->lost() != 0) r.flags = outstanding::device_lost;
+  r.id = static_cast<std::uint32_t>(op.name());
+  r.device = index_of(op.owner);
+  if (r.since == 0) r.since = nanoseconds(now);
+  r.total = op.operation.length;
+  r.done = 0;
+  r.counts[outstanding::path_reason_code] = 0;
+  put_peer(r, *op.on);
+}
+
 }  // namespace
 
 wait_reason wait_of(const transfer& t, bool copying) noexcept {
@@ -119,17 +142,26 @@ void operation_records::keep(transfer& t) noexcept {
   spare_.push_back(std::move(t.record));
 }
 
-void operation_records::show(transfer& t, base::clock::time_point now, bool copying) noexcept {
-  if (!t.record) {
-    if (spare_.empty()) {
-      t.record = outstanding::record_owner(outstanding::record_kind::operation);
-      if (!t.record) return;
-    } else {
-      t.record = std::move(spare_.back());
-      spare_.pop_back();
-    }
+// False: none is left.
+bool operation_records::provide(outstanding::record_owner& record) noexcept {
+  if (record) return true;
+  if (spare_.empty()) {
+    record = outstanding::record_owner(outstanding::record_kind::operation);
+  } else {
+    record = std::move(spare_.back());
+    spare_.pop_back();
   }
-  t.record.change([&](record& r) { put_operation(r, t, endpoint_, now, copying); });
+  return static_cast<bool>(record);
+}
+
+void operation_records::show(transfer& t, base::clock::time_point now, bool copying) noexcept {
+  if (provide(t.record))
+    t.record.change([&](record& r) { put_operation(r, t, endpoint_, now, copying); });
+}
+
+void operation_records::show(direct_op& op, base::clock::time_point now) noexcept {
+  if (provide(op.record))
+    op.record.change([&](record& r) { put_operation(r, op, endpoint_, now); });
 }
 
 }  // namespace gaudi::proto

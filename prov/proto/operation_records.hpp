@@ -7,14 +7,15 @@
 
 #include "base/clock.hpp"
 #include "base/outstanding_page.hpp"
+#include "proto/direct_op.hpp"
 #include "proto/transfer.hpp"
 
 namespace gaudi::proto {
 
-/// What others see of an endpoint's transfers: a record of each in the page of outstanding
+/// What others see of an endpoint's operations: a record of each in the page of outstanding
 /// operations, as far as there are any. Where a transfer waits for a peer to begin with, it has one
 /// from its start; others get one when they are still there at an update. A record ends with its
-/// transfer. Not thread safe: the caller holds the domain lock.
+/// operation. Not thread safe: the caller holds the domain lock.
 class operation_records {
  public:
   /// `endpoint`: the place of the endpoint's record. Before this nothing is shown.
@@ -31,15 +32,17 @@ class operation_records {
   /// What it waits for now, where it has a record or one is left. `copying`: a device has copies of
   /// it.
   void show(transfer& t, base::clock::time_point now, bool copying) noexcept;
+  void show(direct_op& op, base::clock::time_point now) noexcept;
   /// The transfer is over.
   void end(transfer& t) noexcept {
     if (t.record && is_open_) keep(t);
   }
-  /// No transfer is left: what the next ones would have is free for other endpoints.
+  /// No operation is left: what the next ones would have is free for other endpoints.
   void give_back() noexcept { spare_.clear(); }
 
  private:
   void keep(transfer& t) noexcept;
+  [[nodiscard]] bool provide(base::outstanding::record_owner& record) noexcept;
 
   // Taking a record and giving it back costs as much as writing it, twice.
   static constexpr std::size_t max_spare = 8;

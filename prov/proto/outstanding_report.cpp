@@ -108,15 +108,18 @@ void outstanding_report::close() noexcept {
 
 void outstanding_report::write_all(base::clock::time_point now, bool asleep) noexcept {
   is_asleep_ = asleep;
-  next_ =
-      now + min_interval + interval_for_each * (parts_.connections.count() + parts_.table.size());
+  next_ = now + min_interval + interval_for_each * (parts_.connections.count() + operations());
   const std::size_t waiting = write_connections(now);
   write_operations(now);
   write_endpoint(now, waiting);
 }
 
 bool outstanding_report::is_short() const noexcept {
-  return parts_.connections.count() + parts_.table.size() <= short_report;
+  return parts_.connections.count() + operations() <= short_report;
+}
+
+std::size_t outstanding_report::operations() const noexcept {
+  return parts_.table.size() + parts_.direct.count();
 }
 
 void outstanding_report::fall_asleep_at(base::clock::time_point now) noexcept {
@@ -137,7 +140,7 @@ void outstanding_report::write_endpoint(base::clock::time_point now, std::size_t
   r.instance = parts_.connections.instance();
   r.total = loss_epoch_;
   r.done = nanoseconds(loss_seen_at_);
-  r.counts[outstanding::operations] = parts_.table.size();
+  r.counts[outstanding::operations] = operations();
   r.counts[outstanding::waiting_connections] = waiting;
   r.counts[outstanding::unexpected_messages] = parts_.delivery.receives().unexpected_messages();
   r.counts[outstanding::posted_receives] = parts_.delivery.receives().posted();
@@ -148,7 +151,9 @@ void outstanding_report::write_endpoint(base::clock::time_point now, std::size_t
 
 void outstanding_report::write_operations(base::clock::time_point now) noexcept {
   operation_records& records = parts_.table.records();
-  if (parts_.table.size() == 0) return records.give_back();
+  if (operations() == 0) return records.give_back();
+  if (parts_.direct.count() != 0)
+    parts_.direct.for_each([&](direct_op& op) { records.show(op, now); });
   parts_.table.for_each([&](transfer& t) { records.show(t, now, false); });
   // Visited once each, whatever they belong to; none is what is looked for.
   static_cast<void>(parts_.copies.find([&](const buffer& b) {

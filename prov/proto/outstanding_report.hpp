@@ -10,6 +10,7 @@
 #include "base/params.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/device_copies.hpp"
+#include "proto/direct_rma.hpp"
 #include "proto/message_delivery.hpp"
 #include "proto/transfer_table.hpp"
 
@@ -29,6 +30,7 @@ class outstanding_report {
     transfer_table& table;
     device_copies& copies;
     message_delivery& delivery;
+    direct_rma& direct;
   };
 
   explicit outstanding_report(parts of) noexcept : parts_(of) {}
@@ -58,6 +60,7 @@ class outstanding_report {
   void write_all(base::clock::time_point now, bool asleep) noexcept;
   void fall_asleep_at(base::clock::time_point now) noexcept;
   [[nodiscard]] bool is_short() const noexcept;
+  [[nodiscard]] std::size_t operations() const noexcept;
   void write_endpoint(base::clock::time_point now, std::size_t waiting) noexcept;
   void write_operations(base::clock::time_point now) noexcept;
   std::size_t write_connections(base::clock::time_point now) noexcept;

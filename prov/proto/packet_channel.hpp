@@ -90,6 +90,8 @@ class packet_channel final : public header_sender {
     queue_control(c, reinterpret_cast<const std::byte*>(&fields), length);
   }
   void send_fin(connection& c, std::uint64_t operation, int status, std::uint8_t flags = 0);
+  /// Remote CQ data of a write, which is there: so many bytes from `address` on.
+  void send_event(connection& c, std::uint64_t data, std::size_t length, std::uint64_t address);
   /// The answer to a request, which may have to be loaded. The credit of that goes back with the
   /// answer, so that a peer has no more requests here than its window, however slowly it takes what
   /// it asked for: answers need no other limit.

@@ -111,6 +111,15 @@ void packet_channel::send_fin(connection& c, std::uint64_t operation, int status
   send_control(c, wire::kind::fin, flags, fields, sizeof fields);
 }
 
+void packet_channel::send_event(connection& c, std::uint64_t data, std::size_t length,
+                                std::uint64_t address) {
+  wire::event_fields fields{};
+  fields.data = data;
+  fields.length = length;
+  fields.address = address;
+  send_control(c, wire::kind::event, wire::cq_data, fields, sizeof fields);
+}
+
 int packet_channel::send_header(connection& c, wire::kind what) {
   return send_uncounted(c, {what, 0, 0, 0, 0}, sizeof(wire::header));
 }

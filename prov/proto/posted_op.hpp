@@ -24,7 +24,8 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
     receive,  // a receive buffer in the shared pool
     message,  // a message from a transmit buffer
     chunk,    // a core RMA read or write of a chunk of a transfer
-    piece,    // one on the application's own memory
+    piece,    // one of a transfer on the application's own memory
+    direct,   // one that is all of an operation of the application's
     probe,    // the link_watch's
     fence,    // the write_fence's
   };

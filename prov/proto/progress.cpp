@@ -57,7 +57,7 @@ void endpoint::progress() noexcept try {
     delivery_.return_withheld();
   if (channel_.has_waiting()) channel_.flush();
   if (shm_.owes_doorbells()) shm_.ring_doorbells();
-  if (transfers_.exporter.any_freed()) transfers_.exporter.tell_of_freed();
+  if (transfers_.dmabufs.exporter.any_freed()) transfers_.dmabufs.exporter.tell_of_freed();
   connections_->poll();
 } catch (const std::bad_alloc&) {
   memory_is_short();
@@ -129,6 +129,7 @@ void endpoint::end_lost() {
   noticed_.loss_epoch = device::device_loss_epoch::count();
   copies_.prefer_lost();
   receives().fail_lost();
+  transfers_.direct.end_lost();
   transfers_.completion.end_lost();
 }
 
@@ -203,8 +204,7 @@ void endpoint::connection_down(connection& c, int error) {
                            : telemetry_.paths.connections.lost);
   telemetry_.links.connection_down(c, error);
   shm_.remove(c);
-  transfers_.exporter.connection_down(c);
-  transfers_.importer.connection_down(c);
+  transfers_.dmabufs.connection_down(c);
   dispatcher_.connection_down(c);
   transfers_.rails.connection_down(c, error);
   core_transport::connection_down(c, error);

@@ -90,7 +90,7 @@ bool rail_keys::knows_keys(transfer& t, const rail& r, std::size_t place) {
 }
 
 bool rail_keys::adapt(transfer& t, posted_op& w, std::size_t place,
-                      core_transport::rma& operation) noexcept {
+                      rma_request& operation) noexcept {
   const rail& on = t.connection->at_core.rails->rails[place];
   if (on.has_other_keys)
     operation.remote.key = t.reach.at_other_nics->places[place].keys[segment_at(t, offset_of(w))];
@@ -106,7 +106,7 @@ bool rail_keys::adapt(transfer& t, posted_op& w, std::size_t place,
 }
 
 void* rail_keys::descriptor_at(reg::other_nic& nic, transfer& t, rma_op& piece,
-                               const core_transport::rma& operation) {
+                               const rma_request& operation) {
   const local_segment& s = *t.memory.at(piece.offset).segment;
   if (s.registered) {
     const core::inner_mr* const known = nic.registration_of(*s.registered, purpose::transfers);

@@ -53,7 +53,7 @@ class rail_keys {
   /// the NICs there know the memory by. False: ours does not take it, and carries no more of the
   /// transfer.
   [[nodiscard]] bool adapt(transfer& t, posted_op& w, std::size_t place,
-                           core_transport::rma& operation) noexcept;
+                           rma_request& operation) noexcept;
 
   /// A peer asks what memory of ours is called.
   void asked(connection& c, const buffer& b, std::size_t length);
@@ -65,7 +65,7 @@ class rail_keys {
                                bool by_chunk);
   [[nodiscard]] bool knows_keys(transfer& t, const rail& r, std::size_t place);
   [[nodiscard]] static void* descriptor_at(reg::other_nic& nic, transfer& t, rma_op& piece,
-                                           const core_transport::rma& operation);
+                                           const rma_request& operation);
   [[nodiscard]] static const core::inner_mr* offered(reg::other_nic& nic, transfer& t,
                                                      const local_segment& s, std::uint64_t access);
   void tell_fence(reg::other_nic& nic, wire::rail_keys_fields& answer);

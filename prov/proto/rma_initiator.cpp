@@ -64,9 +64,23 @@ int rma_initiator::access_directly(connection& c, const local_memory& memory,
                                    const rma_access& access, transfer_strategy way) {
   if (!parts_.transport.has_room() || parts_.table.stalled().size() >= max_stalled)
     return -FI_EAGAIN;
+  const bool reads = way == transfer_strategy::pull;
+  if (parts_.direct.takes(memory, access, reads)) [[likely]] {
+    const int ret = parts_.direct.post(c, memory, access, reads);
+    if (ret != -FI_EAGAIN) return ret;
+  }
+  return access_by_transfer(c, memory, access, way);
+}
+
+// What takes more than one operation of the core, or more than the core; and what it has no room
+// for, which waits.
+[[gnu::noinline]] int rma_initiator::access_by_transfer(connection& c, const local_memory& memory,
+                                                        const rma_access& access,
+                                                        transfer_strategy way) {
   if (access.inject) return inject_write(c, memory, access);
   transfer* t = parts_.table.create(&c, memory, access.completion);
-  if (!t) return why_nothing_left(parts_.channel, parts_.table);
+  if (!t)
+    return parts_.direct.count() != 0 ? -FI_EAGAIN : why_nothing_left(parts_.channel, parts_.table);
   t->strategy = way;
   t->remote.push_back({access.address, access.key, memory.length()});
   t->rma.delivery = access.delivery;

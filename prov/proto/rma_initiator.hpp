@@ -6,6 +6,7 @@
 #include "core/inner_domain.hpp"
 #include "proto/connection_manager.hpp"
 #include "proto/data_mover.hpp"
+#include "proto/direct_rma.hpp"
 #include "proto/endpoint_settings.hpp"
 #include "proto/operations.hpp"
 #include "proto/packet_channel.hpp"
@@ -31,6 +32,7 @@ class rma_initiator {
     packet_channel& channel;
     transfer_table& table;
     transfer_completion& completion;
+    direct_rma& direct;
     data_mover& mover;
     rendezvous_source& rendezvous;
   };
@@ -53,6 +55,8 @@ class rma_initiator {
   [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept;
   int access_directly(connection& c, const local_memory& memory, const rma_access& access,
                       transfer_strategy way);
+  int access_by_transfer(connection& c, const local_memory& memory, const rma_access& access,
+                         transfer_strategy way);
   int inject_write(connection& c, const local_memory& memory, const rma_access& access);
   int write_by_message(connection& c, const local_memory& memory, const rma_access& access);
   int read_by_message(connection& c, const local_memory& memory, const rma_access& access);

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "proto/buffer_pool.hpp"
+#include "proto/direct_op.hpp"
 #include "proto/posted_op.hpp"
 #include "proto/transfer.hpp"
 
@@ -14,6 +15,8 @@ inline std::size_t length_of(const posted_op& w) noexcept {
   switch (w.what) {
     case posted_op::kind::piece:
       return static_cast<const rma_op&>(w).length;
+    case posted_op::kind::direct:
+      return static_cast<const direct_op&>(w).operation.length;
     case posted_op::kind::probe:
     case posted_op::kind::fence:
       return 0;
@@ -26,6 +29,20 @@ inline std::size_t length_of(const posted_op& w) noexcept {
 inline const transfer* transfer_of(const posted_op& w) noexcept {
   return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).owner
                                           : static_cast<const buffer&>(w).owner;
+}
+
+/// Whether nobody waits for it any more.
+inline bool is_over(const posted_op& w) noexcept {
+  if (w.what == posted_op::kind::direct) return !static_cast<const direct_op&>(w).on;
+  const transfer* const t = transfer_of(w);
+  return !t || t->ending.begun;
+}
+
+/// Whether it writes to the peer's memory, or to nobody's as it is over.
+inline bool is_write(const posted_op& w) noexcept {
+  if (w.what == posted_op::kind::direct) return !static_cast<const direct_op&>(w).operation.read;
+  const transfer* const t = transfer_of(w);
+  return t && t->strategy == transfer_strategy::push;
 }
 
 }  // namespace gaudi::proto

@@ -100,10 +100,9 @@ bool session_recovery::keeps(connection& c, posted_op& w, int& error) {
     error = 0;  // the peer has said that it is there
     return false;
   }
-  const transfer* const t = transfer_of(w);
   // A stream ends by whatever goes wrong on it.
   const bool is_lost = error == FI_ECONNRESET || !parts_.transport.core().over_rdma();
-  if (!is_lost || !t || t->ending.begun || !reconnector::may_go_on(c)) return false;
+  if (!is_lost || is_over(w) || !reconnector::may_go_on(c)) return false;
   list_undone(c, w);
   return true;
 }
@@ -131,9 +130,7 @@ void session_recovery::heard(connection& c, std::uint32_t received) {
   posted_op_list done;
   for (auto w = s.undone.begin(); w != s.undone.end();) {
     posted_op& op = *w++;
-    const transfer* const t = transfer_of(op);
-    const bool is_write = t && t->strategy == transfer_strategy::push;
-    if (!is_write || !is_behind(received, op.number)) continue;
+    if (!is_write(op) || !is_behind(received, op.number)) continue;
     s.undone.erase(s.undone.iterator_to(op));
     done.push_back(op);
   }
@@ -208,7 +205,7 @@ int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
     const std::uint32_t behind = w.number;
     const std::uint8_t tries = w.tries;
     int ret = -FI_ECONNRESET;
-    if (!transfer_of(w)->ending.begun) {
+    if (!is_over(w)) {
       s.is_replaying = true;
       ret = parts_.mover.post_again(w);
       s.is_replaying = false;

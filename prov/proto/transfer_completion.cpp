@@ -42,13 +42,8 @@ void transfer_completion::complete(transfer& t, int status) {
 }
 
 inline void transfer_completion::tell_peer(const transfer& t) {
-  if (t.rma.event_data && t.outcome.status == 0) {
-    wire::event_fields fields{};
-    fields.data = *t.rma.event_data;
-    fields.length = t.length;
-    fields.address = t.remote.front().address;
-    channel_.send_control(*t.connection, wire::kind::event, wire::cq_data, fields, sizeof fields);
-  }
+  if (t.rma.event_data && t.outcome.status == 0)
+    channel_.send_event(*t.connection, *t.rma.event_data, t.length, t.remote.front().address);
   const bool failed_source =
       t.outcome.status != 0 && t.role == transfer_role::source && t.peer_operation != 0;
   if (t.ending.tell_peer || failed_source)

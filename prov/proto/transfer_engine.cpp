@@ -11,27 +11,28 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       fences(with.core, with.transport, rail_choice),
       completion(table, with.channel, slots, flush, fences),
       immediate(with.transport, config.loop),
+      direct(with.core, rail_choice.threshold(),
+             {with.connections, with.transport, with.channel, flush, with.paths}),
       cooperative(with.connections, with.channel, table, completion, immediate, with.paths),
       rail_making(config.rails, config.clock,
                   {with.connections, with.channel, rail_choice, with.paths, with.reports}),
       rail_names(with.core, {with.connections, with.channel, table, with.keys, flush, fences}),
       mover(with.core, config,
             {with.connections, with.transport, with.receives, with.copies, with.channel, with.paths,
-             table, completion, flush, planner, slots, immediate, cooperative, rail_choice,
+             table, completion, flush, planner, slots, immediate, cooperative, direct, rail_choice,
              rail_names, fences}),
       rails(
           {with.connections, with.transport, mover, rail_choice, rail_making, fences, with.paths}),
       sessions({with.connections, with.transport, with.channel, mover, completion, with.paths}),
-      links({with.connections, with.transport, rail_choice, table, config.rails.streams,
+      links({with.connections, with.transport, rail_choice, table, direct, config.rails.streams,
              session_routes(&config.rails)},
             config.limits, config.clock),
-      exporter(config, with.connections, with.channel, table),
-      importer(config, with.connections, with.channel, table, mover),
-      source(with.core, config, exporter),
-      sink(with.core, config, with.channel, completion, slots, cooperative, mover, importer,
+      dmabufs(config, with.connections, with.channel, table, mover),
+      source(with.core, config, dmabufs.exporter),
+      sink(with.core, config, with.channel, completion, slots, cooperative, mover, dmabufs.importer,
            table.records(), with.paths),
       packets({with.connections, with.channel, table, completion, cooperative, rail_names, mover,
-               exporter, importer, sink}) {}
+               dmabufs.exporter, dmabufs.importer, sink}) {}
 
 void transfer_engine::connection_down(connection& c, int error) {
   mover.connection_down(c);

@@ -3,8 +3,8 @@
 
 #include "proto/cooperative_copier.hpp"
 #include "proto/data_mover.hpp"
-#include "proto/dmabuf_exporter.hpp"
-#include "proto/dmabuf_importer.hpp"
+#include "proto/direct_rma.hpp"
+#include "proto/dmabuf_sharing.hpp"
 #include "proto/immediate_copies.hpp"
 #include "proto/link_reporter.hpp"
 #include "proto/link_watch.hpp"
@@ -57,6 +57,7 @@ struct transfer_engine {
   write_fence fences;
   transfer_completion completion;
   immediate_copies immediate;
+  direct_rma direct;
   cooperative_copier cooperative;
   rail_connector rail_making;
   rail_keys rail_names;
@@ -64,8 +65,7 @@ struct transfer_engine {
   rail_recovery rails;
   session_recovery sessions;
   link_watch links;
-  dmabuf_exporter exporter;
-  dmabuf_importer importer;
+  dmabuf_sharing dmabufs;
   rendezvous_source source;
   rendezvous_sink sink;
   transfer_packets packets;

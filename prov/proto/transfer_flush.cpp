@@ -10,6 +10,13 @@
 
 namespace gaudi::proto {
 
+int transfer_flush::flush_own(device::device& on) {
+  if (!flush_) return 0;
+  const base::cancellation_deferred until_it_is_flushed;
+  const auto done = flush_->flush(on);
+  return done ? 0 : -done.code();
+}
+
 // A NIC's read follows its own writes and nobody else's.
 int transfer_flush::flush_local(const transfer& t) {
   if (!flush_) return 0;

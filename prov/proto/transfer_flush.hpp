@@ -23,6 +23,8 @@ class transfer_flush {
                  packet_channel& channel) noexcept
       : flush_(flush), rails_(rails), core_(core), channel_(channel) {}
 
+  /// Flushes what the endpoint's own NIC has written to the device. 0 or a positive FI_E*.
+  int flush_own(device::device& on);
   /// Flushes the transfer's memory here and now. 0 or a positive FI_E*.
   int flush_local(const transfer& t);
   /// Sends the transfer's `fin` so that it flushes. Whether the transfer's end has to wait for

@@ -64,13 +64,12 @@ void write_fence::post_waiting(connection& c, rail& r) {
 int write_fence::post(connection& c, rail& r, fence_op& w) {
   cell* const into = cell_at(r.nic);
   if (!into) return -FI_ENOMEM;
-  const core_transport::rma operation{
-      .read = true,
-      .delivery = false,
-      .bytes = &into->bytes,
-      .descriptor = into->mr.descriptor(),
-      .length = sizeof into->bytes,
-      .remote = w.owner->reach.at_other_nics->places[w.place].fence};
+  const rma_request operation{.read = true,
+                              .delivery = false,
+                              .bytes = &into->bytes,
+                              .descriptor = into->mr.descriptor(),
+                              .length = sizeof into->bytes,
+                              .remote = w.owner->reach.at_other_nics->places[w.place].fence};
   const int ret = transport_.post(c, r, w, operation);
   if (ret == 0) w.rail = static_cast<std::uint8_t>(w.place + 1);
   return ret;

@@ -44,11 +44,12 @@ std::string endpoint_audit::leftover(endpoint& e) {
     if (!c.at_core.rails) return;
     for (const rail& r : c.at_core.rails->rails) posted += r.posted.size() + r.undone.size();
   });
-  return first_of(std::array<count, 13>{{
+  return first_of(std::array<count, 14>{{
       {"transfers", e.transfers_.table.size()},
       {"objects of transfers", e.transfers_.table.pool_.live()},
       {"operations on ranges", e.one_sided_.ranges.pool_.live()},
       {"pieces of RMA", e.transfers_.table.pieces_.live()},
+      {"direct RMA", e.transfers_.direct.count()},
       {"operations of the core", posted},
       {"queued messages", queued},
       {"message buffers", e.transport_.messages().in_use()},

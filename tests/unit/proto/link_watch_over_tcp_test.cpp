@@ -45,6 +45,21 @@ bool vanish(const node& n) {
   return true;
 }
 
+/// Waits until the kernels have all that was sent between the node and its peers.
+void wait_for_acknowledgements(const node& n) {
+  bool all = false;
+  while (!all) {
+    all = true;
+    for (int fd = 3; fd < 1024; ++fd) {
+      tcp_info info{};
+      socklen_t length = sizeof info;
+      if (is_connection_of(fd, {port_of(n)}) &&
+          ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 && info.tcpi_unacked != 0)
+        all = false;
+    }
+  }
+}
+
 class link_watch_over_tcp : public testing::Test {
  protected:
   // The peer's port is where this end connected to.
@@ -64,6 +79,17 @@ class link_watch_over_tcp : public testing::Test {
         progress_until({&a, &b}, [&] { return b.ep->receives().unexpected_messages() == 1; }));
   }
   [[nodiscard]] bool has_noticed() const { return a.paths.connections.interrupted == 1; }
+  // What either end says some time after a packet has been said.
+  void become_quiet() {
+    const auto quiet = std::chrono::steady_clock::now() + 300ms;
+    while (std::chrono::steady_clock::now() < quiet || a.ep->try_wait() != 0) b.ep->progress();
+  }
+  void sleep_until_it_notices() {
+    EXPECT_TRUE(progress_until({&a}, [&] {
+      if (a.ep->try_wait() == 0) sleep_once();
+      return has_noticed();
+    }));
+  }
   // For as long as a test may take.
   void sleep_once() {
     std::vector<pollfd> fds;
@@ -86,14 +112,25 @@ TEST_F(link_watch_over_tcp, notices_that_a_peer_has_vanished_while_it_waits_for_
 // Of a thread that sleeps, too: what wakes it is not the peer.
 TEST_F(link_watch_over_tcp, wakes_a_thread_that_sleeps_until_the_answer_comes) {
   send_what_waits_for_b();
-  // What either end says some time after a packet has been said.
-  const auto quiet = std::chrono::steady_clock::now() + 300ms;
-  while (std::chrono::steady_clock::now() < quiet || a.ep->try_wait() != 0) b.ep->progress();
+  become_quiet();
   if (!vanish(b)) GTEST_SKIP() << "TCP_REPAIR wants CAP_NET_ADMIN";
-  EXPECT_TRUE(progress_until({&a}, [&] {
-    if (a.ep->try_wait() == 0) sleep_once();
-    return has_noticed();
-  }));
+  sleep_until_it_notices();
+}
+
+// It is the kernel's of a peer that makes no progress.
+TEST_F(link_watch_over_tcp, wakes_a_thread_that_sleeps_until_its_rma_is_done) {
+  reg::region region;
+  b.expose(region, in);
+  become_quiet();
+  std::byte written{1};
+  ASSERT_EQ(a.ep->write(memory_of(&written, 1), {.target = to_b,
+                                                 .address = region.address,
+                                                 .key = region.key,
+                                                 .completion = a.completion(&written)}),
+            0);
+  wait_for_acknowledgements(b);
+  if (!vanish(b)) GTEST_SKIP() << "TCP_REPAIR wants CAP_NET_ADMIN";
+  sleep_until_it_notices();
 }
 
 TEST_F(link_watch_over_tcp, asks_nothing_where_nothing_waits) {

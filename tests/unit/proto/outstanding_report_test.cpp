@@ -100,6 +100,38 @@ TEST(endpoint_outstanding_report, shows_a_message_that_no_receive_is_posted_for_
   EXPECT_TRUE(records_of(record_kind::operation, both.a).empty()) << "it goes with its operation";
 }
 
+// As long as that the kernels have no room for all of it.
+TEST(outstanding_report_of_rma, shows_what_the_core_has) {
+  constexpr std::size_t longer_than_sockets = 32 << 20;
+  pair_of_nodes both;
+  std::vector<std::byte> from(longer_than_sockets);
+  std::vector<std::byte> to(longer_than_sockets);
+  reg::region region;
+  both.b.expose(region, to);
+  const auto endpoint_counts = [&] {
+    return records_of(record_kind::endpoint, both.a)[0].counts[outstanding::operations];
+  };
+  ASSERT_EQ(endpoint_counts(), 0U);
+  ASSERT_EQ(
+      both.a.ep->write(memory_of(from.data(), from.size()), {.target = both.to_b,
+                                                             .address = region.address,
+                                                             .key = region.key,
+                                                             .completion = both.a.completion(&from)}),
+      0);
+  ASSERT_TRUE(progress_until(
+      {&both.a}, [&] { return shows(both.a, record_kind::operation, wait_reason::network); }));
+  const record shown = records_of(record_kind::operation, both.a)[0];
+  EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::operation_kind::write));
+  EXPECT_EQ(shown.path, outstanding::path_kind::direct);
+  EXPECT_EQ(shown.total, longer_than_sockets);
+  EXPECT_EQ(shown.device, -1);
+  EXPECT_EQ(shown.instance, records_of(record_kind::endpoint, both.b)[0].instance);
+  EXPECT_EQ(endpoint_counts(), 1U);
+  ASSERT_TRUE(progress_until({&both.a, &both.b}, [&] { return !both.a.queue.empty(); }));
+  EXPECT_EQ(both.a.take().error, 0);
+  EXPECT_TRUE(records_of(record_kind::operation, both.a).empty()) << "it goes with its operation";
+}
+
 std::size_t taken_for_operations() {
   std::vector<record> all(outstanding::record_count);
   const std::size_t size = all.size() * sizeof(record);

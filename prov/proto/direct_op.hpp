@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/outstanding_page.hpp"
+#include "proto/completion_spec.hpp"
+#include "proto/operations.hpp"
+#include "proto/posted_op.hpp"
+#include "proto/rma_request.hpp"
+
+namespace gaudi::proto {
+
+/// An RMA operation that is one operation of the core: the direct_rma's.
+struct direct_op : posted_op {
+  direct_op(proto::connection& c, const rma_request& asked, device::device* memory_owner,
+            const rma_access& access) noexcept
+      : posted_op(kind::direct),
+        on(&c),
+        operation(asked),
+        owner(memory_owner),
+        completion(access.completion),
+        data(access.data),
+        has_data(access.has_data) {}
+
+  /// What static probes call it: longer than the names of transfers.
+  [[nodiscard]] std::uint64_t name() const noexcept {
+    return reinterpret_cast<std::uint64_t>(this);
+  }
+  /// Its connection has failed, and the core gives it back later or not at all: the application
+  /// hears of it now.
+  void fail(int error) noexcept {
+    record.reset();
+    if (std::exchange(on, nullptr)) completion.end({.error = error});
+  }
+
+  proto::connection* on;  // null: the application has been told
+  const rma_request operation;
+  device::device* const owner;  // of the memory here; null: no Gaudi of this process
+  const completion_spec completion;
+  const std::uint64_t data;  // for the peer, of a write with remote CQ data
+  const bool has_data;
+  base::outstanding::record_owner record;  // what others see of it (operation_records)
+};
+
+}  // namespace gaudi::proto
