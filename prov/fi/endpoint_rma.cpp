@@ -23,7 +23,8 @@ struct rma_call {
   void* context = nullptr;
 };
 
-proto::rma_access access_of(endpoint& e, const rma_call& call, std::uint64_t kind) {
+[[gnu::always_inline]] inline proto::rma_access access_of(endpoint& e, const rma_call& call,
+                                                          std::uint64_t kind) {
   proto::rma_access a;
   a.target = call.target;
   a.address = call.address;

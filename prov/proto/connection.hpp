@@ -60,6 +60,10 @@ class connection {
   [[nodiscard]] bool is_interrupted() const noexcept {
     return state >= connection_state::interrupted && state <= connection_state::resuming;
   }
+  /// Whether an operation may begin, and nothing before it has to be done first.
+  [[nodiscard]] bool is_open() const noexcept {
+    return state == connection_state::connected && data.can_send() && rma_order.pending == 0;
+  }
   /// Whether what is for the peer leaves now or later.
   [[nodiscard]] bool goes_on() const noexcept { return state >= connection_state::interrupted; }
   /// What the peer says of itself in its hello; `own_eager_limit` in bytes.

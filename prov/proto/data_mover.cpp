@@ -82,7 +82,7 @@ void data_mover::progress(transfer& t) {
   if (config_.rma_order) note_remainder(t);
 }
 
-// Nothing may overtake it (data_connection), so that the core sees operations in their order.
+// Nothing may overtake it (connection::is_open), so that the core sees operations in their order.
 void data_mover::note_remainder(transfer& t) noexcept {
   const bool rest = !t.slots.in_use && t.moved.issued < t.length && !t.ending.begun;
   if (rest == t.rma.partially_issued || !t.connection) return;

@@ -7,6 +7,7 @@
 
 #include "base/outstanding_page.hpp"
 #include "proto/completion_spec.hpp"
+#include "proto/memory.hpp"
 #include "proto/operations.hpp"
 #include "proto/posted_op.hpp"
 #include "proto/rma_request.hpp"
@@ -15,12 +16,16 @@ namespace gaudi::proto {
 
 /// An RMA operation that is one operation of the core: the direct_rma's.
 struct direct_op : posted_op {
-  direct_op(proto::connection& c, const rma_request& asked, device::device* memory_owner,
-            const rma_access& access) noexcept
+  direct_op(proto::connection& c, const local_segment& memory, const rma_access& access,
+            bool reads) noexcept
       : posted_op(kind::direct),
         on(&c),
-        operation(asked),
-        owner(memory_owner),
+        operation{.read = reads,
+                  .bytes = memory.host(),
+                  .descriptor = memory.core_descriptor(),
+                  .length = memory.length,
+                  .remote = {access.address, access.key, memory.length}},
+        owner(memory.owner),
         completion(access.completion),
         data(access.data),
         has_data(access.has_data) {}

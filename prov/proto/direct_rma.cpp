@@ -8,15 +8,6 @@
 #include "base/probes.hpp"
 
 namespace gaudi::proto {
-// Delivery to a device's memory is the peer's to see to, and what is injected leaves from a buffer.
-bool direct_rma::takes(const local_memory& memory, const rma_access& access,
-                       bool reads) const noexcept {
-  const std::size_t length = memory.length();
-  if (memory.count() != 1 || length == 0 || length >= shared_out_from_ ||
-      length > parts_.transport.operation_limit() || access.inject || access.delivery)
-    return false;
-  return core_takes(memory[0], reads);
-}
 
 // A core that copies short messages reads them with the CPU when it sends.
 inline bool direct_rma::core_takes(const local_segment& s, bool reads) const noexcept {
@@ -26,16 +17,21 @@ inline bool direct_rma::core_takes(const local_segment& s, bool reads) const noe
   return !inlined && s.core_descriptor();
 }
 
+// Delivery to a device's memory is the peer's to see to, and what is injected leaves from a buffer.
+inline bool direct_rma::takes(const local_memory& memory, const rma_access& access,
+                              bool reads) const noexcept {
+  const std::size_t length = memory.length();
+  if (memory.count() != 1 || length == 0 || length >= shared_out_from_ ||
+      length > parts_.transport.operation_limit() || access.inject || access.delivery)
+    return false;
+  return core_takes(memory[0], reads);
+}
+
 int direct_rma::post(connection& c, const local_memory& memory, const rma_access& access,
                      bool reads) {
+  if (!takes(memory, access, reads)) return -FI_EAGAIN;
   const local_segment& s = memory[0];
-  direct_op* const op = pool_.create(c,
-                                     rma_request{.read = reads,
-                                                 .bytes = s.host(),
-                                                 .descriptor = s.core_descriptor(),
-                                                 .length = s.length,
-                                                 .remote = {access.address, access.key, s.length}},
-                                     s.owner, access);
+  direct_op* const op = pool_.create(c, s, access, reads);
   if (!op) return -FI_EAGAIN;
   const int ret = parts_.transport.post(c, *op, op->operation);
   if (ret == -FI_EAGAIN) {

@@ -40,12 +40,9 @@ class direct_rma {
   direct_rma(const direct_rma&) = delete;
   direct_rma& operator=(const direct_rma&) = delete;
 
-  /// Whether it is for this: `memory` is one piece that the core knows, and the end of the core's
-  /// operation is the end of the application's.
-  [[nodiscard]] bool takes(const local_memory& memory, const rma_access& access,
-                           bool reads) const noexcept;
-  /// Begins what takes() says. 0: the end is told by the completion of `access`. -FI_EAGAIN: there
-  /// is no room in the core, or no memory.
+  /// Begins it, where `memory` is one piece that the core knows, and the end of the core's
+  /// operation is the end of the application's. 0: the end is told by the completion of `access`.
+  /// -FI_EAGAIN: it is not for this, or there is no room in the core, or no memory.
   int post(connection& c, const local_memory& memory, const rma_access& access, bool reads);
 
   /// The core has given it back.
@@ -79,6 +76,8 @@ class direct_rma {
  private:
   friend struct endpoint_audit;  // tests/sim
 
+  [[nodiscard]] bool takes(const local_memory& memory, const rma_access& access,
+                           bool reads) const noexcept;
   [[nodiscard]] bool core_takes(const local_segment& s, bool reads) const noexcept;
   void count_posted(const local_memory& memory) noexcept;
   void finish(direct_op& op, int error);

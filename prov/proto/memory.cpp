@@ -48,8 +48,8 @@ void warn_of_descriptor(const reg::region& taken, std::uint64_t address,
 
 }  // namespace
 
-base::result<local_memory> local_memory::from(const iovec* iov, void* const* descriptors,
-                                              std::size_t count) noexcept {
+base::result<local_memory> local_memory::from_several(const iovec* iov, void* const* descriptors,
+                                                      std::size_t count) noexcept {
   if (count > max_segments) return base::error{-FI_EINVAL};
   local_memory m;
   for (std::size_t i = 0; i < count; ++i) {
@@ -63,9 +63,9 @@ void local_memory::take_all_segments(const local_memory& other) noexcept {
   std::copy_n(other.segments_.begin(), count_, segments_.begin());
 }
 
+// Device memory, or none where it is empty.
 int local_memory::add_checked(std::uint64_t address, std::size_t length,
-                              void* descriptor) noexcept {
-  const auto* registered = static_cast<const reg::region*>(descriptor);
+                              const reg::region* registered) noexcept {
   device::device* on = nullptr;
   if (registered && registered->on_device()) {
     if (length != 0 && !registered->holds(address, length)) {

@@ -51,14 +51,17 @@ class local_memory {
   /// -FI_EINVAL: too many segments, a device range outside its region, or a device address that no
   /// allocation known here holds.
   static base::result<local_memory> from(const iovec* iov, void* const* descriptors,
-                                         std::size_t count) noexcept;
+                                         std::size_t count) noexcept {
+    if (count != 1) return from_several(iov, descriptors, count);
+    return from(iov->iov_base, iov->iov_len, descriptors ? *descriptors : nullptr);
+  }
 
-  /// The common case, without a loop.
+  /// The common case, made in its place.
   static base::result<local_memory> from(const void* buffer, std::size_t length,
                                          void* descriptor) noexcept {
-    local_memory m;
-    if (const int ret = m.add(buffer, length, descriptor)) return base::error{ret};
-    return m;
+    base::result<local_memory> made = local_memory();
+    if (const int ret = made->add(buffer, length, descriptor)) made = base::error{ret};
+    return made;
   }
 
   /// A part of a region, for a peer's request.
@@ -112,14 +115,18 @@ class local_memory {
  private:
   int add(const void* buffer, std::size_t length, void* descriptor) noexcept {
     const auto address = reinterpret_cast<std::uint64_t>(buffer);
+    const auto* registered = static_cast<const reg::region*>(descriptor);
     // Almost always: host memory. Everything else is out of line.
-    if (descriptor || device::is_device_address(address))
-      return add_checked(address, length, descriptor);
-    segments_[count_++] = {address, length, nullptr, nullptr};
+    if ((registered && registered->on_device()) || device::is_device_address(address))
+      return add_checked(address, length, registered);
+    segments_[count_++] = {address, length, registered, nullptr};
     length_ += length;
     return 0;
   }
-  int add_checked(std::uint64_t address, std::size_t length, void* descriptor) noexcept;
+  static base::result<local_memory> from_several(const iovec* iov, void* const* descriptors,
+                                                 std::size_t count) noexcept;
+  int add_checked(std::uint64_t address, std::size_t length,
+                  const reg::region* registered) noexcept;
 
   [[nodiscard]] int loss_of_device() const noexcept;
 

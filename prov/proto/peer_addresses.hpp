@@ -25,6 +25,11 @@ class peer_addresses final : private address_vector::listener {
   [[nodiscard]] peer* find(fi_addr_t address) const noexcept {
     return address < by_address_.size() ? by_address_[address] : nullptr;
   }
+  /// The peer's connection where it is open; null: there is none, or not yet.
+  [[nodiscard]] connection* open_connection(fi_addr_t address) const noexcept {
+    const peer* const p = find(address);
+    return p && p->current && p->current->is_open() ? p->current : nullptr;
+  }
 
  private:
   void added(fi_addr_t index, const net_address& address) override;

@@ -62,14 +62,8 @@ void rma_initiator::keep_order(transfer& t) noexcept {
 
 int rma_initiator::access_directly(connection& c, const local_memory& memory,
                                    const rma_access& access, transfer_strategy way) {
-  if (!parts_.transport.has_room() || parts_.table.stalled().size() >= max_stalled)
-    return -FI_EAGAIN;
-  const bool reads = way == transfer_strategy::pull;
-  if (parts_.direct.takes(memory, access, reads)) [[likely]] {
-    const int ret = parts_.direct.post(c, memory, access, reads);
-    if (ret != -FI_EAGAIN) return ret;
-  }
-  return access_by_transfer(c, memory, access, way);
+  const int ret = parts_.direct.post(c, memory, access, way == transfer_strategy::pull);
+  return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, way) : ret;
 }
 
 // What takes more than one operation of the core, or more than the core; and what it has no room
@@ -77,6 +71,8 @@ int rma_initiator::access_directly(connection& c, const local_memory& memory,
 [[gnu::noinline]] int rma_initiator::access_by_transfer(connection& c, const local_memory& memory,
                                                         const rma_access& access,
                                                         transfer_strategy way) {
+  if (!parts_.transport.has_room() || parts_.table.stalled().size() >= max_stalled)
+    return -FI_EAGAIN;
   if (access.inject) return inject_write(c, memory, access);
   transfer* t = parts_.table.create(&c, memory, access.completion);
   if (!t)
