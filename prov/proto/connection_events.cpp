@@ -113,14 +113,14 @@ bool is_lost_on_the_way(const connection& c, int error, bool over_rdma) noexcept
 void connection_manager::poll_if_due() {
   const auto now = config_.clock.now();
   observer_.time_passed(now);
-  pacer_.clock_was_read();
+  pacer_.clock_was_read(now);
   if (being_made_ == 0) {
     if (!pacer_.is_look_due(now)) return;
     // The word on a shm channel does not come by the core.
     if (!shm_.awaits_any()) pacer_.slow_down();
   }
   poll_now();
-  pacer_.clock_was_read();
+  pacer_.start_over();
 }
 
 void connection_manager::poll_now() {

@@ -78,7 +78,7 @@ void link_watch::fall_asleep() noexcept {
 // Where nothing waits for a peer nobody is woken, nor is the kernel called.
 void link_watch::sleep_over_stream() noexcept {
   const bool is_wanted = parts_.table.size() != 0 || parts_.direct.count() != 0;
-  if (is_wanted || is_armed_) alarm_.set(is_wanted ? timeout_ : std::chrono::milliseconds(0));
+  if (is_wanted || is_armed_) alarm_.set(is_wanted ? interval_ : std::chrono::milliseconds(0));
   is_armed_ = is_wanted;
 }
 

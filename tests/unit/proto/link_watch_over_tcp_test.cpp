@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -107,6 +108,17 @@ TEST_F(link_watch_over_tcp, notices_that_a_peer_has_vanished_while_it_waits_for_
   send_what_waits_for_b();
   if (!vanish(b)) GTEST_SKIP() << "TCP_REPAIR wants CAP_NET_ADMIN";
   EXPECT_TRUE(progress_until({&a}, [&] { return has_noticed(); }));
+}
+
+// It takes several looks to find that a peer is silent.
+TEST_F(link_watch_over_tcp, wakes_a_thread_that_sleeps_in_time_for_each_look) {
+  send_what_waits_for_b();
+  become_quiet();
+  itimerspec alarm{};
+  ASSERT_EQ(::timerfd_gettime(a.ep->wait_fds().back(), &alarm), 0);
+  const auto next = std::chrono::seconds(alarm.it_value.tv_sec) +
+                    std::chrono::nanoseconds(alarm.it_value.tv_nsec);
+  EXPECT_LE(next, link_timeout / 4);
 }
 
 // Of a thread that sleeps, too: what wakes it is not the peer.
