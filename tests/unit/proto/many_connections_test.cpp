@@ -208,9 +208,9 @@ TEST(many_connections, are_more_where_all_are_in_use) {
   job.settle();
   job.send(0, 2);
   job.settle(milliseconds(1));
-  EXPECT_EQ(endpoint_audit::connections(*busy.ep), 1U);
+  EXPECT_EQ(busy.paths.connections.made, 1U);
   job.settle(milliseconds(50));
-  EXPECT_EQ(endpoint_audit::connections(*busy.ep), 2U);
+  EXPECT_EQ(busy.paths.connections.made, 2U) << "and closed again, as it is idle";
   EXPECT_EQ(busy.take().error, 0);
 }
 
