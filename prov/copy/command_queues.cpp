@@ -54,28 +54,29 @@ std::uint32_t command_queues::queue_for(direction dir) noexcept {
   return queues[next_queue_.fetch_add(1, std::memory_order_relaxed) % queues.size()];
 }
 
-std::uint32_t command_queues::write_packets(unsigned slot, std::uint64_t dst, std::uint64_t src,
-                                            std::uint64_t len) noexcept {
+std::uint32_t command_queues::write_packets(unsigned slot,
+                                            std::span<const copy_part> parts) noexcept {
   auto* packet = reinterpret_cast<hl::lin_dma*>(commands_.at(slot));
   std::uint32_t bytes = 0;
-  for (; len > 0; bytes += sizeof *packet, ++packet) {
-    const std::uint64_t size = std::min(len, packet_limit);
-    *packet = {.size = static_cast<std::uint32_t>(size),
-               .ctl = owner_->generation().lin_dma_ctl,
-               .src = src,
-               .dst = dst};
-    src += size;
-    dst += size;
-    len -= size;
+  for (copy_part left : parts) {
+    for (; left.length > 0; bytes += sizeof *packet, ++packet) {
+      const std::uint64_t size = std::min(left.length, packet_limit);
+      *packet = {.size = static_cast<std::uint32_t>(size),
+                 .ctl = owner_->generation().lin_dma_ctl,
+                 .src = left.src,
+                 .dst = left.dst};
+      left = {left.dst + size, left.src + size, left.length - size};
+    }
   }
   return bytes;
 }
 
-result<void> command_queues::start(unsigned slot, std::uint64_t dst, std::uint64_t src,
-                                   std::uint64_t len, direction dir) {
-  if (len > max_packets * packet_limit) return error{-FI_EINVAL};
-  const hl::cs_chunk chunk =
-      commands_.chunk(slot, write_packets(slot, dst, src, len), queue_for(dir));
+result<void> command_queues::start(unsigned slot, std::span<const copy_part> parts, direction dir) {
+  std::uint64_t packets = 0;
+  for (const copy_part& part : parts)
+    packets += part.length / packet_limit + (part.length % packet_limit != 0);
+  if (packets > max_packets) return error{-FI_EINVAL};
+  const hl::cs_chunk chunk = commands_.chunk(slot, write_packets(slot, parts), queue_for(dir));
   const auto number = owner_->thunk().submit(owner_->fd(), chunk);
   if (!number) return number.failure();
   submissions_[slot] = *number;

@@ -20,9 +20,10 @@ class command_queues final : public copy_queues {
       const std::shared_ptr<device::device>& owner);
 
   [[nodiscard]] unsigned slots() const noexcept override;
-  /// -FI_EINVAL: more than one command buffer can describe (over 160 GiB).
-  base::result<void> start(unsigned slot, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
-                           direction dir) override;
+  /// As many as a command buffer describes, where none is longer than packet_limit.
+  [[nodiscard]] std::size_t max_parts() const noexcept override { return max_packets; }
+  /// -FI_EINVAL: more than one command buffer can describe (a part of over 160 GiB).
+  base::result<void> start(unsigned slot, std::span<const copy_part> parts, direction dir) override;
   base::result<hl::cs_status> wait(unsigned slot, std::uint64_t timeout_us) override;
   void abandon() noexcept override { commands_.abandon(); }
 
@@ -39,8 +40,7 @@ class command_queues final : public copy_queues {
 
  private:
   [[nodiscard]] std::uint32_t queue_for(direction dir) noexcept;
-  std::uint32_t write_packets(unsigned slot, std::uint64_t dst, std::uint64_t src,
-                              std::uint64_t len) noexcept;
+  std::uint32_t write_packets(unsigned slot, std::span<const copy_part> parts) noexcept;
 
   const std::shared_ptr<device::device> owner_;
   const command_memory commands_;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/result.hpp"
+#include "copy/copy_part.hpp"
 #include "copy/direction.hpp"
 #include "device/device.hpp"
 #include "hl/abi.hpp"
@@ -27,12 +30,15 @@ class copy_queues {
 
   /// Most slots; more copies at a time would block.
   [[nodiscard]] virtual unsigned slots() const noexcept = 0;
-  /// Starts the copy of `len` bytes (> 0) that takes this slot. Does not wait. -FI_EINVAL: too
-  /// long; errors of hl::thunk::submit or hl::synapse::copy.
-  virtual base::result<void> start(unsigned slot, std::uint64_t dst, std::uint64_t src,
-                                   std::uint64_t len, direction dir) = 0;
-  /// What its copy has come to after at most `timeout_us` (0: now). Errors of hl::thunk::wait or
-  /// hl::synapse::query.
+  /// Parts that a copy may have.
+  [[nodiscard]] virtual std::size_t max_parts() const noexcept = 0;
+  /// Starts the copy that takes this slot, all of its parts (1 to max_parts(), of which none is
+  /// empty) together. Does not wait. -FI_EINVAL: too long; errors of hl::thunk::submit or
+  /// hl::synapse::copy, and then nothing has begun.
+  virtual base::result<void> start(unsigned slot, std::span<const copy_part> parts,
+                                   direction dir) = 0;
+  /// What its copy, all of it, has come to after at most `timeout_us` (0: now). Errors of
+  /// hl::thunk::wait or hl::synapse::query.
   virtual base::result<hl::cs_status> wait(unsigned slot, std::uint64_t timeout_us) = 0;
   /// The device is lost: nothing here keeps it open any more.
   virtual void abandon() noexcept = 0;

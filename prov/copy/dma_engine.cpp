@@ -115,24 +115,22 @@ void dma_engine::count(std::uint64_t len, direction dir) noexcept {
   bytes.add(len);
 }
 
-result<ticket> dma_engine::start(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
-                                 direction dir, unsigned leave) {
-  const auto started = launch(dst, src, len, dir, leave);
-  if (started && len != 0) {
-    base::probes::copy_start(started->id, len, static_cast<int>(dir));
-    count(len, dir);
+result<ticket> dma_engine::start(std::span<const copy_part> parts, direction dir, unsigned leave) {
+  const auto started = launch(parts, dir, leave);
+  if (!started) return started;
+  for (const copy_part& part : parts) {
+    base::probes::copy_start(started->id, part.length, static_cast<int>(dir));
+    count(part.length, dir);
   }
   return started;
 }
 
-result<ticket> dma_engine::launch(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
-                                  direction dir, unsigned leave) {
-  if (len == 0) return ticket{};
+result<ticket> dma_engine::launch(std::span<const copy_part> parts, direction dir, unsigned leave) {
   if (const int gone = owner_->lost(); gone != 0) return error{gone};
   const unsigned index = take_slot(leave);
   if (index == slot_count_) return error{-FI_EAGAIN};
 
-  if (const auto rc = queues_->start(index, dst, src, len, dir); !rc) {
+  if (const auto rc = queues_->start(index, parts, dir); !rc) {
     give_slot(index);
     return error{failed(rc.code())};
   }

@@ -6,10 +6,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/mutex.hpp"
 #include "base/params.hpp"
 #include "base/result.hpp"
+#include "copy/copy_part.hpp"
 #include "copy/copy_queues.hpp"
 #include "copy/copy_table.hpp"
 #include "device/device.hpp"
@@ -59,12 +61,21 @@ class dma_engine final : private device::loss_observer {
                               std::uint64_t len, direction dir) {
     return start(dst_device_va, src_device_va, len, dir, reserved_slots);
   }
+  /// The same for several parts (1 to max_parts(), of which none is empty), which end together: one
+  /// call of the driver for all of them, and one for each look.
+  base::result<ticket> submit(std::span<const copy_part> parts, direction dir) {
+    return start(parts, dir, reserved_slots);
+  }
+  [[nodiscard]] std::size_t max_parts() const noexcept { return queues_->max_parts(); }
 
   /// The same for a caller that waits for the end at once: there may be room for it when there is
   /// none for others.
   base::result<ticket> submit_urgently(std::uint64_t dst_device_va, std::uint64_t src_device_va,
                                        std::uint64_t len, direction dir) {
     return start(dst_device_va, src_device_va, len, dir, 0);
+  }
+  base::result<ticket> submit_urgently(std::span<const copy_part> parts, direction dir) {
+    return start(parts, dir, 0);
   }
 
   /// 0: done; -FI_EAGAIN: not yet, the ticket stays valid; else it failed: -FI_EIO aborted or timed
@@ -111,10 +122,14 @@ class dma_engine final : private device::loss_observer {
 
   /// submit, leaving at least `leave` slots to others.
   base::result<ticket> start(std::uint64_t dst, std::uint64_t src, std::uint64_t len, direction dir,
-                             unsigned leave);
+                             unsigned leave) {
+    if (len == 0) return ticket{};
+    const copy_part all{dst, src, len};
+    return start({&all, 1}, dir, leave);
+  }
+  base::result<ticket> start(std::span<const copy_part> parts, direction dir, unsigned leave);
   /// The same for a copy that is not counted.
-  base::result<ticket> launch(std::uint64_t dst, std::uint64_t src, std::uint64_t len,
-                              direction dir, unsigned leave);
+  base::result<ticket> launch(std::span<const copy_part> parts, direction dir, unsigned leave);
   void measure();
   void tell_table() const;
   int wait_us(ticket which, std::uint64_t timeout_us) noexcept;

@@ -105,7 +105,8 @@ bool engine_probe::start(direction dir, std::uint64_t offset, std::uint64_t leng
                             : dir == direction::host_to_device ? device
                                                                : device + most;
   const std::uint64_t src = dir == direction::host_to_device ? host : device;
-  const auto copy = engine_.launch(dst, src, length, dir, dma_engine::reserved_slots);
+  const copy_part all{dst, src, length};
+  const auto copy = engine_.launch({&all, 1}, dir, dma_engine::reserved_slots);
   if (!copy) return false;
   pending_.push_back(*copy);
   return true;

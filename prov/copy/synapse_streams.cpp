@@ -62,10 +62,12 @@ synapse_streams::~synapse_streams() {
 }
 
 // What another thread gives the stream in between only makes the event later.
-result<void> synapse_streams::start(unsigned slot, std::uint64_t dst, std::uint64_t src,
-                                    std::uint64_t len, direction dir) {
+result<void> synapse_streams::start(unsigned slot, std::span<const copy_part> parts,
+                                    direction dir) {
   hl::syn_stream stream = streams_[static_cast<std::size_t>(dir)];
-  if (const auto rc = synapse().copy(stream, dst, src, len, in_synapse(dir)); !rc) return rc;
+  const copy_part& one = parts.front();
+  const auto rc = synapse().copy(stream, one.dst, one.src, one.length, in_synapse(dir));
+  if (!rc) return rc;
   copies_[slot] = {stream, false};
   // The copy is under way, so its memory must not be given away: without an event its end is not
   // known, and query() makes one up for it.

@@ -22,8 +22,9 @@ class synapse_streams final : public copy_queues {
   ~synapse_streams() override;
 
   [[nodiscard]] unsigned slots() const noexcept override { return slot_count; }
-  base::result<void> start(unsigned slot, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
-                           direction dir) override;
+  /// An error of a later one would leave those before it under way.
+  [[nodiscard]] std::size_t max_parts() const noexcept override { return 1; }
+  base::result<void> start(unsigned slot, std::span<const copy_part> parts, direction dir) override;
   /// Synapse knows no time-out: it is asked again and again. A copy whose end it fails to tell of,
   /// while the device is there, counts as busy.
   base::result<hl::cs_status> wait(unsigned slot, std::uint64_t timeout_us) override;

@@ -3,7 +3,10 @@
 
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
+#include <boost/container/static_vector.hpp>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "base/cancellation_deferred.hpp"
@@ -11,9 +14,19 @@
 #include "proto/buffer_pool.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Copies that are given to the engine together end together, so only short ones are, and no more of
+// them than take it some microseconds: what is longer is copied in chunks, each of which is to
+// leave as soon as it is there.
+constexpr std::size_t max_batched = std::size_t{64} * 1024;
+constexpr std::size_t max_batch_bytes = std::size_t{512} * 1024;
+constexpr std::size_t max_parts = 16;
+
+}  // namespace
 
 bool device_copies::copy_of::waits_for(const reg::region& r) const noexcept {
-  const std::uint64_t on_device = dir == copy::direction::host_to_device ? dst : src;
+  const std::uint64_t on_device = dir == copy::direction::host_to_device ? part.dst : part.src;
   return waits() && on_device - r.address < r.length;
 }
 
@@ -101,6 +114,11 @@ int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::
   const std::uint64_t dst = to_device ? address : *host + at;
   const std::uint64_t src = to_device ? *host + at : address;
   if (!base::make_room(copies_)) return -FI_ENOMEM;
+  const copy_of later{*engine, {}, &b, {}, {dst, src, length}, dir};
+  if (can_wait_for_others(later)) {
+    add_waiting(later);
+    return 0;
+  }
   for (;;) {
     const auto ticket = (*engine)->submit(dst, src, length, dir);
     if (ticket) {
@@ -112,10 +130,24 @@ int device_copies::start_on(device::device& on, buffer& b, std::size_t at, std::
     // The engine is full. Its copies end without our help, so waiting for one cannot block for
     // long. Those of other endpoints end when these look at them, which may be after this call.
     if (wait_for_one(**engine)) continue;
-    copies_.push_back({*engine, {}, &b, {}, dst, src, length, dir});
-    ++b.copies;
+    add_waiting(later);
     return 0;
   }
+}
+
+// A short copy behind others of ours: the next poll(), which these need anyway, gives the engine
+// all that have come until then, with one call of the driver.
+bool device_copies::can_wait_for_others(const copy_of& c) const noexcept {
+  return c.part.length <= max_batched && c.engine->max_parts() > 1 &&
+         std::any_of(copies_.begin(), copies_.end(), [&](const copy_of& other) {
+           return other.engine == c.engine && other.ticket.id != 0;
+         });
+}
+
+void device_copies::add_waiting(const copy_of& c) {
+  copies_.push_back(c);
+  ++c.chunk->copies;
+  ++waiting_;
 }
 
 int device_copies::start_within(device::device& on, buffer& stands_for_it, std::uint64_t to,
@@ -144,41 +176,89 @@ void device_copies::ended(const copy_of& c, int ret) noexcept {
     latencies_.end(latency_sampler::kind::device_copy, c.began);
 }
 
-// Gives it to the engine that had no room for it. 0: it is under way, or has ended in error
-// already; -FI_EAGAIN: there still is none.
-int device_copies::begin_waiting(copy_of& c, bool urgently) {
-  const auto ticket = urgently ? c.engine->submit_urgently(c.dst, c.src, c.length, c.dir)
-                               : c.engine->submit(c.dst, c.src, c.length, c.dir);
-  if (!ticket && ticket.code() == -FI_EAGAIN) return -FI_EAGAIN;
-  if (ticket) {
-    c.ticket = *ticket;
-    c.engine->owner()->counted().staged_bytes.add(c.length);
-  } else {
-    c.chunk->failed = ticket.code();
+// Neighbours that wait, from this one on, as many as one submission is to have.
+std::span<device_copies::copy_of> device_copies::batch_from(std::size_t first) noexcept {
+  const copy_of& head = copies_[first];
+  const std::size_t limit = std::min(head.engine->max_parts(), max_parts);
+  std::size_t count = 1;
+  for (std::size_t bytes = head.part.length; count < limit && first + count < copies_.size();
+       ++count) {
+    const copy_of& next = copies_[first + count];
+    bytes += next.part.length;
+    if (!next.goes_with(head) || bytes > max_batch_bytes) break;
   }
-  c.length = 0;
+  return std::span(copies_).subspan(first, count);
+}
+
+// 0: they are under way, or have ended in error already; -FI_EAGAIN: the engine has no room.
+int device_copies::begin(std::span<copy_of> batch, bool urgently) {
+  boost::container::static_vector<copy::copy_part, max_parts> parts;
+  for (const copy_of& c : batch) parts.push_back(c.part);
+  const copy_of& head = batch.front();
+  const std::span<const copy::copy_part> all(parts.data(), parts.size());
+  const auto ticket =
+      urgently ? head.engine->submit_urgently(all, head.dir) : head.engine->submit(all, head.dir);
+  if (!ticket && ticket.code() == -FI_EAGAIN) return -FI_EAGAIN;
+  for (copy_of& c : batch) {
+    if (ticket) {
+      c.ticket = *ticket;
+      c.engine->owner()->counted().staged_bytes.add(c.part.length);
+    } else {
+      c.chunk->failed = ticket.code();
+    }
+    c.part = {};
+  }
+  waiting_ -= batch.size();
   return 0;
+}
+
+void device_copies::begin_waiting() {
+  for (std::size_t i = 0; i < copies_.size();) {
+    if (!copies_[i].waits()) {
+      ++i;
+      continue;
+    }
+    const std::span<copy_of> batch = batch_from(i);
+    static_cast<void>(begin(batch, false));
+    i += batch.size();
+  }
 }
 
 // For who cannot come back later.
 void device_copies::begin_now(copy_of& c) {
-  while (c.waits() && begin_waiting(c, true) != 0) {
+  while (c.waits() && begin({&c, 1}, true) != 0) {
     if (wait_for_one(*c.engine)) continue;
     c.chunk->failed = -FI_EAGAIN;
-    c.length = 0;
+    c.part = {};
+    --waiting_;
   }
 }
 
 bool device_copies::wait_for_one(copy::dma_engine& engine) {
-  for (copy_of& c : copies_) {
-    if (c.engine != &engine || c.ticket.id == 0) continue;
-    const int ret = engine.wait(c.ticket, -1);
-    ended(c, ret);
-    if (ret) c.chunk->failed = ret;
-    c.ticket = {};
-    return true;
+  const auto c = std::find_if(copies_.begin(), copies_.end(), [&](const copy_of& one) {
+    return one.engine == &engine && one.ticket.id != 0;
+  });
+  if (c == copies_.end()) return false;
+  wait_for_end(c);
+  return true;
+}
+
+// 0, or why it failed. It stays for poll() to tell of.
+int device_copies::wait_for_end(std::vector<copy_of>::iterator c) {
+  const int ret = c->engine->wait(c->ticket, -1);
+  end_ticket(c, ret);
+  return ret;
+}
+
+// All that it stood for.
+void device_copies::end_ticket(std::vector<copy_of>::iterator c, int ret) noexcept {
+  const copy_of known = *c;
+  while (c != copies_.begin() && std::prev(c)->ends_with(known)) --c;
+  for (; c != copies_.end() && c->ends_with(known); ++c) {
+    ended(*c, ret);
+    if (ret) c->chunk->failed = ret;
+    c->ticket = {};
   }
-  return false;
 }
 
 int device_copies::wait_for(buffer& b) {
@@ -189,31 +269,26 @@ int device_copies::wait_for(buffer& b) {
       continue;
     }
     begin_now(*it);
-    const int ret = it->engine->wait(it->ticket, -1);
-    if (it->ticket.id != 0) ended(*it, ret);
+    if (it->ticket.id != 0) wait_for_end(it);
     --b.copies;
     it = copies_.erase(it);
-    if (ret) b.failed = ret;
   }
   return b.failed;
 }
 
 void device_copies::end_all() noexcept {
-  for (const copy_of& c : copies_) {
-    if (c.ticket.id) c.engine->wait(c.ticket, -1);
+  for (auto c = copies_.begin(); c != copies_.end(); ++c) {
+    if (c->ticket.id) wait_for_end(c);
   }
   copies_.clear();
+  waiting_ = 0;
 }
 
 void device_copies::finish_those_of(const reg::region& r) {
-  for (copy_of& c : copies_) {
-    if (c.engine->owner().get() != r.owner) continue;
-    if (c.waits_for(r)) begin_now(c);
-    if (!c.ticket.id) continue;
-    const int ret = c.engine->wait(c.ticket, -1);
-    ended(c, ret);
-    if (ret) c.chunk->failed = ret;
-    c.ticket = {};
+  for (auto c = copies_.begin(); c != copies_.end(); ++c) {
+    if (c->engine->owner().get() != r.owner) continue;
+    if (c->waits_for(r)) begin_now(*c);
+    if (c->ticket.id) wait_for_end(c);
   }
 }
 
@@ -221,24 +296,30 @@ void device_copies::finish_those_of(const reg::region& r) {
 // done, the younger ones can wait, and the wire cannot.
 void device_copies::poll() {
   constexpr std::size_t busy_enough = 2;
-  std::size_t waiting = 0;
-  for (std::size_t i = 0; i < std::min(copies_.size(), busy_enough + waiting);) {
-    if (copies_[i].waits() && begin_waiting(copies_[i], false) == -FI_EAGAIN) {
-      ++waiting;
+  if (waiting_ != 0) begin_waiting();
+  std::size_t passed = 0;  // that wait
+  const copy_of* busy = nullptr;
+  for (std::size_t i = 0; i < std::min(copies_.size(), busy_enough + passed);) {
+    copy_of& c = copies_[i];
+    if (c.waits()) {
+      ++passed;
       ++i;
       continue;
     }
-    const copy_of c = copies_[i];
-    const int ret = c.ticket.id == 0 ? 0 : c.engine->poll(c.ticket);
-    if (ret == -FI_EAGAIN) {
-      ++i;
-      continue;
+    if (c.ticket.id != 0) {
+      const int ret = busy && busy->ends_with(c) ? -FI_EAGAIN : c.engine->poll(c.ticket);
+      if (ret == -FI_EAGAIN) {
+        busy = &c;
+        ++i;
+        continue;
+      }
+      end_ticket(copies_.begin() + static_cast<std::ptrdiff_t>(i), ret);
     }
-    if (c.ticket.id != 0) ended(c, ret);
+    buffer& chunk = *c.chunk;
     // Keeps the order, so that older copies are looked at first.
     copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (ret) c.chunk->failed = ret;
-    if (--c.chunk->copies == 0) observer_.copied(*c.chunk);
+    busy = nullptr;
+    if (--chunk.copies == 0) observer_.copied(chunk);
   }
 }
 

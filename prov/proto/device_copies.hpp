@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/result.hpp"
@@ -86,13 +87,19 @@ class device_copies {
     copy::ticket ticket;
     buffer* chunk;
     base::clock::time_point began{};  // of one that is timed
-    // Of one that waits for room.
-    std::uint64_t dst = 0;
-    std::uint64_t src = 0;
-    std::size_t length = 0;  // 0: it does not
+    // Of one that waits for room, or for others to go with.
+    copy::copy_part part{};  // empty: it does not
     copy::direction dir = copy::direction::host_to_device;
 
-    [[nodiscard]] bool waits() const noexcept { return length != 0; }
+    [[nodiscard]] bool waits() const noexcept { return part.length != 0; }
+    /// Whether the engine may have it together with another one that waits.
+    [[nodiscard]] bool goes_with(const copy_of& other) const noexcept {
+      return waits() && engine == other.engine && dir == other.dir;
+    }
+    /// Whether it ends with another one that is under way.
+    [[nodiscard]] bool ends_with(const copy_of& other) const noexcept {
+      return ticket.id == other.ticket.id && engine == other.engine;
+    }
     [[nodiscard]] bool waits_for(const reg::region& r) const noexcept;
   };
 
@@ -104,9 +111,15 @@ class device_copies {
                     std::size_t length, bool to_device);
   int start_on(device::device& on, buffer& b, std::size_t at, std::uint64_t address,
                std::size_t length, copy::direction dir);
-  static int begin_waiting(copy_of& c, bool urgently);
+  [[nodiscard]] bool can_wait_for_others(const copy_of& c) const noexcept;
+  void add_waiting(const copy_of& c);
+  [[nodiscard]] std::span<copy_of> batch_from(std::size_t first) noexcept;
+  int begin(std::span<copy_of> batch, bool urgently);
+  void begin_waiting();
   void begin_now(copy_of& c);
   bool wait_for_one(copy::dma_engine& engine);
+  int wait_for_end(std::vector<copy_of>::iterator c);
+  void end_ticket(std::vector<copy_of>::iterator c, int ret) noexcept;
   void add_submitted(copy::dma_engine& engine, copy::ticket ticket, buffer& b);
   /// What its engine said of it is `ret`.
   void ended(const copy_of& c, int ret) noexcept;
@@ -115,7 +128,8 @@ class device_copies {
   reg::nic_loopback* const loop_;
   latency_sampler& latencies_;
   observer& observer_;
-  std::vector<copy_of> copies_;
+  std::vector<copy_of> copies_;  // those that end together are neighbours
+  std::size_t waiting_ = 0;      // of them
   std::vector<std::shared_ptr<copy::dma_engine>> engines_;
 };
 

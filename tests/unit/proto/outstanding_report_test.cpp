@@ -112,12 +112,12 @@ TEST(outstanding_report_of_rma, shows_what_the_core_has) {
     return records_of(record_kind::endpoint, both.a)[0].counts[outstanding::operations];
   };
   ASSERT_EQ(endpoint_counts(), 0U);
-  ASSERT_EQ(
-      both.a.ep->write(memory_of(from.data(), from.size()), {.target = both.to_b,
-                                                             .address = region.address,
-                                                             .key = region.key,
-                                                             .completion = both.a.completion(&from)}),
-      0);
+  ASSERT_EQ(both.a.ep->write(memory_of(from.data(), from.size()),
+                             {.target = both.to_b,
+                              .address = region.address,
+                              .key = region.key,
+                              .completion = both.a.completion(&from)}),
+            0);
   ASSERT_TRUE(progress_until(
       {&both.a}, [&] { return shows(both.a, record_kind::operation, wait_reason::network); }));
   const record shown = records_of(record_kind::operation, both.a)[0];
