@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -123,6 +124,10 @@ unsigned end_silent(const sockaddr* name, std::size_t length, std::size_t least,
     return true;
   });
   return ended;
+}
+
+void end_all(const sockaddr* name, std::size_t length) noexcept {
+  static_cast<void>(end_silent(name, length, SIZE_MAX, std::chrono::milliseconds(0)));
 }
 
 }  // namespace gaudi::core

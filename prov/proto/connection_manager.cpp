@@ -48,6 +48,7 @@ connection_manager::~connection_manager() {
     opener_.reject(*request.info, wire::reject_reason::resources);
   opener_.refuse_unread();
   for (const auto& c : connections_.all()) connections_.close_endpoint(*c);
+  limits_.let_go();
 }
 
 base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* shared_receives,

@@ -22,6 +22,10 @@ void handshake_limits::watch_listener(const net_address& name, base::clock::time
   next_silence_look_ = now;
 }
 
+void handshake_limits::let_go() const noexcept {
+  if (watches_listener_) core::end_all(listener_.raw(), listener_.length());
+}
+
 connection* handshake_limits::overdue(const connection_table& table,
                                       base::clock::time_point now) const {
   const auto is_overdue = [&](const auto& c) {

@@ -116,6 +116,22 @@ std::vector<std::byte> start_of_a_request(std::size_t length) {
   return bytes;
 }
 
+// The core has accepted it, and has not read what it asks for.
+TEST(handshake_limits, who_has_asked_for_nothing_is_let_go_with_the_endpoint) {
+  victim v;
+  const std::size_t before = open_descriptors();
+  const bare_socket talker;
+  talker.connect(v.ep->name());
+  const auto give_up = std::chrono::steady_clock::now() + 20s;
+  while (open_descriptors() < before + 2 && std::chrono::steady_clock::now() < give_up)
+    v.ep->progress();
+  v.ep->shut_down();
+  pollfd end{.fd = talker.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&end, 1, 20'000), 1) << "it would wait until the process ends";
+  std::byte none{};
+  EXPECT_LE(::recv(talker.get(), &none, 1, MSG_DONTWAIT), 0);
+}
+
 // 32 bytes are the fixed part of the core's request (ofi_ctrl_hdr), 16 that of releases from 1.18
 // on.
 TEST(handshake_limits, half_a_request_stops_nobody) {
