@@ -70,10 +70,6 @@ class dma_engine final : private device::loss_observer {
 
   /// The same for a caller that waits for the end at once: there may be room for it when there is
   /// none for others.
-  base::result<ticket> submit_urgently(std::uint64_t dst_device_va, std::uint64_t src_device_va,
-                                       std::uint64_t len, direction dir) {
-    return start(dst_device_va, src_device_va, len, dir, 0);
-  }
   base::result<ticket> submit_urgently(std::span<const copy_part> parts, direction dir) {
     return start(parts, dir, 0);
   }

@@ -243,11 +243,9 @@ bool device_copies::wait_for_one(copy::dma_engine& engine) {
   return true;
 }
 
-// 0, or why it failed. It stays for poll() to tell of.
-int device_copies::wait_for_end(std::vector<copy_of>::iterator c) {
-  const int ret = c->engine->wait(c->ticket, -1);
-  end_ticket(c, ret);
-  return ret;
+// It stays for poll() to tell of.
+void device_copies::wait_for_end(std::vector<copy_of>::iterator c) {
+  end_ticket(c, c->engine->wait(c->ticket, -1));
 }
 
 // All that it stood for.

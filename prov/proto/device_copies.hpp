@@ -118,7 +118,7 @@ class device_copies {
   void begin_waiting();
   void begin_now(copy_of& c);
   bool wait_for_one(copy::dma_engine& engine);
-  int wait_for_end(std::vector<copy_of>::iterator c);
+  void wait_for_end(std::vector<copy_of>::iterator c);
   void end_ticket(std::vector<copy_of>::iterator c, int ret) noexcept;
   void add_submitted(copy::dma_engine& engine, copy::ticket ticket, buffer& b);
   /// What its engine said of it is `ret`.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "base/outstanding_page.hpp"
+#include "base/probes.hpp"
 #include "proto/completion_spec.hpp"
 #include "proto/memory.hpp"
 #include "proto/operations.hpp"
@@ -38,7 +38,9 @@ struct direct_op : posted_op {
   /// hears of it now.
   void fail(int error) noexcept {
     record.reset();
-    if (std::exchange(on, nullptr)) completion.end({.error = error});
+    if (!std::exchange(on, nullptr)) return;
+    base::probes::transfer_complete(name(), operation.length, error);
+    completion.end({.error = error});
   }
 
   proto::connection* on;  // null: the application has been told

@@ -74,8 +74,6 @@ class direct_rma {
   }
 
  private:
-  friend struct endpoint_audit;  // tests/sim
-
   [[nodiscard]] bool takes(const local_memory& memory, const rma_access& access,
                            bool reads) const noexcept;
   [[nodiscard]] bool core_takes(const local_segment& s, bool reads) const noexcept;

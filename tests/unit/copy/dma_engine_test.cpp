@@ -163,7 +163,8 @@ TEST_F(engine_test, has_every_slot_but_those_kept_for_who_waits_at_once) {
   std::size_t taken = 0;
   while (engine->submit(dst, src, 64, direction::host_to_device)) ++taken;
   EXPECT_EQ(taken, slots - kept);
-  while (engine->submit_urgently(dst, src, 64, direction::host_to_device)) ++taken;
+  const copy_part one{dst, src, 64};
+  while (engine->submit_urgently({&one, 1}, direction::host_to_device)) ++taken;
   EXPECT_EQ(taken, slots);
 }
 

@@ -42,7 +42,8 @@ TEST(a_shared_engine, loses_no_slot_to_threads_that_give_theirs_back) {
     });
   for (std::thread& each : threads) each.join();
   std::size_t slots = 0;
-  while (engine->submit_urgently(dst, src, 64, direction::host_to_device)) ++slots;
+  const copy_part one{dst, src, 64};
+  while (engine->submit_urgently({&one, 1}, direction::host_to_device)) ++slots;
   EXPECT_EQ(slots, 48U);
   fake.finish_all();
 }
