@@ -126,8 +126,8 @@ unsigned end_silent(const sockaddr* name, std::size_t length, std::size_t least,
   return ended;
 }
 
-void end_all(const sockaddr* name, std::size_t length) noexcept {
-  static_cast<void>(end_silent(name, length, SIZE_MAX, std::chrono::milliseconds(0)));
+unsigned end_all(const sockaddr* name, std::size_t length) noexcept {
+  return end_silent(name, length, SIZE_MAX, std::chrono::milliseconds(0));
 }
 
 }  // namespace gaudi::core

@@ -30,9 +30,9 @@ bool descriptors_are_scarce() noexcept;
 unsigned end_silent(const sockaddr* name, std::size_t length, std::size_t least,
                     std::chrono::milliseconds limit) noexcept;
 
-/// Ends all connections to the listener with this name, which is about to be closed or is closed:
-/// libfabric 1.17 keeps those whose request it has not read by then, until the process ends, and
-/// whoever asked would wait for as long. Costs as end_silent.
-void end_all(const sockaddr* name, std::size_t length) noexcept;
+/// Ends all connections to the listener with this name, which is about to be closed: libfabric 1.17
+/// keeps those whose request it has not read by then, until the process ends, and whoever asked
+/// would wait for as long. Returns their number. Costs as end_silent.
+unsigned end_all(const sockaddr* name, std::size_t length) noexcept;
 
 }  // namespace gaudi::core

@@ -14,6 +14,9 @@
 namespace gaudi::proto {
 namespace {
 
+// Of a listener that closes, while others ask for connections.
+constexpr unsigned max_last_looks = 3;
+
 std::uint64_t random_instance(const base::random_source& source) {
   std::uint64_t value = 0;
   while (value == 0) value = source.next();
@@ -48,7 +51,10 @@ connection_manager::~connection_manager() {
     opener_.reject(*request.info, wire::reject_reason::resources);
   opener_.refuse_unread();
   for (const auto& c : connections_.all()) connections_.close_endpoint(*c);
-  limits_.let_go();
+  // The core frees what has ended once it has looked at it, and not at its own end. The look may
+  // accept somebody else.
+  for (unsigned looks = 0; looks < max_last_looks && limits_.let_go(); ++looks)
+    opener_.refuse_unread();
 }
 
 base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* shared_receives,

@@ -22,8 +22,8 @@ void handshake_limits::watch_listener(const net_address& name, base::clock::time
   next_silence_look_ = now;
 }
 
-void handshake_limits::let_go() const noexcept {
-  if (watches_listener_) core::end_all(listener_.raw(), listener_.length());
+bool handshake_limits::let_go() const noexcept {
+  return watches_listener_ && core::end_all(listener_.raw(), listener_.length()) != 0;
 }
 
 connection* handshake_limits::overdue(const connection_table& table,

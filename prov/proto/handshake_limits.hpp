@@ -21,8 +21,8 @@ class handshake_limits {
   void watch_listener(const net_address& name, base::clock::time_point now);
 
   /// The endpoint closes, and none of its connections is left: who still waits for an answer of the
-  /// listener is let go.
-  void let_go() const noexcept;
+  /// listener is let go. Returns whether anyone did.
+  bool let_go() const noexcept;
 
   /// Whether there is anything to look for.
   [[nodiscard]] bool apply(bool any_being_made) const noexcept {
