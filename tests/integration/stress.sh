@@ -109,13 +109,24 @@ said=$(verdict 1 --rounds 1 --provider no_such_provider)
 [[ $said == FAILED*"provider 'no_such_provider' offers no reliable endpoint"* ]] || fail "no provider: $said"
 
 # Ctrl-C, of which the terminal tells all of the processes: the round under way is finished.
-: >"$work/out"
-setsid "$stress" --seconds 3600 --processes 2 --max-size 64K >"$work/out" 2>"$work/err" &
+await_rounds() { # NAME of the output; until its last line has operations
+  local line="" i
+  for ((i = 0; i < 600; ++i)); do
+    line=$(tail -n 1 "$work/$1.out")
+    [[ $line =~ ^\ +[0-9]+\ +[1-9] ]] && return
+    sleep 0.1
+  done
+  fail "no round ends: $line"
+}
+: >"$work/interrupted.out"
+setsid "$stress" --seconds 3600 --processes 2 --max-size 64K >"$work/interrupted.out" 2>"$work/err" &
 interrupted=$!
-until (($(wc -l <"$work/out") >= 2)); do sleep 0.05; done
+sides=("$interrupted")
+await_rounds interrupted
 kill -INT -- "-$interrupted"
 wait "$interrupted" || fail "interrupted it ends with $?"
-said=$(tail -n 1 "$work/out")
+sides=()
+said=$(tail -n 1 "$work/interrupted.out")
 [[ $said == "PASSED: "[1-9]*" in "[1-9]*" rounds, "* && ! -s $work/err ]] || fail "interrupted: $said"
 
 # Two sides, as on two hosts, each with a Gaudi.
@@ -159,15 +170,6 @@ pattern='^FAILED: worker (0 \(server\)|1 \(client\)): WRONG DATA: .* \(round 3, 
 [[ $said =~ $pattern ]] || fail "a wrong byte on two sides: $said"
 
 # A side that is killed in the middle is missed by the other at once, long before any time-out.
-await_rounds() { # SIDE
-  local line="" i
-  for ((i = 0; i < 600; ++i)); do
-    line=$(tail -n 1 "$work/$1.out")
-    [[ $line =~ ^\ +[0-9]+\ +[1-9] ]] && return
-    sleep 0.1
-  done
-  fail "no round ends: $line"
-}
 # The one that leads is interrupted.
 start_both --processes 1 -- --processes 1 --seconds 3600 --max-size 64K
 await_rounds client
