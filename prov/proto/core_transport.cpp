@@ -253,8 +253,9 @@ template <bool by_rail>
   iovec local{operation.bytes, operation.length};
   void* descriptor = operation.descriptor;
   fi_rma_iov remote{operation.remote.address, operation.length, operation.remote.key};
+  // libfabric's verbs provider reads what `desc` points to (2.1, verbs_ep.c, vrb_send_iov).
   const fi_msg_rma message{.msg_iov = &local,
-                           .desc = &descriptor,
+                           .desc = descriptor ? &descriptor : nullptr,
                            .iov_count = 1,
                            .addr = 0,
                            .rma_iov = &remote,
@@ -262,12 +263,12 @@ template <bool by_rail>
                            .context = w.context(),
                            .data = 0};
   // A stream says of a write that it is the kernel's, and what that has is lost with its socket.
-  const bool at_delivery = operation.delivery || (is_stream_ && (c.session.is_kept || by_rail));
+  const bool at_delivery = is_stream_ && (c.session.is_kept || by_rail);
   const base::cancellation_deferred while_the_core_posts;
   const ssize_t ret =
       operation.read
           ? fi_readmsg(ep, &message, FI_COMPLETION)
-          : fi_writemsg(ep, &message, FI_COMPLETION | (at_delivery ? FI_DELIVERY_COMPLETE : 0));
+          : fi_writemsg(ep, &message, operation.flags | (at_delivery ? FI_DELIVERY_COMPLETE : 0));
   if (ret) return by_rail ? static_cast<int>(ret) : refusal(c, ret);
   w.number = c.session.sent;
   w.tries = 0;

@@ -166,7 +166,7 @@ inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std:
                                     const wire::segment& target) {
   const bool reads = t.strategy == transfer_strategy::pull;
   rma_request operation{.read = reads,
-                        .delivery = t.rma.delivery,
+                        .flags = FI_COMPLETION | (t.rma.delivery ? FI_DELIVERY_COMPLETE : 0),
                         .bytes = bytes,
                         .descriptor = descriptor,
                         .length = length,

@@ -17,13 +17,21 @@ inline bool direct_rma::core_takes(const local_segment& s, bool reads) const noe
   return !inlined && s.core_descriptor();
 }
 
-// Delivery to a device's memory is the peer's to see to, and what is injected leaves from a buffer.
+// The operation keeps what is injected. Longer than that, it leaves from a buffer.
+inline bool direct_rma::keeps(const local_segment& s) const noexcept {
+  return s.is_host() && s.length <= direct_op::max_kept &&
+         s.length <= parts_.transport.inline_limit();
+}
+
+// Delivery to a device's memory is the peer's to see to.
 inline bool direct_rma::takes(const local_memory& memory, const rma_access& access,
                               bool reads) const noexcept {
   const std::size_t length = memory.length();
   if (memory.count() != 1 || length == 0 || length >= shared_out_from_ ||
-      length > parts_.transport.operation_limit() || access.inject || access.delivery)
+      length > parts_.transport.operation_limit() || access.delivery)
     return false;
+  if (access.inject) [[unlikely]]
+    return keeps(memory[0]);
   return core_takes(memory[0], reads);
 }
 
@@ -33,6 +41,8 @@ int direct_rma::post(connection& c, const local_memory& memory, const rma_access
   const local_segment& s = memory[0];
   direct_op* const op = pool_.create(c, s, access, reads);
   if (!op) return -FI_EAGAIN;
+  if (access.inject) [[unlikely]]
+    op->keep_bytes(needs_descriptor_ ? FI_INJECT : 0);
   const int ret = parts_.transport.post(c, *op, op->operation);
   if (ret == -FI_EAGAIN) {
     pool_.destroy(op);

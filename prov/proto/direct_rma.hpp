@@ -77,6 +77,7 @@ class direct_rma {
   [[nodiscard]] bool takes(const local_memory& memory, const rma_access& access,
                            bool reads) const noexcept;
   [[nodiscard]] bool core_takes(const local_segment& s, bool reads) const noexcept;
+  [[nodiscard]] bool keeps(const local_segment& s) const noexcept;
   void count_posted(const local_memory& memory) noexcept;
   void finish(direct_op& op, int error);
   [[nodiscard]] int end_on_device(const direct_op& op);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fabric.h>
+
 #include <cstddef>
+#include <cstdint>
 
 #include "proto/wire.hpp"
 
@@ -10,7 +13,7 @@ namespace gaudi::proto {
 /// An RMA operation on one piece of memory, for the core.
 struct rma_request {
   bool read = false;
-  bool delivery = false;  // of a write: FI_DELIVERY_COMPLETE
+  std::uint64_t flags = FI_COMPLETION;  // of fi_writemsg, for a write
   void* bytes = nullptr;
   void* descriptor = nullptr;
   std::size_t length = 0;

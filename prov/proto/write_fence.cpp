@@ -65,7 +65,6 @@ int write_fence::post(connection& c, rail& r, fence_op& w) {
   cell* const into = cell_at(r.nic);
   if (!into) return -FI_ENOMEM;
   const rma_request operation{.read = true,
-                              .delivery = false,
                               .bytes = &into->bytes,
                               .descriptor = into->mr.descriptor(),
                               .length = sizeof into->bytes,

@@ -207,6 +207,28 @@ TEST_P(ranges, injected_ones_are_the_callers_again_at_once) {
   });
 }
 
+TEST_P(ranges, a_single_one_that_is_injected_is_the_callers_again_at_once) {
+  with_two([](rank& r, node& n, memory& own, target other) {
+    for (const std::size_t length : {1, 8, 64, 65, 1000}) {
+      own.put(0, bytes(size));
+      r.barrier();
+      const bytes data = bytes_of(length, length);
+      if (r.id() == 0) {
+        own.put(0, data);
+        n.post([&] {
+          return fi_inject_writedata(n.ep(), own.at(0), length, length, n.peer(1),
+                                     other.address + 100, other.key);
+        });
+        own.put(0, bytes(length));
+      } else {
+        EXPECT_EQ(length, n.wait_any().data);
+        expect_same(written({{100, length}}, data), own.get(0, size), "written");
+      }
+      r.barrier();
+    }
+  });
+}
+
 TEST_P(ranges, more_than_are_offered_or_of_another_length_are_refused) {
   with_two([](rank& r, node& n, memory& own, target other) {
     if (r.id() == 0) {

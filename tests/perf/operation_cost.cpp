@@ -179,7 +179,9 @@ operation tagged_message(gaudi::perf::rdm& self) {
 /// A page of many, written by an endpoint to itself under a key of its NIC's.
 class page_write {
  public:
-  explicit page_write(gaudi::perf::rdm& self) : self_(self), to_(own_address(self)) {
+  /// `length`: at most message_size. `flags`: for fi_writemsg, beside FI_COMPLETION.
+  page_write(gaudi::perf::rdm& self, std::size_t length, std::uint64_t flags)
+      : self_(self), length_(length), flags_(flags | FI_COMPLETION), to_(own_address(self)) {
     fid_mr* mr = nullptr;
     must(fi_mr_reg(self.domain.get(), memory_.data(), memory_.size(), FI_WRITE | FI_REMOTE_WRITE, 0,
                    0, 0, &mr, nullptr),
@@ -188,9 +190,9 @@ class page_write {
   }
   void post() {
     static fi_context2 context;
-    const iovec here{memory_.data(), message_size};
-    const fi_rma_iov there{reinterpret_cast<std::uint64_t>(memory_.data()) + message_size,
-                           message_size, fi_mr_key(mr_.get())};
+    const iovec here{memory_.data(), length_};
+    const fi_rma_iov there{reinterpret_cast<std::uint64_t>(memory_.data()) + message_size, length_,
+                           fi_mr_key(mr_.get())};
     void* desc = fi_mr_desc(mr_.get());
     fi_msg_rma message{};
     message.msg_iov = &here;
@@ -201,7 +203,7 @@ class page_write {
     message.rma_iov_count = 1;
     message.context = &context;
     long ret;
-    while ((ret = fi_writemsg(self_.ep.get(), &message, FI_COMPLETION | FI_MORE)) == -FI_EAGAIN)
+    while ((ret = fi_writemsg(self_.ep.get(), &message, flags_)) == -FI_EAGAIN)
       fi_cq_read(self_.cq.get(), nullptr, 0);
     must(ret, "fi_writemsg");
   }
@@ -209,6 +211,8 @@ class page_write {
 
  private:
   gaudi::perf::rdm& self_;
+  const std::size_t length_;
+  const std::uint64_t flags_;
   fi_addr_t to_;
   std::array<std::byte, 2 * message_size> memory_{};
   owned<fid_mr> mr_;
@@ -256,10 +260,11 @@ int main(int argc, char** argv) {
     gaudi::perf::rdm self(argv[2]);
     self.open_endpoint();
     run(tagged_message(self), count);
-  } else if (name == "rma-page" || name == "rma-page-post") {
+  } else if (name == "rma-page" || name == "rma-page-post" || name == "rma-inject") {
     gaudi::perf::rdm self(argv[2], false, FI_RMA);
     self.open_endpoint();
-    page_write page(self);
+    const bool injects = name == "rma-inject";
+    page_write page(self, injects ? 8 : message_size, injects ? FI_INJECT : FI_MORE);
     if (name == "rma-page-post") {
       run_posts(page, count);
     } else {

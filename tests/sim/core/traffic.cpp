@@ -12,14 +12,22 @@ namespace {
 std::shared_ptr<operation> operation_of(core_endpoint& ep, const iovec* parts, void** descriptors,
                                         std::size_t count, void* context, std::uint64_t flags) {
   auto op = std::make_shared<operation>();
-  op->number = ep.at->net().next_number();
+  network& net = ep.at->net();
+  const bool injected = flags & FI_INJECT;
+  op->number = net.next_number();
   op->parts = count;
   for (std::size_t i = 0; i < count; ++i) {
     op->local[i] = parts[i];
     op->length += parts[i].iov_len;
+    if (net.how().rdma && descriptors && !descriptors[i])
+      net.complain("a null pointer among the descriptors, which verbs follows");
+    if (injected) continue;
     ep.domain->check_local(parts[i].iov_base, parts[i].iov_len,
                            descriptors ? descriptors[i] : nullptr);
   }
+  if (injected) op->gather();  // by the CPU: the memory is the caller's again
+  if (injected && op->length > net.how().inject_size)
+    net.complain("an injected operation longer than the core takes");
   op->context = context;
   if (flags & FI_COMPLETION) op->queue = ep.transmits->number;
   // The peer's core acknowledges both.

@@ -157,6 +157,48 @@ TEST_F(direct_rma_of_two, sends_a_silent_peer_something_while_it_waits) {
   EXPECT_EQ(a.paths.connections.interrupted, 0U);
 }
 
+class direct_rma_injected : public direct_rma_of_two {
+ protected:
+  /// The buffer is the application's again: it holds something else from then on.
+  void inject(std::size_t bytes) {
+    auto what = access();
+    what.inject = true;
+    ASSERT_EQ(a.ep->write(memory_of(ours.data(), bytes), what), 0);
+    expected.assign(ours.begin(), ours.begin() + static_cast<std::ptrdiff_t>(bytes));
+    expected.insert(expected.end(), theirs.begin() + static_cast<std::ptrdiff_t>(bytes),
+                    theirs.end());
+    ours = counting(length, 9);
+  }
+
+  std::vector<std::byte> expected;
+};
+
+TEST_F(direct_rma_injected, leaves_the_buffer_to_the_application) {
+  inject(direct_op::max_kept);
+  until([&] { return !a.queue.empty(); });
+  EXPECT_EQ(a.take().error, 0);
+  EXPECT_TRUE(theirs == expected);
+  EXPECT_EQ(a.paths.direct_ops, 1U);
+}
+
+TEST_F(direct_rma_injected, is_done_again_as_it_was) {
+  inject(8);
+  cut();
+  until([&] { return !a.queue.empty(); });
+  EXPECT_EQ(a.take().error, 0);
+  let_it_go_on();
+  EXPECT_TRUE(theirs == expected);
+  EXPECT_EQ(a.paths.again.rma, 1U);
+}
+
+TEST_F(direct_rma_injected, is_a_transfer_where_it_is_longer) {
+  inject(direct_op::max_kept + 1);
+  until([&] { return !a.queue.empty(); });
+  EXPECT_EQ(a.take().error, 0);
+  EXPECT_TRUE(theirs == expected);
+  EXPECT_EQ(a.paths.direct_ops, 0U);
+}
+
 class direct_rma_without_sessions : public direct_rma_of_two {
  protected:
   static endpoint::settings without_sessions() {
@@ -250,6 +292,16 @@ TEST_F(direct_rma_of_a_device, flushes_nothing_for_a_write) {
   EXPECT_EQ(a.take().error, 0);
   EXPECT_TRUE(theirs == ours);
   EXPECT_EQ(a.paths.zero_copy_ops, 1U);
+}
+
+// The CPU does not copy it.
+TEST_F(direct_rma_of_a_device, is_a_transfer_where_it_is_injected) {
+  auto what = access();
+  what.inject = true;
+  ASSERT_EQ(a.ep->write(dev.part(direct_op::max_kept), what), 0);
+  until([&] { return !a.queue.empty(); });
+  EXPECT_EQ(a.take().error, 0);
+  EXPECT_EQ(a.paths.direct_ops, 0U);
 }
 
 TEST_F(direct_rma_of_a_device, ends_once_and_at_once_with_the_device) {
