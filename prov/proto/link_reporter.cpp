@@ -41,6 +41,10 @@ bool link_reporter::may_warn() noexcept {
   return true;
 }
 
+link_loss link_reporter::loss_now() noexcept {
+  return {.at = clock_.now(), .is_told = true, .is_warned = may_warn()};
+}
+
 void link_reporter::tell(const link_change& change) const noexcept {
   if (listener_) listener_->link_changed(change);
 }
@@ -50,17 +54,16 @@ std::chrono::microseconds link_reporter::since(base::clock::time_point lost_at) 
 }
 
 void link_reporter::connection_lost(connection& c) noexcept {
-  auto& lost = c.session.interruption;
-  lost.is_told = true;
-  lost.is_warned = may_warn();
-  GAUDI_LOG(level_of(lost.is_warned), EP_CTRL,
+  c.session.lost = loss_now();
+  const int error = c.session.interruption.error;
+  GAUDI_LOG(level_of(c.session.lost.is_warned), EP_CTRL,
             "the connection to %s is lost (%s), and is made again\n",
-            c.remote->name.to_string().c_str(), fi_strerror(lost.error));
-  tell({.what = link_change::kind::connection_lost, .remote = *c.remote, .error = lost.error});
+            c.remote->name.to_string().c_str(), fi_strerror(error));
+  tell({.what = link_change::kind::connection_lost, .remote = *c.remote, .error = error});
 }
 
 void link_reporter::connection_regained(connection& c) noexcept {
-  auto& lost = c.session.interruption;
+  link_loss& lost = c.session.lost;
   lost.is_told = false;
   const auto outage = since(lost.at);
   const bool has_moved = c.session.has_moved();
@@ -74,7 +77,7 @@ void link_reporter::connection_regained(connection& c) noexcept {
 }
 
 void link_reporter::connection_down(const connection& c, int error) noexcept {
-  const auto& lost = c.session.interruption;
+  const link_loss& lost = c.session.lost;
   // Where the endpoint itself is closed, nobody waits for the connection any more.
   if (!lost.is_told || error == FI_ECANCELED) return;
   const auto outage = since(lost.at);
@@ -89,7 +92,7 @@ void link_reporter::connection_down(const connection& c, int error) noexcept {
 
 void link_reporter::rail_lost(const connection& c, std::size_t place) noexcept {
   rail& r = c.at_core.rails->rails[place];
-  r.lost = {.at = clock_.now(), .is_told = true, .is_warned = may_warn()};
+  r.lost = loss_now();
   GAUDI_LOG(level_of(r.lost.is_warned), EP_CTRL, "rail %zu to %s is lost: the others carry on\n",
             place, c.remote->name.to_string().c_str());
   tell({.what = link_change::kind::rail_lost,

@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "proto/connection.hpp"
 #include "proto/link_listener.hpp"
+#include "proto/link_loss.hpp"
 #include "proto/route.hpp"
 
 namespace gaudi::proto {
@@ -37,6 +38,7 @@ class link_reporter {
 
  private:
   [[nodiscard]] bool may_warn() noexcept;
+  [[nodiscard]] link_loss loss_now() noexcept;
   void tell(const link_change& change) const noexcept;
   [[nodiscard]] std::chrono::microseconds since(base::clock::time_point lost_at) const noexcept;
 

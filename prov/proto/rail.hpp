@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "core/fid.hpp"
+#include "proto/link_loss.hpp"
 #include "proto/net_address.hpp"
 #include "proto/posted_op.hpp"
 #include "reg/other_nic.hpp"
@@ -35,12 +36,7 @@ struct rail {
   reg::other_nic* nic = nullptr;  // that carries it here; null: the domain's own
   bool has_other_keys = false;    // its NIC there is not the one that the peer's keys are of
   base::clock::time_point asked_at{};
-  /// When it was lost last, until it is up again: the link_reporter's.
-  struct {
-    base::clock::time_point at{};
-    bool is_told = false;
-    bool is_warned = false;
-  } lost;
+  link_loss lost;
   posted_op_list posted;  // and not completed. Of the first rail: among those of the connection
   posted_op_list undone;  // that a connection was lost with
   posted_op_list fences;  // that wait for room, or for the peer to close a rail that is lost

@@ -54,7 +54,6 @@ void reconnector::interrupt(connection& c, int error) {
     // A connection that is made again and again, but carries nothing, is as good as none.
     const bool has_lasted = now - c.handshake.made_at >= timeout_;
     if (std::exchange(how.got_on, false) || has_lasted) how.since = now;
-    how.at = now;
     how.error = error;
     how.last_attempt = 0;
     how.from = c.session.route;

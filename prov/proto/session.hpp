@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/clock.hpp"
+#include "proto/link_loss.hpp"
 #include "proto/posted_op.hpp"
 #include "proto/sent_packets.hpp"
 #include "proto/wire.hpp"
@@ -50,19 +51,17 @@ struct session {
   /// While it is interrupted: the connection_manager's.
   struct {
     base::clock::time_point
-        since{};                   // of several in a row, with nothing done in between: the first
-    base::clock::time_point at{};  // of the last one
+        since{};  // of several in a row, with nothing done in between: the first
     base::clock::time_point asks_from{};
-    int error = 0;           // that it fails with at the end
-    int last_attempt = 0;    // what that failed with
-    bool got_on = true;      // since then anything was received or done, or nothing was left to do
-    bool is_busy = false;    // the peer has refused the last attempt for the moment
-    bool is_told = false;    // somebody has heard of it: the link_reporter's
-    bool is_warned = false;  // as of a warning
-    std::uint8_t from = 0;   // the route of the core connection that was lost
+    int error = 0;          // that it fails with at the end
+    int last_attempt = 0;   // what that failed with
+    bool got_on = true;     // since then anything was received or done, or nothing was left to do
+    bool is_busy = false;   // the peer has refused the last attempt for the moment
+    std::uint8_t from = 0;  // the route of the core connection that was lost
     std::uint32_t failed = 0;  // attempts, without those
     std::uint32_t looks = 0;   // at the attempt under way
   } interruption;
+  link_loss lost;
 };
 
 }  // namespace gaudi::proto
