@@ -169,7 +169,7 @@ void endpoint::shut_down() {
 [[gnu::always_inline]] inline base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   if (connection* const open = addresses_.open_connection(to)) [[likely]]
     return open;
-  return wait_for_connection(*this, *connections_, addresses_.find(to),
+  return wait_for_connection(*this, *connections_, addresses_.meet(to),
                              telemetry_.paths.stalls.peer);
 }
 

@@ -63,7 +63,7 @@ void message_delivery::share(receive_context& with) {
 
 base::result<std::uint32_t> message_delivery::source_of(const recv_params& params) const {
   if (!config_.directed_receive || params.from == FI_ADDR_UNSPEC) return any_source;
-  const peer* p = parts_.addresses.find(params.from);
+  const peer* p = parts_.addresses.meet(params.from);
   if (!p) return base::error{-FI_EINVAL};
   return p->number;
 }

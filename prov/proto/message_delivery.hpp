@@ -43,7 +43,7 @@ class message_delivery final : public message_owner {
     transfer_table& table;
     data_mover& mover;
     rendezvous_sink& sink;
-    const peer_addresses& addresses;
+    peer_addresses& addresses;
     latency_sampler& latencies;
   };
 

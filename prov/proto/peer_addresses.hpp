@@ -11,8 +11,10 @@
 
 namespace gaudi::proto {
 
-/// The peers of an endpoint by their addresses, as its address vector has them. Not thread safe:
-/// the caller holds the domain lock.
+/// The peers of an endpoint by their addresses, as its address vector has them. An address has a
+/// peer from the first time on that something is sent to it, or that the peer is heard of: most
+/// that an application knows of it never talks to. Not thread safe: the caller holds the domain
+/// lock.
 class peer_addresses final : private address_vector::listener {
  public:
   peer_addresses(connection_manager& connections, connection_closer& closer) noexcept
@@ -21,7 +23,10 @@ class peer_addresses final : private address_vector::listener {
   void use(address_vector& av);
   /// From here on no address has a peer that had none.
   void stop() noexcept;
-  /// Null: the address vector has nothing there.
+  /// The peer, made known where it is not yet. Null: the address vector has nothing there. Throws
+  /// std::bad_alloc.
+  [[nodiscard]] peer* meet(fi_addr_t address);
+  /// Null: the address vector has nothing there, or nothing was sent to it.
   [[nodiscard]] peer* find(fi_addr_t address) const noexcept {
     return address < by_address_.size() ? by_address_[address] : nullptr;
   }

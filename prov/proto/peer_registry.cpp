@@ -8,12 +8,13 @@
 namespace gaudi::proto {
 
 peer& peer_registry::named(const net_address& given) {
-  const net_address name = scope_ != 0 ? given.with_scope(scope_) : given;
+  const net_address name = in_scope(given);
   if (const auto found = by_name_.find(name); found != by_name_.end()) return *found->second;
   if (peers_.size() >= to_look_at_) forget_unused();
   auto added = std::make_unique<peer>();
   added->number = numbers_.number_of(name);
   added->name = name;
+  if (addresses_) added->address = addresses_->index_of(name);
   by_name_.emplace(name, added.get());
   try {
     peers_.push_back(std::move(added));
@@ -22,6 +23,11 @@ peer& peer_registry::named(const net_address& given) {
     throw;
   }
   return *peers_.back();
+}
+
+peer* peer_registry::find(const net_address& name) const noexcept {
+  const auto found = by_name_.find(in_scope(name));
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 // The next look is due when as many have come again, so that a look costs each newcomer little.

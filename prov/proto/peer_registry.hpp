@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "proto/address_vector.hpp"
 #include "proto/peer.hpp"
 
 namespace gaudi::proto {
@@ -32,15 +33,27 @@ class peer_registry {
   peer_registry(std::uint32_t scope, peer_numbers& numbers) noexcept
       : scope_(scope), numbers_(numbers) {}
 
+  /// What peers' addresses are looked up in; null: nothing. Outlives the registry, or is taken
+  /// back.
+  void use(const address_vector* addresses) noexcept { addresses_ = addresses; }
+  /// Whether names are changed before they are looked up, so that `addresses` has others.
+  [[nodiscard]] bool has_scope() const noexcept { return scope_ != 0; }
+
   /// The peer with this name, made known if it is new. Throws std::bad_alloc.
   peer& named(const net_address& name);
+  /// Null: there is none.
+  [[nodiscard]] peer* find(const net_address& name) const noexcept;
   [[nodiscard]] const std::vector<std::unique_ptr<peer>>& all() const noexcept { return peers_; }
 
  private:
+  [[nodiscard]] net_address in_scope(const net_address& name) const noexcept {
+    return scope_ != 0 ? name.with_scope(scope_) : name;
+  }
   void forget_unused();
 
   const std::uint32_t scope_;
   peer_numbers& numbers_;
+  const address_vector* addresses_ = nullptr;
   std::vector<std::unique_ptr<peer>> peers_;
   std::unordered_map<net_address, peer*> by_name_;
   static constexpr std::size_t min_to_look_at = 1024;
