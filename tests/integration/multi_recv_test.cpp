@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "node.hpp"
@@ -44,46 +45,70 @@ void send_all(node& n, int to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) n.wait(ctx(i + 1));
 }
 
-// Receives `count` messages into two buffers in turn. Messages take their places in the order of
-// sending, whatever the order in which they end.
-void receive_all(node& n, std::size_t count) {
-  constexpr std::size_t size = 1 << 20;
-  constexpr std::size_t least = 300000;
-  set_least(n, least);
-  std::vector<bytes> buffers(2, bytes(size));
-  std::vector<std::byte*> next{buffers[0].data(), buffers[1].data()};
-  for (std::size_t b : {0, 1}) post_many(n, buffers[b].data(), size, nullptr, ctx(b));
-  std::vector<std::vector<std::pair<std::byte*, std::size_t>>> places(2);
-  std::size_t verified = 0, ended = 0;
-  std::size_t current = 0;
-  while (ended < count) {
-    const completion c = n.wait_any();
-    ASSERT_EQ(c.err, 0);
-    const auto b = reinterpret_cast<std::uintptr_t>(c.context);
-    EXPECT_EQ(c.flags & (FI_RECV | FI_MSG), FI_RECV | FI_MSG);
-    places[b].emplace_back(static_cast<std::byte*>(c.buf), c.len);
-    ++ended;
-    const bool released = c.flags & FI_MULTI_RECV;
-    if (!released && ended < count) continue;
-    ASSERT_EQ(b, current) << "the buffer posted first is filled first";
-    std::sort(places[b].begin(), places[b].end());
-    for (const auto& [at, length] : places[b]) {
-      const std::size_t wanted = lengths[verified % lengths.size()];
-      ASSERT_EQ(length, wanted) << "message " << verified;
-      ASSERT_EQ(at, next[b]) << "no gap, no overlap";
-      expect_same(bytes_of(verified, wanted), bytes(at, at + length), "message");
-      next[b] = at + length;
-      ++verified;
-    }
-    places[b].clear();
-    if (!released) break;
-    EXPECT_LT(buffers[b].data() + size - next[b], static_cast<std::ptrdiff_t>(least));
-    next[b] = buffers[b].data();
-    post_many(n, buffers[b].data(), size, nullptr, ctx(b));
-    current = 1 - current;
+// Receives messages into two buffers in turn. They take their places in the order of sending,
+// whatever the order in which they end: a long one may be the last although all of the next
+// buffer's are there.
+class two_buffers {
+ public:
+  explicit two_buffers(node& n) : n_(n) {
+    set_least(n_, least);
+    for (std::size_t b : {0, 1}) post(b);
   }
-  EXPECT_EQ(verified, count);
-}
+
+  void receive(std::size_t count) {
+    for (std::size_t ended = 0; ended < count; ++ended) {
+      const completion c = n_.wait_any();
+      ASSERT_EQ(c.err, 0);
+      EXPECT_EQ(c.flags & (FI_RECV | FI_MSG), FI_RECV | FI_MSG);
+      one& in = buffers_.at(reinterpret_cast<std::uintptr_t>(c.context));
+      in.places.emplace_back(static_cast<std::byte*>(c.buf), c.len);
+      in.released = c.flags & FI_MULTI_RECV;
+      while (buffers_[current_].released) ASSERT_NO_FATAL_FAILURE(take_back());
+    }
+    ASSERT_NO_FATAL_FAILURE(verify(buffers_[current_]));
+    EXPECT_EQ(verified_, count);
+  }
+
+ private:
+  static constexpr std::size_t size = 1 << 20;
+  static constexpr std::size_t least = 300000;
+  struct one {
+    bytes memory = bytes(size);
+    std::byte* next = memory.data();
+    bool released = false;
+    std::vector<std::pair<std::byte*, std::size_t>> places;
+  };
+
+  void post(std::size_t b) { post_many(n_, buffers_[b].memory.data(), size, nullptr, ctx(b)); }
+
+  void verify(one& in) {
+    std::sort(in.places.begin(), in.places.end());
+    for (const auto& [at, length] : in.places) {
+      const std::size_t wanted = lengths[verified_ % lengths.size()];
+      ASSERT_EQ(length, wanted) << "message " << verified_;
+      ASSERT_EQ(at, in.next) << "no gap, no overlap";
+      expect_same(bytes_of(verified_, wanted), bytes(at, at + length), "message");
+      in.next = at + length;
+      ++verified_;
+    }
+    in.places.clear();
+  }
+
+  // The buffer posted first is filled first.
+  void take_back() {
+    one& full = buffers_[current_];
+    ASSERT_NO_FATAL_FAILURE(verify(full));
+    EXPECT_LT(full.memory.data() + size - full.next, static_cast<std::ptrdiff_t>(least));
+    full.next = full.memory.data();
+    full.released = false;
+    post(current_);
+    current_ = 1 - current_;
+  }
+
+  node& n_;
+  std::array<one, 2> buffers_;
+  std::size_t current_ = 0, verified_ = 0;
+};
 
 TEST(multi_recv, fills_buffer_after_buffer_in_order) {
   run({}, [](rank& r) {
@@ -93,7 +118,7 @@ TEST(multi_recv, fills_buffer_after_buffer_in_order) {
     if (r.id() == 0) {
       send_all(n, 1, count);
     } else {
-      receive_all(n, count);
+      two_buffers(n).receive(count);
     }
     r.barrier();
   });
