@@ -19,7 +19,7 @@ namespace gaudi::proto {
 
 /// An RMA operation that is one operation of the core: the direct_rma's.
 struct direct_op : posted_op {
-  static constexpr std::size_t max_kept = 64;
+  static constexpr std::size_t max_kept = 64;  // bytes
 
   direct_op(proto::connection& c, const local_segment& memory, const rma_access& access,
             bool reads) noexcept
@@ -57,14 +57,14 @@ struct direct_op : posted_op {
     completion.end({.error = error});
   }
 
-  std::array<std::byte, max_kept> kept;  // until the core gives it back, as it may be done again
-  proto::connection* on;                 // null: the application has been told
+  proto::connection* on;  // null: the application has been told
   rma_request operation;
   device::device* const owner;  // of the memory here; null: no Gaudi of this process
   const completion_spec completion;
   const std::uint64_t data;  // for the peer, of a write with remote CQ data
   const bool has_data;
   base::outstanding::record_owner record;  // what others see of it (operation_records)
+  std::array<std::byte, max_kept> kept;    // until the core gives it back, as it may be done again
 };
 
 }  // namespace gaudi::proto

@@ -52,8 +52,10 @@ int progress_if_full(endpoint& e, int ret) {
 }
 
 // Of a peer whose connection is not open, or that is none. `stalls` counts in vain.
-base::result<connection*> wait_for_connection(endpoint& e, connection_manager& connections, peer* p,
+base::result<connection*> wait_for_connection(endpoint& e, connection_manager& connections,
+                                              peer_addresses& addresses, fi_addr_t to,
                                               std::uint64_t& stalls) {
+  peer* const p = addresses.meet(to);
   if (!p) return base::error{-FI_EINVAL};
   auto c = connections.get_connection(*p);
   if (!c && c.code() != -FI_EAGAIN) return c;
@@ -169,8 +171,7 @@ void endpoint::shut_down() {
 [[gnu::always_inline]] inline base::result<connection*> endpoint::data_connection(fi_addr_t to) {
   if (connection* const open = addresses_.open_connection(to)) [[likely]]
     return open;
-  return wait_for_connection(*this, *connections_, addresses_.meet(to),
-                             telemetry_.paths.stalls.peer);
+  return wait_for_connection(*this, *connections_, addresses_, to, telemetry_.paths.stalls.peer);
 }
 
 int endpoint::send(const local_memory& memory, const send_params& message) {

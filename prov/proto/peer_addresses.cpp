@@ -6,12 +6,12 @@
 namespace gaudi::proto {
 
 void peer_addresses::use(address_vector& av) {
-  connections_.peers().use(&av);
   for (fi_addr_t i = 0; i < av.end(); ++i) {
     if (const net_address* known = av.find(i)) added(i, *known);
   }
   av.subscribe(*this);
   addresses_ = &av;
+  connections_.peers().use(&av);
 }
 
 void peer_addresses::stop() noexcept {
