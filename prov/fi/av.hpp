@@ -11,7 +11,7 @@
 #include "fi/child_count.hpp"
 #include "fi/eq.hpp"
 #include "fi/fork_guard.hpp"
-#include "proto/address_vector.hpp"
+#include "proto/peer/address_vector.hpp"
 
 namespace gaudi::fi {
 

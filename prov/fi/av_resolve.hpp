@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "proto/net_address.hpp"
+#include "proto/wire/net_address.hpp"
 
 namespace gaudi::fi {
 

@@ -9,7 +9,7 @@
 #include "fi/child_count.hpp"
 #include "fi/domain.hpp"
 #include "fi/wait_object.hpp"
-#include "proto/completion_queue.hpp"
+#include "proto/operation/completion_queue.hpp"
 
 namespace gaudi::fi {
 

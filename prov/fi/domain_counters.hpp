@@ -10,8 +10,8 @@
 #include "base/counters_page.hpp"
 #include "base/latency_histogram.hpp"
 #include "core/inner_domain.hpp"
-#include "proto/latency_sampler.hpp"
-#include "proto/path_counters.hpp"
+#include "proto/operation/latency_sampler.hpp"
+#include "proto/operation/path_counters.hpp"
 #include "reg/registration_cache.hpp"
 
 namespace gaudi::fi {

@@ -6,7 +6,7 @@
 
 #include "fi/tables.hpp"
 #include "fi/transmit.hpp"
-#include "proto/atomic_math.hpp"
+#include "proto/operation/atomic_math.hpp"
 
 namespace gaudi::fi {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "fi/child_count.hpp"
 #include "fi/eq.hpp"
-#include "proto/link_listener.hpp"
+#include "proto/peer/link_listener.hpp"
 
 namespace gaudi::fi {
 

@@ -13,7 +13,7 @@
 #include "core/get_info.hpp"
 #include "fi/device_region.hpp"
 #include "fi/nic_order.hpp"
-#include "proto/wire.hpp"
+#include "proto/wire/wire.hpp"
 
 namespace gaudi::fi {
 namespace {

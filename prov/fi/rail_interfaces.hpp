@@ -9,7 +9,7 @@
 #include "base/counters_page.hpp"
 #include "base/params.hpp"
 #include "core/inner_domain.hpp"
-#include "proto/rail_settings.hpp"
+#include "proto/session/rail_settings.hpp"
 #include "reg/other_nic.hpp"
 
 namespace gaudi::fi {

@@ -6,7 +6,7 @@
 
 #include "fi/domain.hpp"
 #include "fi/guard.hpp"
-#include "proto/receive_context.hpp"
+#include "proto/match/receive_context.hpp"
 
 namespace gaudi::fi {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "proto/memory.hpp"
+#include "proto/operation/memory.hpp"
 
 namespace gaudi::fi {
 

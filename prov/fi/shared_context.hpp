@@ -5,7 +5,7 @@
 
 #include "fi/child_count.hpp"
 #include "fi/domain.hpp"
-#include "proto/receive_context.hpp"
+#include "proto/match/receive_context.hpp"
 
 namespace gaudi::fi {
 

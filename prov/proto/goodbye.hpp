@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "base/clock.hpp"
-#include "proto/connection_manager.hpp"
-#include "proto/core_transport.hpp"
-#include "proto/endpoint_settings.hpp"
-#include "proto/message_sender.hpp"
-#include "proto/packet_channel.hpp"
+#include "proto/channel/core_transport.hpp"
+#include "proto/channel/packet_channel.hpp"
+#include "proto/connection/connection_manager.hpp"
+#include "proto/connection/endpoint_settings.hpp"
+#include "proto/message/message_sender.hpp"
 
 namespace gaudi::proto {
 

@@ -8,11 +8,11 @@
 #include "base/clock.hpp"
 #include "base/outstanding_page.hpp"
 #include "base/params.hpp"
-#include "proto/connection_manager.hpp"
-#include "proto/device_copies.hpp"
-#include "proto/direct_rma.hpp"
-#include "proto/message_delivery.hpp"
-#include "proto/transfer_table.hpp"
+#include "proto/connection/connection_manager.hpp"
+#include "proto/message/message_delivery.hpp"
+#include "proto/operation/device_copies.hpp"
+#include "proto/transfer/direct_rma.hpp"
+#include "proto/transfer/transfer_table.hpp"
 
 namespace gaudi::proto {
 

@@ -8,7 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/make_room.hpp"
-#include "proto/parse.hpp"
+#include "proto/channel/parse.hpp"
 
 namespace gaudi::proto {
 

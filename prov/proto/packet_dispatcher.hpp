@@ -6,17 +6,17 @@
 #include <span>
 #include <vector>
 
-#include "proto/atomics.hpp"
-#include "proto/connection_closer.hpp"
-#include "proto/connection_manager.hpp"
-#include "proto/message_delivery.hpp"
-#include "proto/message_sender.hpp"
-#include "proto/packet_channel.hpp"
-#include "proto/rail_connector.hpp"
-#include "proto/receive_buffers.hpp"
-#include "proto/rma_target.hpp"
-#include "proto/session_recovery.hpp"
-#include "proto/transfer_packets.hpp"
+#include "proto/channel/packet_channel.hpp"
+#include "proto/channel/receive_buffers.hpp"
+#include "proto/connection/connection_closer.hpp"
+#include "proto/connection/connection_manager.hpp"
+#include "proto/message/message_delivery.hpp"
+#include "proto/message/message_sender.hpp"
+#include "proto/recovery/rail_connector.hpp"
+#include "proto/recovery/session_recovery.hpp"
+#include "proto/rma/atomics.hpp"
+#include "proto/rma/rma_target.hpp"
+#include "proto/transfer/transfer_packets.hpp"
 
 namespace gaudi::proto {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "proto/hello.hpp"
+#include "proto/wire/hello.hpp"
 
 using namespace gaudi::proto;
 

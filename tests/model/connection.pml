@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// How connections are made and end: prov/proto/connection_manager.cpp (to, connect, accept, reject, drop, fail),
+// How connections are made and end: prov/proto/connection/connection_manager.cpp (to, connect, accept, reject, drop, fail),
 // connection_events.cpp (handle_request, take_answer, confirm_connected, endpoint_failed, poll_now) and goodbye.cpp. Endpoints that
 // each have a message for every other. Events of the core come late, and in any order between connections; endpoints close
 // politely and are started anew at the same address, as another instance, which has messages again.

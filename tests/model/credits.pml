@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Flow control of one connection: prov/proto/credits.hpp, and who uses it (connection::fill_header, core_transport::send,
+// Flow control of one connection: prov/proto/connection/credits.hpp, and who uses it (connection::fill_header, core_transport::send,
 // try_control, return_credits and consumed_data in packet_channel, packet_arrived in packet_dispatcher). Two endpoints send data to each other; every
 // second message is answered by a control message when the application has taken it, which it does as late as it can.
 //

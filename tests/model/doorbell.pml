@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Sleep and wake of two processes that share memory: prov/ipc/byte_ring.cpp (reserve, commit, front, pop, sleep) and
-// prov/proto/shm_transport.cpp (add, commit, ring_doorbell, ring_doorbells). One writer and one reader of one ring, on processors
+// prov/proto/channel/shm_transport.cpp (add, commit, ring_doorbell, ring_doorbells). One writer and one reader of one ring, on processors
 // that keep stores back: one that is not sequentially consistent reaches memory any time later, also after later loads.
 //
 // Checked: every packet is read, whoever sleeps when; nothing unread is written over; nobody waits for ever.

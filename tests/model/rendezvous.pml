@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// Long messages that the sink asks for: prov/proto/rendezvous_sink.cpp (start), transfer_completion.cpp (try_retire), slot_granter.cpp (hand_out,
+// Long messages that the sink asks for: prov/proto/transfer/rendezvous_sink.cpp (start), transfer_completion.cpp (try_retire), slot_granter.cpp (hand_out,
 // grant_more, reuse, take_back), granted_slots.hpp, data_mover.cpp (progress, chunk_loaded, send_chunk) and transfer_packets.cpp. Messages go through
 // staging slots of the sink, of which there are fewer than they want, and a last one goes to final memory. Copies of devices end
 // in any order; a device may be lost at either end.

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/completion_queue.hpp"
+#include "proto/operation/completion_queue.hpp"
 #include "sim/core/network.hpp"
 #include "sim/plan.hpp"
 

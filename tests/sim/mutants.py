@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROTO = "prov/proto/"
+PROTO = "prov/proto"
 
 # (name, what it undoes, file, text, what is there instead). A text with a semicolon is statements, else an expression.
 MUTANTS = [
@@ -128,9 +128,20 @@ def switched(number, text, instead):
     return f"(sim_mutant == {number} ? ({instead}) : ({text}))"
 
 
+def source_of(root, file):
+    """The one file of this name among the protocol's, whichever room it is in."""
+    found = list((root / PROTO).rglob(file))
+    if len(found) != 1:
+        raise FileNotFoundError(f"{file} is in {PROTO} {len(found)} times")
+    return found[0]
+
+
 def copy_tree(folder):
     folder.mkdir(parents=True, exist_ok=True)
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    for path in (folder / "prov").rglob("*.?pp"):
+        if str(path.relative_to(folder)) not in names:
+            path.unlink()  # it has moved, or is no more
     for name in filter(None, names):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -145,7 +156,7 @@ def plant(folder):
     gone = set()
     changed = {}
     for number, (name, _, file, text, instead) in enumerate(MUTANTS, 1):
-        path = folder / PROTO / file
+        path = source_of(folder, file)
         source = changed.get(path, path.read_text(encoding="utf-8"))
         if text not in source:
             gone.add(name)
@@ -186,7 +197,7 @@ def verdict(binary, number, schedules):
 def misplaced():
     """Names of those whose text is not in its file exactly once, so that something else would be broken, or nothing."""
     return [name for name, _, file, text, _ in MUTANTS
-            if (ROOT / PROTO / file).read_text(encoding="utf-8").count(text) != 1]
+            if source_of(ROOT, file).read_text(encoding="utf-8").count(text) != 1]
 
 
 def main():

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "proto/wire.hpp"
+#include "proto/wire/wire.hpp"
 
 namespace gaudi::sim {
 namespace {

@@ -44,7 +44,7 @@ class the_check(unittest.TestCase):
         self.assertEqual(seeing, {"fi", "proto", "reg"})
 
     def test_does_not_let_core_see_the_protocol(self):
-        self.assertTrue(self.planted(("core/x.cpp", '#include "proto/wire.hpp"')))
+        self.assertTrue(self.planted(("core/x.cpp", '#include "proto/wire/wire.hpp"')))
 
     def test_finds_libfabric_in_a_room_that_does_not_use_it(self):
         self.assertTrue(self.planted(("device/x.cpp", "#include <rdma/fi_endpoint.h>")))

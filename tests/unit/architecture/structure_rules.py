@@ -16,8 +16,12 @@ LARGER = {
     "params": (40, 21),
     "endpoint_settings": (40, 23),
 }
-# Rooms whose components are checked one by one.
-LAYERED_ROOMS = ("proto",)
+# Rooms whose components are checked one by one, with the rooms inside them: each includes itself and those before it, and
+# what lies in the folder itself composes them all.
+LAYERED_ROOMS = {
+    "proto": ("wire", "operation", "match", "session", "peer", "connection", "channel", "transfer", "recovery", "message",
+              "rma"),
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?([A-Za-z_]\w*)(?:\s+final)?\s*(?::[^;{]*)?\{")
@@ -98,7 +102,7 @@ def classes(text):
 def too_large(prov):
     """One line for each class under the folder `prov` that has more than it may have."""
     found = []
-    for path in sorted(pathlib.Path(prov).glob("*/*.?pp")):
+    for path in sorted(pathlib.Path(prov).glob("*/**/*.?pp")):
         for name, methods, members in classes(path.read_text(encoding="utf-8")):
             max_methods, max_members = LARGER.get(name, (MAX_METHODS, MAX_MEMBERS))
             if methods > max_methods:
@@ -111,7 +115,7 @@ def too_large(prov):
 def shrunk(prov):
     """The names in LARGER that say more than the classes have by now."""
     found = set(LARGER)
-    for path in pathlib.Path(prov).glob("*/*.?pp"):
+    for path in pathlib.Path(prov).glob("*/**/*.?pp"):
         for name, methods, members in classes(path.read_text(encoding="utf-8")):
             max_methods, max_members = LARGER.get(name, (0, 0))
             if methods == max_methods > MAX_METHODS or members == max_members > MAX_MEMBERS:
@@ -132,10 +136,31 @@ def component_of(path, room):
 def component_edges(prov, room):
     """Which components of a room include which others of it."""
     edges = {}
-    for path in sorted(pathlib.Path(prov, room).glob("*.?pp")):
+    for path in sorted(pathlib.Path(prov, room).glob("**/*.?pp")):
         here = component_of(path, room)
         for header in INCLUDE.findall(path.read_text(encoding="utf-8")):
             target = pathlib.PurePath(header).stem
             if header.startswith(room + "/") and target != here:
                 edges.setdefault(here, set()).add(target)
     return edges
+
+
+def inner_room(path, room):
+    """The room inside `room` that a path below prov/ is in, or "" for the folder itself."""
+    return "/".join(pathlib.PurePath(path).parts[1:-1]) if pathlib.PurePath(path).parts[0] == room else None
+
+
+def upward_includes(prov, room):
+    """One line for each include inside a room that its order of inner rooms does not allow, and for each unknown inner room."""
+    order = (*LAYERED_ROOMS[room], "")
+    found = []
+    for path in sorted(pathlib.Path(prov, room).glob("**/*.?pp")):
+        here = inner_room(path.relative_to(prov), room)
+        if here not in order:
+            found.append(f"{path}: {room}/{here} is not a known room; give it its place in {__file__}")
+            continue
+        for header in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            there = inner_room(header, room)
+            if there in order and order.index(there) > order.index(here):
+                found.append(f"{path}: {room}/{here} must not include {header}")
+    return found

@@ -25,6 +25,11 @@ class the_tree(unittest.TestCase):
             self.assertGreater(len(edges), 20)
             self.assertIsNone(include_rules.find_circle(edges), f"components of {room} include each other in a circle")
 
+    def test_has_inner_rooms_that_include_downwards(self):
+        for room, inner in structure_rules.LAYERED_ROOMS.items():
+            self.assertEqual([name for name in inner if not list((ROOT / "prov" / room / name).glob("*.hpp"))], [], "empty")
+            self.assertEqual(structure_rules.upward_includes(ROOT / "prov", room), [])
+
     def test_counts_the_endpoint_s_parts(self):
         found = dict((name, rest) for name, *rest in
                      structure_rules.classes((ROOT / "prov/proto/endpoint.hpp").read_text(encoding="utf-8")))
@@ -100,6 +105,21 @@ class the_checks(unittest.TestCase):
         self.assertIsNone(include_rules.find_circle(one_way))
         files["proto/b.cpp"] += '#include "proto/a.hpp"\n'
         self.assertTrue(include_rules.find_circle(structure_rules.component_edges(self.planted(files), "proto")))
+
+    def test_find_an_inner_room_that_includes_upwards(self):
+        files = {"proto/a.hpp": '#include "proto/rma/b.hpp"\n', "proto/rma/b.hpp": '#include "proto/wire/c.hpp"\n',
+                 "proto/wire/c.hpp": '#include "base/log.hpp"\n'}
+        self.assertEqual(structure_rules.upward_includes(self.planted(files), "proto"), [])
+        for upwards in ("proto/rma/b.hpp", "proto/a.hpp"):
+            found = structure_rules.upward_includes(
+                self.planted(files | {"proto/wire/c.hpp": f'#include "{upwards}"\n'}), "proto")
+            self.assertEqual(len(found), 1)
+            self.assertIn(f"proto/wire must not include {upwards}", found[0])
+
+    def test_find_an_inner_room_that_has_no_place(self):
+        found = structure_rules.upward_includes(self.planted({"proto/more/d.hpp": "\n", "proto/rma/deep/e.hpp": "\n"}), "proto")
+        self.assertEqual(len(found), 2)
+        self.assertIn("proto/more is not a known room", found[0])
 
     def test_take_a_file_without_a_header_for_a_part_of_what_it_includes_first(self):
         files = {"proto/a.hpp": "\n", "proto/b.hpp": '#include "proto/a.hpp"\n',

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/address_vector.hpp"
+#include "proto/peer/address_vector.hpp"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Every datatype and operation against values worked out here in another way.
-#include "proto/atomic_math.hpp"
+#include "proto/operation/atomic_math.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/buffer_pool.hpp"
+#include "proto/operation/buffer_pool.hpp"
 
 #include <algorithm>
 #include <array>

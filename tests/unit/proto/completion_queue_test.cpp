@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/completion_queue.hpp"
+#include "proto/operation/completion_queue.hpp"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
-#include "proto/completion_spec.hpp"
+#include "proto/operation/completion_spec.hpp"
 
 namespace gaudi::proto {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The order in which an endpoint hears of its connections.
-#include "proto/connection_manager.hpp"
+#include "proto/connection/connection_manager.hpp"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/connection_room.hpp"
+#include "proto/connection/connection_room.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Peers that share receive buffers: what all of them may send is never more than there are.
-#include "proto/credit_pool.hpp"
+#include "proto/connection/credit_pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/credits.hpp"
+#include "proto/connection/credits.hpp"
 
 #include <gtest/gtest.h>
 

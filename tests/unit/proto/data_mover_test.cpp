@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What moves the bytes of transfers: what the peer is told, and when. Copies of the device end when
 // a test says so, and how.
-#include "proto/data_mover.hpp"
+#include "proto/transfer/data_mover.hpp"
 
 #include <unistd.h>
 

@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "../copy/fake_engine.hpp"
-#include "proto/memory.hpp"
+#include "proto/operation/memory.hpp"
 #include "reg/region.hpp"
 
 namespace gaudi::proto::test {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Copies of one endpoint: which of them the engine is given together, and whom their ends concern.
-#include "proto/device_copies.hpp"
+#include "proto/operation/device_copies.hpp"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
@@ -10,7 +10,7 @@
 
 #include "device_by_hand.hpp"
 #include "endpoint_node.hpp"
-#include "proto/buffer_pool.hpp"
+#include "proto/operation/buffer_pool.hpp"
 
 namespace gaudi::proto {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // RMA that one operation of the core is all of, over connections that are lost in the middle of it.
-#include "proto/direct_rma.hpp"
+#include "proto/transfer/direct_rma.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 #include "core/inner_domain.hpp"
 #include "device_by_hand.hpp"
-#include "proto/completion_hook.hpp"
+#include "proto/operation/completion_hook.hpp"
 #include "reg/nic_loopback.hpp"
 #include "reg/registration_cache.hpp"
 #include "reg/write_flush.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/grant_queue.hpp"
+#include "proto/transfer/grant_queue.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "proto/peer.hpp"
-#include "proto/transfer.hpp"
+#include "proto/operation/transfer.hpp"
+#include "proto/peer/peer.hpp"
 
 namespace gaudi::proto {
 namespace {

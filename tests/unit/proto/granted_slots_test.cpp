@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/granted_slots.hpp"
+#include "proto/operation/granted_slots.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <random>
 
-#include "proto/buffer_pool.hpp"
+#include "proto/operation/buffer_pool.hpp"
 
 namespace gaudi::proto {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/hello.hpp"
+#include "proto/wire/hello.hpp"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

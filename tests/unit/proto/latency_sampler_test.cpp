@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/latency_sampler.hpp"
+#include "proto/operation/latency_sampler.hpp"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>

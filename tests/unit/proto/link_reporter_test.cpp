@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What is told of links that are lost and regained, and how often.
-#include "proto/link_reporter.hpp"
+#include "proto/recovery/link_reporter.hpp"
 
 #include <string>
 

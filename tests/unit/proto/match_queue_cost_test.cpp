@@ -7,7 +7,7 @@
 #include <ostream>
 #include <string>
 
-#include "proto/match_queue.hpp"
+#include "proto/match/match_queue.hpp"
 
 namespace gaudi::proto {
 namespace {

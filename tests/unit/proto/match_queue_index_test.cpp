@@ -4,7 +4,7 @@
 
 #include <deque>
 
-#include "proto/match_index.hpp"
+#include "proto/match/match_index.hpp"
 
 namespace gaudi::proto {
 namespace {

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "proto/match_queue.hpp"
+#include "proto/match/match_queue.hpp"
 
 namespace gaudi::proto {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The rules of matching, one by one.
-#include "proto/match_queue.hpp"
+#include "proto/match/match_queue.hpp"
 
 #include <gmock/gmock.h>
 

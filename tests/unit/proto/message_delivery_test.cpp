@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Messages as they come from a peer, and the receives that they belong to: which of them, how many
 // bytes, what its application and its sender are told, and what becomes of those that nobody wants.
-#include "proto/message_delivery.hpp"
+#include "proto/message/message_delivery.hpp"
 
 #include <cstddef>
 #include <cstring>

@@ -13,7 +13,7 @@
 #include "cut_tcp.hpp"
 #include "device_under_load.hpp"
 #include "endpoint_node.hpp"
-#include "proto/buffer_pool.hpp"
+#include "proto/operation/buffer_pool.hpp"
 
 namespace gaudi::proto::test {
 namespace {

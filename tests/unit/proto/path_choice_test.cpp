@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Which way the bytes of a rendezvous go, for all that the choice can depend on.
-#include "proto/path_choice.hpp"
+#include "proto/transfer/path_choice.hpp"
 
 #include <gtest/gtest.h>
 

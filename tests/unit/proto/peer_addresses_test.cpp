@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Peers of which the address is known before anything is sent to them, or heard of them.
-#include "proto/peer_addresses.hpp"
+#include "proto/connection/peer_addresses.hpp"
 
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
 #include <cstddef>
 
-#include "proto/peer_registry.hpp"
+#include "proto/peer/peer_registry.hpp"
 #include "simulated_endpoint.hpp"
 
 namespace gaudi::proto {

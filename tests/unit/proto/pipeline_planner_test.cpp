@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Chunks of a transfer where nothing is measured: within what the parameters allow, in whole pages,
 // not so short that each one's cost shows, and decided once.
-#include "proto/pipeline_planner.hpp"
+#include "proto/transfer/pipeline_planner.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/poll_pacer.hpp"
+#include "proto/connection/poll_pacer.hpp"
 
 #include <gtest/gtest.h>
 

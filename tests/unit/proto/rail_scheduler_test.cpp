@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/rail_scheduler.hpp"
+#include "proto/transfer/rail_scheduler.hpp"
 
 #include <gtest/gtest.h>
 

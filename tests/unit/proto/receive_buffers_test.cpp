@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/receive_buffers.hpp"
+#include "proto/channel/receive_buffers.hpp"
 
 #include <deque>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/ring_watch.hpp"
+#include "proto/channel/ring_watch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "endpoint_node.hpp"
-#include "proto/connection.hpp"
+#include "proto/connection/connection.hpp"
 
 namespace gaudi::proto {
 namespace {

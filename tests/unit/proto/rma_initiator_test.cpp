@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // One-sided operations of an application, towards a peer whose every answer the test makes: what is
 // asked for, when the operation ends, and that it ends once.
-#include "proto/rma_initiator.hpp"
+#include "proto/rma/rma_initiator.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // RMA operations on several ranges of a peer whose every answer the test makes: what is asked for
 // on each, when it is posted, and that the application hears of one operation.
-#include "proto/rma_ranges.hpp"
+#include "proto/rma/rma_ranges.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // One-sided requests as they come from a peer: which memory they may touch, what the peer and the
 // application are told, and that each request's credit goes back.
-#include "proto/rma_target.hpp"
+#include "proto/rma/rma_target.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What an announcement of a rendezvous may say of the source's memory.
-#include "proto/rts.hpp"
+#include "proto/operation/rts.hpp"
 
 #include <gtest/gtest.h>
 

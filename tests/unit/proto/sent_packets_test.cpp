@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/sent_packets.hpp"
+#include "proto/session/sent_packets.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/buffer_pool.hpp"
+#include "proto/operation/buffer_pool.hpp"
 
 namespace gaudi::proto {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/tcp_streams.hpp"
-#include "proto/link_listener.hpp"
+#include "proto/peer/link_listener.hpp"
 #include "sim/core/objects.hpp"
 #include "simulated_endpoint.hpp"
 

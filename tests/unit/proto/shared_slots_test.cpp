@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/shared_slots.hpp"
+#include "proto/operation/shared_slots.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Transfers by id, and the lists that they stand in: without a core, without peers.
-#include "proto/transfer_table.hpp"
+#include "proto/transfer/transfer_table.hpp"
 
 #include <gtest/gtest.h>
 

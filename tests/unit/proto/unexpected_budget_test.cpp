@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "proto/unexpected_budget.hpp"
+#include "proto/match/unexpected_budget.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // The bytes on the wire are a promise to other releases: what changes here changes wire::version.
-#include "proto/wire.hpp"
+#include "proto/wire/wire.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/scoped_fd.hpp"
+#include "ipc/fd_listener.hpp"
+#include "ipc/shm_channel.hpp"
+#include "proto/connection/connection_table.hpp"
+#include "proto/wire/hello.hpp"
+
+namespace gaudi::proto {
+
+/// Shared memory with peers on this host, and dma-bufs for them. Who accepts a connection makes the
+/// segment and sends it before the answer to the request; who asked for the connection takes it
+/// before anything else, and says so. So a connection has its one way for packets before the first
+/// of them. Not thread safe: the caller holds the domain lock.
+class shm_negotiator {
+ public:
+  struct config {
+    std::uint64_t instance;  // of this endpoint
+    std::size_t slots;       // that data for devices passes through there, each way
+    std::size_t slot_size;   // bytes
+  };
+
+  explicit shm_negotiator(const config& c) noexcept : config_(c) {}
+
+  /// Memory may be shared from then on, where the listener for descriptors opens; else it warns.
+  /// `sleeps`: whether this end may wait for the peer's packets in a system call.
+  void open(bool sleeps);
+  /// What peers compare their own with; 0: no memory is shared.
+  [[nodiscard]] std::uint32_t host() const noexcept { return host_; }
+  void accept_pending() {
+    if (listener_) listener_->accept_pending();
+  }
+
+  /// By who accepts: gives the connection a channel and sends the peer its segment, where that is
+  /// on this host. Where it comes to nothing the core carries the packets.
+  void offer(connection& c, const hello& remote_hello) const;
+  /// By who has asked: takes the channel that the peer has made, or shares no memory with anybody
+  /// any more and says so, and the core carries this connection's packets. Nobody has put one into
+  /// the segment yet, and the peer puts none there before this answer.
+  void take_or_refuse(connection& c, const hello& remote_hello);
+  /// By who accepts, when the peer has the answer: whether it has said what it does with the
+  /// channel, if there is one. Else settle() looks for its word from now on. After a no the core
+  /// carries the packets.
+  bool is_settled_or_awaited(connection& c);
+
+  /// Room for as many connections as there are. Throws std::bad_alloc.
+  void reserve(std::size_t connections) {
+    if (awaited_.capacity() < connections) awaited_.reserve(2 * connections);
+  }
+  [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
+  /// Calls usable(connection&) for each whose peer has said its word.
+  template <class Usable>
+  void settle(const connection_table& table, Usable&& usable) {
+    std::erase_if(awaited_, [&](std::uint32_t id) {
+      connection* const c = table.find(id);
+      if (!c || c->usable()) return true;
+      const bool is_interrupted = c->is_interrupted();
+      if (is_interrupted || !is_settled(*c))
+        return !is_interrupted && c->state != connection_state::accepting;
+      usable(*c);
+      return true;
+    });
+  }
+
+  /// Sends the dma-buf of one of our allocations to a peer that we share memory with; `fd` stays
+  /// the caller's. 0, or an error of ipc::send_fd.
+  [[nodiscard]] int send_dmabuf(const connection& c, std::uint64_t allocation, int fd) const;
+  /// What the peer says it has sent. None: it did not come.
+  base::scoped_fd import_from_peer(const connection& c, std::uint64_t allocation);
+
+ private:
+  [[nodiscard]] ipc::shm_channel::config channel_config(const connection& c) const noexcept;
+  bool take(connection& c, const hello& remote_hello);
+  static bool is_settled(connection& c);
+
+  const config config_;
+  std::optional<ipc::fd_listener> listener_;  // none: no memory is shared
+  std::uint32_t host_ = 0;
+  bool sleeps_ = false;
+  std::vector<std::uint32_t> awaited_;
+};
+
+}  // namespace gaudi::proto

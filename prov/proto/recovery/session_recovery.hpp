@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "proto/channel/core_transport.hpp"
+#include "proto/channel/packet_channel.hpp"
+#include "proto/connection/connection_manager.hpp"
+#include "proto/transfer/data_mover.hpp"
+#include "proto/transfer/transfer_completion.hpp"
+
+namespace gaudi::proto {
+
+/// Sees to it that the loss of a core connection loses nothing: keeps account of what each end of a
+/// session has received, holds back the failures of a connection that goes on, and has the core do
+/// again on the next one what it had not done on the last.
+///
+/// A message that the core has sent is told as sent, and kept until the peer has it. Over RDMA the
+/// end of an operation says that it has. RMA that the core gave back is posted again, but not a
+/// write that is followed by a packet which the peer has received: it has been done, and the peer
+/// may have written there since.
+///
+/// Not thread safe: the caller holds the domain lock.
+class session_recovery {
+ public:
+  /// What it works with; all of it outlives this.
+  struct parts {
+    connection_manager& connections;
+    core_transport& transport;
+    packet_channel& channel;
+    data_mover& mover;
+    transfer_completion& completion;
+    path_counters& paths;
+  };
+
+  explicit session_recovery(parts collaborators) noexcept : parts_(collaborators) {}
+
+  /// Room in the lists for so many connections. Throws std::bad_alloc.
+  void reserve(std::size_t connections);
+
+  /// A packet came on a connection of a session. False: it is dealt with, as the peer has sent it
+  /// before, or says how far it is, or has failed.
+  [[nodiscard]] bool arrived(connection& c, const wire::header& head);
+  /// The core gives an operation back: a message, or another one with an `error`, which may be
+  /// changed. It is listed at the core no more. True: it is kept for its session, and nobody is
+  /// told.
+  [[nodiscard]] bool takes_back(posted_op& w, int& error);
+  /// A message has left, or failed.
+  void message_left(buffer& b, int error);
+
+  /// The connection has another core endpoint.
+  void reconnected(connection& c);
+  /// Ends what is kept with the error: the session has failed, and core_transport knows.
+  void connection_down(connection& c, int error);
+
+  /// Goes on with what had to wait for room; peers that were sent nothing lately are told what was
+  /// received, so that they need not keep it. The connection_manager calls its observer so at every
+  /// poll while a session is interrupted.
+  void time_passed() noexcept {
+    if (!resuming_.empty()) progress();
+    if (!owing_.empty()) send_words();
+  }
+
+ private:
+  void heard(connection& c, std::uint32_t received);
+  [[nodiscard]] bool keeps(connection& c, posted_op& w, int& error);
+  void refuse_what_ends_connections(connection& c);
+  void progress();
+  void send_words();
+  void acknowledge(connection& c, std::uint32_t number, const buffer* but = nullptr);
+  void list_undone(connection& c, posted_op& w) noexcept;
+  [[nodiscard]] bool is_through(connection& c);
+  [[nodiscard]] int say(connection& c);
+  [[nodiscard]] int replay(connection& c);
+  [[nodiscard]] int post_undone_before(connection& c, std::uint32_t number);
+
+  const parts parts_;
+  std::vector<std::uint32_t> resuming_;  // connections by id
+  std::vector<std::uint32_t> owing_;     // a word, or not any more
+};
+
+}  // namespace gaudi::proto

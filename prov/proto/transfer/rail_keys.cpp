@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/transfer/rail_keys.hpp"
+
+#include <rdma/fi_domain.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "proto/channel/parse.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using purpose = reg::other_nic::purpose;
+
+// Null: there is no memory.
+transfer_rails* rails_of(transfer& t) noexcept {
+  if (!t.reach.at_other_nics) t.reach.at_other_nics.reset(new (std::nothrow) transfer_rails);
+  return t.reach.at_other_nics.get();
+}
+
+std::size_t offset_of(const posted_op& w) noexcept {
+  return w.what == posted_op::kind::piece ? static_cast<const rma_op&>(w).offset
+                                          : static_cast<const buffer&>(w).offset;
+}
+
+// Of the peer's that holds byte `offset`.
+std::size_t segment_at(const transfer& t, std::size_t offset) noexcept {
+  std::size_t i = 0;
+  while (i + 1 < t.remote.size() && offset >= t.remote[i].length) offset -= t.remote[i++].length;
+  return i;
+}
+
+// Device memory goes by the registration of its region, or through a chunk.
+bool can_be_told(const local_segment& s) noexcept {
+  return s.is_host() || (s.registered && !s.registered->imported);
+}
+
+// The peer may read what it is sent, and write where it was told to.
+bool may_be_told(const transfer& t, std::uint64_t access) noexcept {
+  const auto role = access == FI_REMOTE_READ ? transfer_role::source : transfer_role::sink;
+  return t.role == role && t.strategy == transfer_strategy::none;
+}
+
+void note_written(transfer& t, const reg::other_nic& nic) noexcept {
+  t.flush.by_other_nics = static_cast<std::uint16_t>(t.flush.by_other_nics | 1U << nic.number());
+}
+
+}  // namespace
+
+std::uint8_t rail_keys::usable(transfer& t, std::size_t offset, bool by_chunk) {
+  const auto& rails = t.connection->at_core.rails->rails;
+  std::uint8_t all = 0;
+  for (std::size_t place = 0; place < rails.size(); ++place)
+    if (may_carry(t, rails[place], place, offset, by_chunk))
+      all = static_cast<std::uint8_t>(all | 1U << place);
+  return all;
+}
+
+bool rail_keys::may_carry(transfer& t, const rail& r, std::size_t place, std::size_t offset,
+                          bool by_chunk) {
+  if (r.now != rail::state::up) return false;
+  if (!r.nic && !r.has_other_keys) return true;
+  if (r.nic && (by_chunk || !can_be_told(*t.memory.at(offset).segment))) return false;
+  if (t.reach.at_other_nics && t.reach.at_other_nics->places[place].is_refused) return false;
+  if (!r.has_other_keys) return true;
+  return !t.slots.in_use && knows_keys(t, r, place);
+}
+
+bool rail_keys::knows_keys(transfer& t, const rail& r, std::size_t place) {
+  transfer_rails* const known = rails_of(t);
+  if (!known) return false;
+  auto& at = known->places[place];
+  if (at.count != 0) return true;
+  if (std::exchange(at.is_asked, true)) return false;
+  wire::rail_ask_fields fields{};
+  fields.operation = t.id;
+  fields.of = t.peer_operation;
+  fields.rail = r.number;
+  fields.writes = t.strategy == transfer_strategy::push ? 1 : 0;
+  if (t.peer_operation == 0) {
+    fields.address = t.remote.front().address;
+    fields.key = t.remote.front().key;
+    fields.length = t.length;
+  }
+  parts_.channel.send_control(*t.connection, wire::kind::ask_rail_keys, 0, fields, sizeof fields);
+  return false;
+}
+
+bool rail_keys::adapt(transfer& t, posted_op& w, std::size_t place,
+                      rma_request& operation) noexcept {
+  const rail& on = t.connection->at_core.rails->rails[place];
+  if (on.has_other_keys)
+    operation.remote.key = t.reach.at_other_nics->places[place].keys[segment_at(t, offset_of(w))];
+  if (!on.nic || !on.nic->core().needs_local_mr()) return true;
+  try {
+    operation.descriptor = descriptor_at(*on.nic, t, static_cast<rma_op&>(w), operation);
+  } catch (const std::bad_alloc&) {
+    operation.descriptor = nullptr;
+  }
+  if (operation.descriptor) return true;
+  if (transfer_rails* const known = rails_of(t)) known->places[place].is_refused = true;
+  return false;
+}
+
+void* rail_keys::descriptor_at(reg::other_nic& nic, transfer& t, rma_op& piece,
+                               const rma_request& operation) {
+  const local_segment& s = *t.memory.at(piece.offset).segment;
+  if (s.registered) {
+    const core::inner_mr* const known = nic.registration_of(*s.registered, purpose::transfers);
+    if (!known) return nullptr;
+    if (!s.is_host() && operation.read) note_written(t, nic);
+    return known->descriptor();
+  }
+  auto mr = nic.core().register_memory(operation.bytes, operation.length,
+                                       operation.read ? FI_READ : FI_WRITE);
+  if (!mr) return nullptr;
+  piece.local = *std::move(mr);
+  piece.local_at = &nic;
+  return piece.local.descriptor();
+}
+
+void rail_keys::asked(connection& c, const buffer& b, std::size_t length) {
+  wire::rail_ask_fields request;
+  if (!parse(b, length, request)) return parts_.connections.malformed(c, "question (rails)");
+  wire::rail_keys_fields answer{};
+  answer.operation = request.operation;
+  answer.rail = request.rail;
+  reg::other_nic* nic = nullptr;
+  if (c.at_core.rails)
+    for (const auto& one : c.at_core.rails->of_peer)
+      if (one.number == request.rail) nic = one.nic;
+  const std::uint64_t access = request.writes ? FI_REMOTE_WRITE : FI_REMOTE_READ;
+  transfer* const of = request.of != 0 ? parts_.table.find_active(c, request.of) : nullptr;
+  if (nic && of && may_be_told(*of, access)) {
+    keys_of_transfer(*nic, *of, access, answer);
+  } else if (nic && request.of == 0) {
+    key_of_region(*nic, request, access, answer);
+  }
+  if (request.writes && answer.count != 0 && !is_stream_) tell_fence(*nic, answer);
+  parts_.channel.send_control(
+      c, wire::kind::rail_keys, 0, answer,
+      offsetof(wire::rail_keys_fields, keys) + answer.count * sizeof answer.keys[0]);
+}
+
+void rail_keys::tell_fence(reg::other_nic& nic, wire::rail_keys_fields& answer) {
+  const write_fence::cell* const read_here = parts_.fences.cell_at(&nic);
+  if (!read_here) {
+    answer.count = 0;
+    return;
+  }
+  answer.fence_address = reinterpret_cast<std::uint64_t>(&read_here->bytes);
+  answer.fence_key = read_here->mr.key();
+}
+
+// The same for whoever asks again.
+void rail_keys::keys_of_transfer(reg::other_nic& nic, transfer& t, std::uint64_t access,
+                                 wire::rail_keys_fields& answer) {
+  transfer_rails* const known = rails_of(t);
+  if (!known) return;
+  auto& told = known->told;
+  auto found = std::find_if(told.begin(), told.end(),
+                            [&](const auto& one) { return one.nic == nic.number(); });
+  if (found == told.end()) {
+    found = told.insert(told.end(), transfer_rails::told_keys{.nic = nic.number(), .keys = {}});
+    for (std::size_t i = 0; i < t.memory.count(); ++i) {
+      if (t.memory[i].length == 0) continue;
+      const core::inner_mr* const mr = offered(nic, t, t.memory[i], access);
+      if (!mr) {
+        found->count = 0;
+        break;
+      }
+      found->keys[found->count++] = mr->key();
+    }
+  }
+  if (found->count != 0 && access == FI_REMOTE_WRITE) note_written(t, nic);
+  answer.count = found->count;
+  std::copy_n(found->keys.begin(), found->count, answer.keys);
+}
+
+// As expose() has it for its own NIC.
+const core::inner_mr* rail_keys::offered(reg::other_nic& nic, transfer& t, const local_segment& s,
+                                         std::uint64_t access) {
+  if (s.registered && s.registered->core_for(access))
+    return nic.registration_of(*s.registered, purpose::transfers);
+  if (!s.is_host()) return nullptr;
+  auto mr = nic.core().register_memory(s.host(), s.length, access);
+  if (!mr) return nullptr;
+  return &t.reach.at_other_nics->exposed.emplace_back(*std::move(mr));
+}
+
+void rail_keys::key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& request,
+                              std::uint64_t access, wire::rail_keys_fields& answer) const {
+  if ((request.key & reg::key_table::software_bit) != 0) return;
+  const auto region = parts_.keys.find(request.key, request.address, request.length, access);
+  const core::inner_mr* const mr = region ? nic.registration_of(**region, purpose::key) : nullptr;
+  if (!mr) return;
+  if (request.writes && (**region).on_device()) parts_.flush.note_writer(nic);
+  answer.count = 1;
+  answer.keys[0] = mr->key();
+}
+
+transfer* rail_keys::answered(connection& c, const buffer& b, std::size_t length) {
+  wire::rail_keys_fields answer{};
+  constexpr std::size_t fixed = offsetof(wire::rail_keys_fields, keys);
+  std::memcpy(&answer, b.bytes, std::min(length, sizeof answer));
+  if (length < fixed || answer.count > wire::max_segments ||
+      length < fixed + answer.count * sizeof answer.keys[0]) {
+    parts_.connections.malformed(c, "answer (keys)");
+    return nullptr;
+  }
+  transfer* const t = parts_.table.find_active(c, answer.operation);
+  if (!t || !t->reach.at_other_nics || !c.at_core.rails) return nullptr;
+  const auto& rails = c.at_core.rails->rails;
+  for (std::size_t place = 0; place < rails.size(); ++place) {
+    auto& at = t->reach.at_other_nics->places[place];
+    if (rails[place].number != answer.rail || !at.is_asked || at.count != 0) continue;
+    if (answer.count != t->remote.size()) return nullptr;
+    at.count = static_cast<std::uint8_t>(answer.count);
+    std::copy_n(answer.keys, answer.count, at.keys.begin());
+    at.fence = {answer.fence_address, answer.fence_key, sizeof(std::uint64_t)};
+    return t;
+  }
+  return nullptr;
+}
+
+}  // namespace gaudi::proto

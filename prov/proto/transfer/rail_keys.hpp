@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/inner_domain.hpp"
+#include "proto/channel/core_transport.hpp"
+#include "proto/channel/packet_channel.hpp"
+#include "proto/connection/connection_manager.hpp"
+#include "proto/operation/buffer_pool.hpp"
+#include "proto/operation/transfer.hpp"
+#include "proto/session/rail.hpp"
+#include "proto/transfer/transfer_flush.hpp"
+#include "proto/transfer/transfer_table.hpp"
+#include "proto/transfer/write_fence.hpp"
+#include "reg/key_table.hpp"
+#include "reg/other_nic.hpp"
+
+namespace gaudi::proto {
+
+/// What memory is called at rails over other NICs. This end's is registered with the NIC of a rail
+/// when that first carries some of it, and the peer is asked once for each transfer what its memory
+/// is called at its end of the rail; until it has said so the other rails carry the transfer.
+/// prov/docs/protocol.md, "Rails".
+///
+/// What is written into slots only goes over rails that end at the NIC of the connection: the
+/// packet that tells of it comes by that one, and would not wait for another. All else is told of
+/// when it is in the peer's memory (write_fence).
+///
+/// Not thread safe: the caller holds the domain lock.
+class rail_keys {
+ public:
+  /// What it works with; all of it outlives this.
+  struct parts {
+    connection_manager& connections;
+    packet_channel& channel;
+    transfer_table& table;
+    const reg::key_table& keys;
+    transfer_flush& flush;
+    write_fence& fences;
+  };
+
+  rail_keys(const core::inner_domain& core, parts collaborators) noexcept
+      : is_stream_(!core.over_rdma()), parts_(collaborators) {}
+
+  /// The rails that may carry what lies at `offset` of the transfer (each is 1 << its place); asks
+  /// for keys that are missing. `by_chunk`: from or to a buffer of ours.
+  [[nodiscard]] std::uint8_t usable(transfer& t, std::size_t offset, bool by_chunk);
+  /// Makes an operation of the transfer one of this rail: it gets the descriptor and the key that
+  /// the NICs there know the memory by. False: ours does not take it, and carries no more of the
+  /// transfer.
+  [[nodiscard]] bool adapt(transfer& t, posted_op& w, std::size_t place,
+                           rma_request& operation) noexcept;
+
+  /// A peer asks what memory of ours is called.
+  void asked(connection& c, const buffer& b, std::size_t length);
+  /// A peer's answer. The transfer that may go on by it; null: there is none.
+  [[nodiscard]] transfer* answered(connection& c, const buffer& b, std::size_t length);
+
+ private:
+  [[nodiscard]] bool may_carry(transfer& t, const rail& r, std::size_t place, std::size_t offset,
+                               bool by_chunk);
+  [[nodiscard]] bool knows_keys(transfer& t, const rail& r, std::size_t place);
+  [[nodiscard]] static void* descriptor_at(reg::other_nic& nic, transfer& t, rma_op& piece,
+                                           const rma_request& operation);
+  [[nodiscard]] static const core::inner_mr* offered(reg::other_nic& nic, transfer& t,
+                                                     const local_segment& s, std::uint64_t access);
+  void tell_fence(reg::other_nic& nic, wire::rail_keys_fields& answer);
+  static void keys_of_transfer(reg::other_nic& nic, transfer& t, std::uint64_t access,
+                               wire::rail_keys_fields& answer);
+  void key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& request,
+                     std::uint64_t access, wire::rail_keys_fields& answer) const;
+
+  const bool is_stream_;
+  const parts parts_;
+};
+
+}  // namespace gaudi::proto

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proto/transfer/write_fence.hpp"
+
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+
+#include <new>
+#include <utility>
+
+namespace gaudi::proto {
+
+write_fence::cell* write_fence::cell_at(reg::other_nic* nic) try {
+  const std::size_t number = nic ? nic->number() : 0;
+  if (cells_.size() <= number) cells_.resize(number + 1);
+  if (cells_[number]) return cells_[number].get();
+  auto made = std::make_unique<cell>();
+  core::inner_domain& core = nic ? nic->core() : core_;
+  auto mr = core.register_memory(&made->bytes, sizeof made->bytes, FI_READ | FI_REMOTE_READ);
+  if (!mr) return nullptr;
+  made->mr = *std::move(mr);
+  cells_[number] = std::move(made);
+  return cells_[number].get();
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
+
+void write_fence::wrote(transfer& t, std::size_t place) const noexcept {
+  const rail& on = t.connection->at_core.rails->rails[place];
+  if (!on.has_other_keys || !core_.over_rdma()) return;
+  t.reach.at_other_nics->places[place].written = on.number;
+}
+
+bool write_fence::begin_on_rails(transfer& t) {
+  auto& rails = t.connection->at_core.rails->rails;
+  for (std::size_t place = 0; place < rails.size(); ++place) {
+    rail& r = rails[place];
+    const std::uint32_t number = std::exchange(t.reach.at_other_nics->places[place].written, 0);
+    if (number == 0 || r.number != number || r.now == rail::state::down) continue;
+    fence_op* const w = operations_.create(t, place);
+    if (!w) {
+      if (t.outcome.status == 0) t.outcome.status = FI_ENOMEM;
+      continue;
+    }
+    ++t.moved.in_flight;
+    r.fences.push_back(*w);
+    post_waiting(*t.connection, r);
+  }
+  return t.moved.in_flight != 0;
+}
+
+void write_fence::post_waiting(connection& c, rail& r) {
+  while (r.now == rail::state::up && !r.fences.empty()) {
+    auto& w = static_cast<fence_op&>(r.fences.front());
+    r.fences.pop_front();
+    const int ret = post(c, r, w);
+    if (ret == 0) continue;
+    r.fences.push_front(w);
+    if (ret == -FI_EAGAIN) break;
+    rails_.fail(c, r);
+  }
+  if (r.now == rail::state::up && !r.fences.empty()) rails_.look_at(c);
+}
+
+int write_fence::post(connection& c, rail& r, fence_op& w) {
+  cell* const into = cell_at(r.nic);
+  if (!into) return -FI_ENOMEM;
+  const rma_request operation{.read = true,
+                              .bytes = &into->bytes,
+                              .descriptor = into->mr.descriptor(),
+                              .length = sizeof into->bytes,
+                              .remote = w.owner->reach.at_other_nics->places[w.place].fence};
+  const int ret = transport_.post(c, r, w, operation);
+  if (ret == 0) w.rail = static_cast<std::uint8_t>(w.place + 1);
+  return ret;
+}
+
+transfer* write_fence::finish(fence_op& w) noexcept {
+  transfer* const t = w.owner;
+  operations_.destroy(&w);
+  return t;
+}
+
+void write_fence::give_up(rail& r) noexcept {
+  while (!r.fences.empty()) {
+    auto& w = static_cast<fence_op&>(r.fences.front());
+    r.fences.pop_front();
+    operations_.destroy(&w);
+  }
+}
+
+}  // namespace gaudi::proto
