@@ -3,32 +3,8 @@
 # Queue pairs that go into the error state all the time, at one end, in the middle of everything that gaudi_stress does: nothing
 # fails, nothing is lost or comes twice. All share one receive queue, so neither NIC tells of it.
 source "$VM_SOURCE/tests/vm/guest/stress.sh"
-ip link add eth1 type dummy
-ip link set eth1 mtu 9000 up
-ip address add 10.0.1.1/24 dev eth1
-rdma link add rxe1 type rxe netdev eth1
-work=$(mktemp -d)
-remove_second() {
-  rm -r "$work"
-  rdma link delete rxe1
-  ip link delete eth1
-}
-trap remove_second EXIT
-export GAUDI_CUT_MOST=60 GAUDI_CUT_REPORT=$work
-with_cuts="$VM_BUILD/tests/tools/libgaudi-cut-links.so $LD_PRELOAD"
-
-cuts_of() { # LEAST COMMAND...
-  local least=$1 cuts=0 of_one
-  shift
-  LD_PRELOAD=$with_cuts "$@" | tail -n 1
-  for report in "$work"/cuts.*; do
-    of_one=$(<"$report")
-    cuts=$((cuts + of_one))
-  done
-  rm "$work"/cuts.*
-  echo "$cuts cuts"
-  ((cuts >= least))
-}
+source "$VM_SOURCE/tests/vm/guest/cuts.sh"
+export GAUDI_CUT_MOST=60
 
 export GAUDI_CUT_EVERY_MS=100
 for rails in 1 rxe0,rxe1; do

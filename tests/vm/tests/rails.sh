@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 # Long transfers over two RDMA devices, each with keys of its own: host memory, and device memory without staging.
-ip link add eth1 type dummy
-ip link set eth1 mtu 9000 up
-ip address add 10.0.1.1/24 dev eth1
-rdma link add rxe1 type rxe netdev eth1
-remove_second() {
-  rdma link delete rxe1
-  ip link delete eth1
-}
-trap remove_second EXIT
+source "$VM_SOURCE/tests/vm/guest/second_device.sh"
+trap remove_second_device EXIT
+add_second_device
 
 received() {
   cat /sys/class/infiniband/rxe1/ports/1/hw_counters/rcvd_pkts
