@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_atomic.h>
 
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <sstream>
@@ -141,6 +142,50 @@ TEST_P(atomics, compare_and_swap_lets_one_rank_win_each_turn) {
     int sum = 0;
     for (const std::string& text : r.all_gather(std::to_string(won))) sum += std::stoi(text);
     EXPECT_EQ(sum, 30);
+    r.barrier();
+  });
+}
+
+TEST_P(atomics, values_come_from_several_places_and_go_to_others) {
+  run({}, [](rank& r) {
+    node n(options());
+    n.meet(r);
+    memory m(n, 4096, device(), 1);
+    using values = std::vector<std::int32_t>;
+    m.put(0, bytes_from(values{10, 20, 30}));
+    const auto all = exchange(r, m);
+    if (r.id() == 1) {
+      values one{1}, two{2, 3};
+      const std::array<fi_ioc, 2> operands{{{one.data(), 1}, {two.data(), 2}}};
+      n.post([&] {
+        return fi_atomicv(n.ep(), operands.data(), nullptr, 2, n.peer(0), all[0].address,
+                          all[0].key, FI_INT32, FI_SUM, ctx(1));
+      });
+      EXPECT_EQ(n.wait(ctx(1)).err, 0);  // 11 22 33
+      values last(2), first(1);
+      std::array<fi_ioc, 2> results{{{last.data(), 2}, {first.data(), 1}}};
+      n.post([&] {
+        return fi_fetch_atomicv(n.ep(), operands.data(), nullptr, 2, results.data(), nullptr, 2,
+                                n.peer(0), all[0].address, all[0].key, FI_INT32, FI_SUM, ctx(2));
+      });
+      EXPECT_EQ(n.wait(ctx(2)).err, 0);  // 12 24 36
+      EXPECT_EQ(last, (values{11, 22}));
+      EXPECT_EQ(first, (values{33}));
+      values expected{12, 0, 36};
+      const std::array<fi_ioc, 2> compared{{{expected.data(), 1}, {expected.data() + 1, 2}}};
+      n.post([&] {
+        return fi_compare_atomicv(n.ep(), operands.data(), nullptr, 2, compared.data(), nullptr, 2,
+                                  results.data(), nullptr, 2, n.peer(0), all[0].address, all[0].key,
+                                  FI_INT32, FI_CSWAP, ctx(3));
+      });
+      EXPECT_EQ(n.wait(ctx(3)).err, 0);
+      EXPECT_EQ(last, (values{12, 24}));
+      EXPECT_EQ(first, (values{36}));
+    }
+    r.barrier();
+    if (r.id() == 0) {
+      EXPECT_EQ(values_in<std::int32_t>(m, 3), (values{1, 24, 3}));
+    }
     r.barrier();
   });
 }

@@ -167,6 +167,64 @@ TEST_P(target_counter, tells_of_what_peers_read_and_wrote) {
   });
 }
 
+// Each of two regions has a counter of its own, and counts what peers do there.
+TEST_P(target_counter, of_a_region_tells_of_that_region) {
+  const bool device = GetParam();
+  run({}, [&](rank& r) {
+    node n({.caps = FI_MSG | FI_RMA | FI_RMA_EVENT, .device = device});
+    n.meet(r);
+    fi_cntr_attr attr{};
+    attr.events = FI_CNTR_EVENTS_COMP;
+    const auto open = [&] {
+      fid_cntr* counter = nullptr;
+      must(fi_cntr_open(n.domain(), &attr, &counter, nullptr), "fi_cntr_open");
+      return fid_ptr<fid_cntr>(counter);
+    };
+    const auto written = open(), read = open(), other_written = open();
+    {
+      memory m(n, 4096, device, 1), other(n, 4096, device, 2);
+      EXPECT_EQ(fi_mr_bind(m.mr(), &written->fid, 0), -FI_EBADFLAGS);
+      EXPECT_EQ(fi_mr_bind(m.mr(), &written->fid, FI_REMOTE_WRITE | FI_SEND), -FI_EBADFLAGS);
+      EXPECT_EQ(fi_mr_bind(m.mr(), &written->fid, FI_REMOTE_WRITE), 0);
+      EXPECT_EQ(fi_mr_bind(m.mr(), &read->fid, FI_REMOTE_READ), 0);
+      EXPECT_EQ(fi_mr_bind(other.mr(), &other_written->fid, FI_REMOTE_WRITE), 0);
+      EXPECT_EQ(fi_close(&written->fid), -FI_EBUSY) << "a region counts with it";
+      const auto there = [&](std::uint64_t mine) {
+        return std::stoull(
+            r.all_gather(std::to_string(mine))[static_cast<std::size_t>(1 - r.id())]);
+      };
+      const std::uint64_t address = there(m.remote(0)), key = there(m.key());
+      if (r.id() == 0) {
+        for (int i = 0; i < 3; ++i) {
+          n.post([&] {
+            return fi_write(n.ep(), other.at(0), 8, other.desc(), n.peer(1), address, key, ctx(1));
+          });
+          EXPECT_EQ(n.wait(ctx(1)).err, 0);
+        }
+        n.post([&] {
+          return fi_read(n.ep(), other.at(0), 8, other.desc(), n.peer(1), address, key, ctx(2));
+        });
+        EXPECT_EQ(n.wait(ctx(2)).err, 0);
+      } else {
+        while (fi_cntr_read(written.get()) < 3 || fi_cntr_read(read.get()) < 1) n.poll();
+      }
+      r.barrier();
+      EXPECT_EQ(fi_cntr_read(written.get()), r.id() == 0 ? 0U : 3U);
+      EXPECT_EQ(fi_cntr_read(read.get()), r.id() == 0 ? 0U : 1U);
+      EXPECT_EQ(fi_cntr_read(other_written.get()), 0U);
+    }
+  });
+}
+
+// The call would be without effect.
+TEST(counter, of_a_region_needs_rma_events) {
+  run({.ranks = 1}, [](rank&) {
+    node n({.counters = {FI_RECV}});
+    memory m(n, 4096, false, 1);
+    EXPECT_EQ(fi_mr_bind(m.mr(), &n.counter(0)->fid, FI_REMOTE_WRITE), -FI_ENOSYS);
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(memories, target_counter, testing::Bool(),
                          [](const auto& p) { return p.param ? "device" : "host"; });
 

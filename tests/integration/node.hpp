@@ -154,6 +154,7 @@ class memory {
   ~memory();
 
   void* at(std::size_t offset) const { return reinterpret_cast<void*>(base_ + offset); }
+  fid_mr* mr() const { return mr_.get(); }
   void* desc() const { return fi_mr_desc(mr_.get()); }
   std::uint64_t key() const { return fi_mr_key(mr_.get()); }
 

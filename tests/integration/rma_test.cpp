@@ -229,6 +229,77 @@ TEST_P(ranges, a_single_one_that_is_injected_is_the_callers_again_at_once) {
   });
 }
 
+// At the target it is one range; here it is three places, of which the last is the first in memory.
+TEST_P(ranges, one_is_gathered_from_several_places_and_scattered_to_others) {
+  with_two([](rank& r, node& n, memory& own, target other) {
+    constexpr std::size_t length = 50000;
+    own.put(0, bytes(size));
+    r.barrier();
+    const bytes data = bytes_of(3, length);
+    if (r.id() == 0) {
+      const std::array<iovec, 3> from{
+          {{own.at(1000), 20000}, {own.at(60000), 29993}, {own.at(7), 7}}};
+      std::array<void*, 3> descs{own.desc(), own.desc(), own.desc()};
+      const auto part = [&](std::size_t at, std::size_t count) {
+        const auto begin = data.begin() + static_cast<std::ptrdiff_t>(at);
+        return bytes(begin, begin + static_cast<std::ptrdiff_t>(count));
+      };
+      own.put(1000, part(0, 20000));
+      own.put(60000, part(20000, 29993));
+      own.put(7, part(49993, 7));
+      n.post([&] {
+        return fi_writev(n.ep(), from.data(), descs.data(), from.size(), n.peer(1),
+                         other.address + 100, other.key, ctx(1));
+      });
+      expect_end(n, FI_WRITE);
+      own.put(0, bytes(size));
+      const std::array<iovec, 3> to{
+          {{own.at(200000), 1}, {own.at(0), 40000}, {own.at(300001), 9999}}};
+      n.post([&] {
+        return fi_readv(n.ep(), to.data(), descs.data(), to.size(), n.peer(1), other.address + 100,
+                        other.key, ctx(1));
+      });
+      expect_end(n, FI_READ);
+      bytes scattered = own.get(200000, 1);
+      for (const bytes& more : {own.get(0, 40000), own.get(300001, 9999)})
+        scattered.insert(scattered.end(), more.begin(), more.end());
+      expect_same(data, scattered, "read back");
+      r.barrier();
+    } else {
+      r.barrier();
+      expect_same(written({{100, length}}, data), own.get(0, size), "written");
+    }
+    r.barrier();
+  });
+}
+
+// Without data nobody is told: a read behind it finds it.
+TEST_P(ranges, a_single_one_that_is_injected_is_there_for_a_read_behind_it) {
+  with_two([](rank& r, node& n, memory& own, target other) {
+    own.put(0, bytes(size));
+    r.barrier();
+    if (r.id() == 0) {
+      for (const std::size_t length : {8, 64, 1000}) {
+        const bytes data = bytes_of(length, length);
+        own.put(0, data);
+        n.post([&] {
+          return fi_inject_write(n.ep(), own.at(0), length, n.peer(1), other.address + 9,
+                                 other.key);
+        });
+        own.put(0, bytes(length));
+        const fi_rma_iov remote{other.address + 9, length, other.key};
+        const iovec local{own.at(5000), length};
+        void* desc = own.desc();
+        const fi_msg_rma message{&local, &desc, 1, n.peer(1), &remote, 1, ctx(1), 0};
+        n.post([&] { return fi_readmsg(n.ep(), &message, FI_FENCE | FI_COMPLETION); });
+        expect_end(n, FI_READ);
+        expect_same(data, own.get(5000, length), "read back");
+      }
+    }
+    r.barrier();
+  });
+}
+
 TEST_P(ranges, more_than_are_offered_or_of_another_length_are_refused) {
   with_two([](rank& r, node& n, memory& own, target other) {
     if (r.id() == 0) {
