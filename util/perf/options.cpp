@@ -134,7 +134,8 @@ std::optional<int> parse(int argc, char** argv, options& out) {
       "Measures latency and bandwidth of a libfabric provider between two processes,\n"
       "from host or Gaudi device memory. Start it without an address on one side (the\n"
       "server), with the server's address on the other. The client's options decide\n"
-      "what runs; each side chooses its own --memory."};
+      "what runs; each side chooses its own --memory.",
+      "gaudi_perf"};
   app.set_version_flag("--version", "gaudi_perf " GAUDI_PERF_VERSION);
   std::string memory = "host";
   std::size_t size = 0;

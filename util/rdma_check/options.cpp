@@ -82,7 +82,7 @@ void add_side(CLI::App& app, options& out, raw_values& raw) {
 }  // namespace
 
 std::optional<int> parse(int argc, char** argv, options& out) {
-  CLI::App app{description};
+  CLI::App app{description, "gaudi_rdma_check"};
   app.footer(exit_status);
   app.set_version_flag("--version", "gaudi_rdma_check " GAUDI_RDMA_CHECK_VERSION);
   raw_values raw{.timeout = out.timeout.count()};

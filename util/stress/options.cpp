@@ -91,7 +91,8 @@ std::optional<int> parse(int argc, char** argv, options& out) {
       "way that it offers, at random, and verifies each byte and each completion. Ends\n"
       "with a verdict. For two hosts start it with --server on one, and with the\n"
       "server's address on the other, the client, whose options decide what runs.\n"
-      "See gaudi_stress(1)."};
+      "See gaudi_stress(1).",
+      "gaudi_stress"};
   app.set_version_flag("--version", "gaudi_stress " GAUDI_STRESS_VERSION);
   std::vector<std::string> names;
   std::int64_t timeout = out.common.timeout.count();
