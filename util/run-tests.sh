@@ -10,7 +10,8 @@ source "$root/util/packages.sh"
 
 usage() {
   cat <<'END'
-Usage: util/run-tests.sh [--all | --quick | --asan | --tsan | --fuzz | --long] [--help]
+Usage: util/run-tests.sh [--all | --quick | --asan | --tsan | --fuzz | --coverage | --long]
+                         [--help]
 
 Installs the Debian packages that are missing (needs root or sudo only then), builds, and runs tests:
   --all    the default: every test of the release build (build/), the linters, and of the unit
@@ -20,9 +21,12 @@ Installs the Debian packages that are missing (needs root or sudo only then), bu
   --asan   all unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
   --tsan   all unit and integration tests built with ThreadSanitizer
   --fuzz   the fuzzing alone
+  --coverage
+           all unit and integration tests and some schedules of the simulator, and which lines
+           and branches of each part of the provider ran (build/coverage)
   --long   hours: --all, with all unit and integration tests under both sanitizers, ten minutes
            of fuzzing for each parser (build/fuzz), a million schedules of the simulator, 500
-           mutants of the provider, the virtual machine's measurements, MPICH's own test suite, which
+           mutants of the provider, --coverage, the virtual machine's measurements, MPICH's own test suite, which
            is built for it; build/long-report.txt has what it found, and build/mutation-report.txt which mutants survive
 
 A run ends with a table of where its time went. Tests that cannot run here are listed as skipped,
@@ -110,6 +114,19 @@ run_ctest() { # FOLDER CTEST-OPTION...
   return $status
 }
 
+# Tests of packages look at optimised code, or at what is installed.
+measure_coverage() {
+  local folder=$build/coverage status=0
+  build_preset coverage "$folder"
+  "$root/tests/tools/coverage.py" --clear "$folder"
+  run_ctest "$folder" -L 'unit|integration' -LE 'long|perf' -E '^package' || status=1
+  "$folder/tests/sim/sim" --schedules 2000 --brief || status=1
+  step
+  printf '\n== coverage\n'
+  "$root/tests/tools/coverage.py" "$folder"
+  return $status
+}
+
 # libfabric itself needs no suppressions. called_from_lib must not come back for it: TSan then misses
 # a lock that libfabric takes when it unloads, and reports the unlock.
 sanitizer_options() {
@@ -126,7 +143,7 @@ sanitizer_options() {
 mode=all
 while (($#)); do
   case $1 in
-    --all | --quick | --asan | --tsan | --fuzz | --long) mode=${1#--} ;;
+    --all | --quick | --asan | --tsan | --fuzz | --coverage | --long) mode=${1#--} ;;
     --help | -h) usage; exit 0 ;;
     *) echo "unknown option: $1" >&2; usage >&2; exit 2 ;;
   esac
@@ -138,6 +155,7 @@ mkdir -p "$build"
 step "packages"
 needed=("${build_packages[@]}" "${test_packages[@]}")
 [[ $mode != long ]] || needed+=("${long_packages[@]}")
+[[ $mode != coverage ]] || needed+=(gcovr)
 install_missing_packages "${needed[@]}"
 sanitizer_options
 
@@ -149,6 +167,10 @@ case $mode in
   asan | tsan | fuzz)
     build_preset "$mode" "$build/$mode" -DGAUDI_LONG=ON
     run_ctest "$build/$mode" -L 'unit|integration|fuzz' -LE long
+    ;;
+  coverage)
+    get_libfabric_2
+    measure_coverage
     ;;
   all | long)
     get_libfabric_2
@@ -164,7 +186,10 @@ case $mode in
       build_preset fuzz "$build/fuzz"
       join_builds "${folders[@]}" "$build/fuzz"
       export GAUDI_FUZZ_SECONDS=600
-      run_ctest "$joined" 2>&1 | tee "$build/long-report.txt"
+      status=0
+      run_ctest "$joined" 2>&1 | tee "$build/long-report.txt" || status=1
+      measure_coverage 2>&1 | tee -a "$build/long-report.txt" || status=1
+      exit $status
     fi
     ;;
 esac
