@@ -119,7 +119,7 @@ measure_coverage() {
   local folder=$build/coverage status=0
   build_preset coverage "$folder"
   "$root/tests/tools/coverage.py" --clear "$folder"
-  run_ctest "$folder" -L 'unit|integration' -LE 'long|perf' -E '^package' || status=1
+  run_ctest "$folder" -L 'unit|integration' -LE 'long|perf|slow' -E '^package' || status=1
   "$folder/tests/sim/sim" --schedules 2000 --brief || status=1
   step
   printf '\n== coverage\n'

@@ -55,7 +55,7 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open_over(unique_fid<f
   self->random_ = random;
   self->ask_for_addresses_and_keys();
   if (const auto opened = self->open_domain(self->fabric_.get()); !opened) return opened.failure();
-  self->reads_safely_ = self->over_rdma_ || libfabric >= FI_VERSION(1, 18);
+  self->reads_safely_ = core::reads_safely(self->over_rdma_, libfabric);
   return self;
 }
 

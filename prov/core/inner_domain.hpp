@@ -40,6 +40,13 @@ struct dmabuf_range {
 /// Whether an info of the core's is for RDMA, so that its domain is a NIC.
 bool is_rdma(const fi_info& info) noexcept;
 
+/// Whether a connection of that release may be lost in the middle of an fi_read with no harm to the
+/// others. tcp before libfabric 1.18 then ends the read twice, and frees what it keeps of it twice
+/// (tcpx_ep.c, tcpx_ep_flush_all_queues): from then on its operations have that in common.
+[[nodiscard]] constexpr bool reads_safely(bool over_rdma, std::uint32_t libfabric) noexcept {
+  return over_rdma || libfabric >= FI_VERSION(1, 18);
+}
+
 /// The core provider's fabric and domain under one of ours. Opened for FI_THREAD_DOMAIN: all calls
 /// on it and on what it opens are made under base::domain_lock.
 class inner_domain {
@@ -77,9 +84,7 @@ class inner_domain {
 
   /// Whether an RDMA NIC carries the data.
   [[nodiscard]] bool over_rdma() const noexcept { return over_rdma_; }
-  /// Whether a connection may be lost in the middle of an fi_read with no harm to the others. tcp
-  /// before libfabric 1.18 then ends the read twice, and frees what it keeps of it twice
-  /// (tcpx_ep.c, tcpx_ep_flush_all_queues): from then on its operations have that in common.
+  /// See core::reads_safely.
   [[nodiscard]] bool reads_safely() const noexcept { return reads_safely_; }
   /// Whether register_dmabuf can be asked at all: over_rdma, and a libfabric from 1.20 on.
   [[nodiscard]] bool takes_dmabufs() const noexcept;

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""gaudi_perf says why long messages went their way: each is counted once, and short ones have no reason.
+"""gaudi_perf says why long messages went their way: each is counted once, short ones have no reason, and gaudi_info has told
+it before.
 
-Usage: perf_reasons.py GAUDI-PERF
+Usage: perf_reasons.py GAUDI-PERF GAUDI-INFO
 """
 
 import csv
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-PERF = sys.argv[1]
+PERF, INFO = sys.argv[1:3]
 HANG = 60  # s: more than anything here takes
 PORT = str(20000 + os.getpid() % 12000)  # below those that the kernel gives to connections
 WORK = pathlib.Path(tempfile.mkdtemp(prefix="gaudi-reasons-", dir="/dev/shm"))
@@ -47,6 +48,16 @@ def result(*options, **how):
     return json.loads(measure("--json", *options, **how))["results"][0]
 
 
+def expected_by_info(settings):
+    """The reason between each two kinds of memory."""
+    done = subprocess.run([INFO, "--json"], env={**ENVIRONMENT, **settings}, capture_output=True, text=True, timeout=HANG,
+                          check=True)
+    messages = json.loads(done.stdout)["messages"]
+    reasons = {(one["from"], one["to"]): one["reason"] for one in messages}
+    kinds = {"host": "host", "device:0": "Gaudi", "device:1": "Gaudi"}
+    return {(a, b): reasons[kinds[a], kinds[b]] for a in kinds for b in kinds}
+
+
 def main():
     found = result("--size", "64K").get("path_reasons", {})
     expect(sum(reason["transfers"] for reason in found.values()) == LONG_MESSAGES, f"long messages: {found}")
@@ -61,6 +72,12 @@ def main():
     expect(row["path_reasons"] == "staging_is_chosen", f"as CSV: {row}")
     table = measure("--size", "64K", **staged)
     expect(table.splitlines()[-1] == "staged: FI_GAUDI_RNDV=staged", f"below the table: {table}")
+
+    for settings in {"FI_GAUDI_IPC": "off"}, {"FI_GAUDI_IPC": "off", "FI_GAUDI_RNDV": "write"}:
+        told = expected_by_info(settings)
+        for memory in ("host", "host"), ("device:0", "device:1"), ("host", "device:0"):
+            found = set(result("--size", "64K", memory=memory, settings=settings)["path_reasons"])
+            expect(found == {told[memory], told[memory[::-1]]}, f"{memory}, {settings}: {found}, gaudi_info told {told}")
     print("reasons for paths: all as expected")
 
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "messages.hpp"
 #include "print.hpp"
 #include "topo/distance.hpp"
 
@@ -130,6 +131,16 @@ json rails(const report& r) {
   return list;
 }
 
+json messages(const report& r) {
+  json list = json::array();
+  for (const auto& m : r.messages)
+    list.push_back({{"from", m.from},
+                    {"to", m.to},
+                    {"way", way_text(m.chosen.path)},
+                    {"reason", base::name_of(m.chosen.reason)}});
+  return list;
+}
+
 json software(const software_fact& s) {
   json facts{{"libfabric", s.libfabric},
              {"provider_found", s.provider_found},
@@ -169,6 +180,7 @@ void print_json(const report& r, const verdict* v, const std::vector<finding>& f
       {"tool", "gaudi_info"}, {"version", GAUDI_INFO_VERSION},    {"devices", devices(r)},
       {"nics", nics(r)},      {"gaudi_ports", r.gaudi_ports},     {"ways", ways(r)},
       {"rails", rails(r)},    {"software", software(r.software)}, {"parameters", parameters(r)}};
+  document["messages"] = messages(r);
   if (r.probed) document["copies"] = copies(r);
   if (v)
     document["verdict"] = {{"code", static_cast<int>(v->what)},

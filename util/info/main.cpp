@@ -13,6 +13,7 @@
 #include "collect.hpp"
 #include "findings.hpp"
 #include "machine.hpp"
+#include "messages.hpp"
 #include "print.hpp"
 #include "verdict.hpp"
 
@@ -43,6 +44,7 @@ report collect(const options& chosen) {
   r.rails = collect_rails();
   r.software = collect_software(thunk.get(), chosen.sysfs);
   if (chosen.doctor) probe(thunk, r);
+  r.messages = expected_messages(r, base::params::get());
   return r;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/unknown_variables.hpp"
 #include "copy/copy_table.hpp"
+#include "proto/transfer/path_choice.hpp"
 #include "reg/registration_failure.hpp"
 #include "topo/pci_place.hpp"
 
@@ -93,8 +94,9 @@ struct parameter_fact {
 };
 
 struct software_fact {
-  std::string libfabric;  ///< release that runs
-  std::string core;       ///< what would carry the data: "verbs", "tcp", or empty
+  std::string libfabric;   ///< release that runs
+  std::string core;        ///< what would carry the data: "verbs", "tcp", or empty
+  bool core_reads = true;  ///< others' memory, as core::reads_safely says
   bool provider_found = false;
   std::string thunk;  ///< the stand-in's name, "installed", or empty: none
   std::string kernel;
@@ -102,6 +104,13 @@ struct software_fact {
   std::optional<bool> kernel_has_dmabuf_rdma;  ///< nothing: /proc/kallsyms cannot be read
   std::uint64_t open_files = 0;                ///< RLIMIT_NOFILE
   std::uint64_t locked_memory = 0;             ///< RLIMIT_MEMLOCK, bytes
+};
+
+/// How long messages would go between two kinds of memory.
+struct message_fact {
+  std::string from;
+  std::string to;
+  proto::path_choice chosen;
 };
 
 /// All that the tool found out.
@@ -117,6 +126,7 @@ struct report {
   std::vector<probe_fact> probes;
   std::vector<unprobed_fact> unprobed;
   std::vector<copies_fact> copies;  ///< of probed devices that copy
+  std::vector<message_fact> messages{};
 };
 
 }  // namespace gaudi::info

@@ -92,8 +92,10 @@ bool is_valid(const char* name, const char* text) {
 
 software_fact collect_software(const hl::thunk* thunk, const fs::path& sysfs) {
   const std::uint32_t version = fi_version();
+  const std::string core = core_in_use();
   return {.libfabric = fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version)),
-          .core = core_in_use(),
+          .core = core,
+          .core_reads = core::reads_safely(core == "verbs", version),
           .provider_found = provider_found(),
           .thunk = library_text(thunk),
           .kernel = kernel_release(),

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <string>
 
+#include "messages.hpp"
 #include "print.hpp"
 #include "topo/distance.hpp"
 
@@ -23,18 +24,19 @@ std::string node_text(int node) {
   return node < 0 ? "-" : std::to_string(node);
 }
 
-/// Breaks at blanks, so that the lines fit.
-void print_wrapped(const std::string& text) {
+/// Breaks at blanks, so that the lines fit; those behind the first begin at column `indent`.
+void print_wrapped(const std::string& text, const std::string& label = "", std::size_t indent = 2) {
   std::istringstream words(text);
-  std::string line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 3 + word.size() > columns) {
-      fmt::print(" {}\n", line);
-      line.clear();
+  std::string line = fmt::format("{:<{}}", label, indent - 1);
+  bool begun = false;
+  for (std::string word; words >> word; begun = true) {
+    if (begun && line.size() + 1 + word.size() > columns) {
+      fmt::print("{}\n", line);
+      line.assign(indent - 1, ' ');
     }
     line.append(1, ' ').append(word);
   }
-  fmt::print(" {}\n", line);
+  fmt::print("{}\n", line);
 }
 
 std::string joined(const std::vector<std::string>& words, const char* between) {
@@ -135,6 +137,15 @@ std::string cell(const report& r, std::size_t device, std::size_t nic) {
   });
   if (tried == r.probes.end()) return text;
   return text + (tried->zero_copy ? " Z" : " S");
+}
+
+void print_messages(const report& r) {
+  if (r.messages.empty()) return;
+  fmt::print("Long messages to another host that is set up like this one\n");
+  for (const message_fact& m : r.messages)
+    print_wrapped(fmt::format("{}: {}", way_text(m.chosen.path), base::text_of(m.chosen.reason)),
+                  fmt::format("  {:<7} to {:<7}", m.from, m.to), 21);
+  fmt::print("\n");
 }
 
 void print_rails(const report& r) {
@@ -264,6 +275,7 @@ void print_text(const report& r, bool all) {
   print_nics(r);
   print_matrix(r);
   print_legend(r);
+  print_messages(r);
   print_rails(r);
   print_copies(r);
   print_software(r.software);

@@ -28,6 +28,12 @@ path_reason why_not_written(const path_facts& f) noexcept {
 
 }  // namespace
 
+bool asks_to_write(base::rendezvous_choice chosen, bool on_device, bool read_here) noexcept {
+  if (chosen == base::rendezvous_choice::write) return true;
+  if (chosen == base::rendezvous_choice::staged) return on_device;
+  return !read_here;
+}
+
 path_choice choose_path_of_source(const path_facts& f) noexcept {
   const path_reason staged = why_not_written(f);
   if (staged != path_reason::undecided) return {transfer_path::slots, staged};

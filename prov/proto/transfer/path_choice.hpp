@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/params.hpp"
 #include "base/path_reasons.hpp"
 
 namespace gaudi::proto {
@@ -43,6 +44,11 @@ struct path_choice {
 
   friend bool operator==(const path_choice&, const path_choice&) = default;
 };
+
+/// Whether a source with such memory, and FI_GAUDI_RNDV, keeps it from its sink, and asks where to
+/// write to. `read_here`: its core lets others read it.
+[[nodiscard]] bool asks_to_write(base::rendezvous_choice chosen, bool on_device,
+                                 bool read_here) noexcept;
 
 /// The shortest way that there is, and why no shorter one.
 [[nodiscard]] path_choice choose_path(const path_facts& facts) noexcept;

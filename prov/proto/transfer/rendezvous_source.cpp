@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "proto/connection/connection.hpp"
 #include "proto/operation/rts.hpp"
+#include "proto/transfer/path_choice.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -21,10 +22,7 @@ constexpr std::size_t max_by_packet = 16384;
 
 // Whether the peer shall say where our data is to go, because it cannot or shall not read it here.
 bool rendezvous_source::wants_cts(const local_memory& memory) const noexcept {
-  using base::rendezvous_choice;
-  if (config_.rendezvous == rendezvous_choice::write) return true;
-  if (config_.rendezvous == rendezvous_choice::staged) return memory.on_device();
-  return !memory.core_reaches(FI_REMOTE_READ);
+  return asks_to_write(config_.rendezvous, memory.on_device(), memory.core_reaches(FI_REMOTE_READ));
 }
 
 int rendezvous_source::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept try {
