@@ -21,3 +21,7 @@ pingpong() {
   wait $!
 }
 GAUDI_CUT_EVERY_MS=20 GAUDI_CUT_MOST=8 cuts_of 1 pingpong
+
+# The flushes of device memory go over the loopback, which is not cut, beside connections that are.
+FI_GAUDI_IPC=off FI_GAUDI_RAILS=rxe0,rxe1 GAUDI_CUT_EVERY_MS=20 GAUDI_CUT_MOST=4 cuts_of 2 "$VM_BIN/integration_hcl_client" \
+  --gtest_filter='hcl_client.exchanges_device_memory_of_a_registered_pool_with_flushes'

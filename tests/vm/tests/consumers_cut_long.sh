@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 # Open MPI, and the client that is shaped like HCL, while their queue pairs go into the error state: over one NIC, and over two.
+# It takes minutes: a loss that no NIC tells of is found after FI_GAUDI_LINK_TIMEOUT. A short piece of it is in cuts.sh.
 source "$VM_SOURCE/tests/vm/guest/cuts.sh"
 # The two NICs do not reach each other, and Open MPI would give each rank another one.
 export FI_GAUDI_NIC=rxe0
