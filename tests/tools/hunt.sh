@@ -77,10 +77,11 @@ rm -rf "$results"
 mkdir -p "$results"
 failed=0
 for ((round = 1; round <= times; ++round)); do
-  log=$results/round-$round.log
+  log=$results/round-$round.log began=$SECONDS
   chaos=()
   [[ $delays == no ]] || chaos=(env LD_PRELOAD="$build/tests/tools/libgaudi-chaos.so" GAUDI_CHAOS_SEED="$round")
   if "${chaos[@]}" ctest --test-dir "$build" -R "$regex" -j "$jobs" --output-on-failure --no-tests=error >"$log" 2>&1; then
+    echo "round $round of $times: $(sed -n 's/^100% tests passed.* out of \(.*\)/\1 tests passed/p' "$log") in $((SECONDS - began)) s"
     rm "$log"
     continue
   fi
