@@ -11,6 +11,7 @@
 #include "core/fid.hpp"
 #include "fi/av.hpp"
 #include "fi/eq.hpp"
+#include "proto/peer/address_vector.hpp"
 
 namespace gaudi::fi {
 namespace {
@@ -94,6 +95,41 @@ TEST(no_memory, keeps_no_event_of_an_insertion_back) {
     else
       EXPECT_EQ(ret, -FI_ENOMEM);
     EXPECT_EQ(fi_eq_read(eq.get(), &event, &entry, sizeof entry, 0), -FI_EAGAIN) << allocations;
+  }
+}
+
+// An address is there, or the vector is as it was: also where its place is one that was free.
+TEST(no_memory, leaves_no_half_of_an_address) {
+  const auto address = [](std::uint16_t port) {
+    sockaddr_in in{};
+    in.sin_family = AF_INET;
+    in.sin_addr.s_addr = htonl(0x0A000001);
+    in.sin_port = htons(port);
+    return proto::net_address(&in, sizeof in);
+  };
+  for (const bool in_the_middle : {false, true}) {
+    bool was_enough = false;
+    for (long allocations = 0; !was_enough; ++allocations) {
+      ASSERT_LT(allocations, 20);
+      proto::address_vector av;
+      for (const std::uint16_t port : {1, 2, 3}) ASSERT_TRUE(av.add(address(port)));
+      if (in_the_middle) {
+        ASSERT_TRUE(av.remove(1));
+      }
+      const std::size_t before = av.size();
+      int code = 0;
+      {
+        const gaudi::test::scarce_memory few(allocations);
+        code = av.add(address(4)).code();
+      }
+      was_enough = code == 0;
+      EXPECT_EQ(code, was_enough ? 0 : -FI_ENOMEM);
+      EXPECT_EQ(av.size(), before + (was_enough ? 1 : 0));
+      EXPECT_EQ(av.index_of(address(4)), was_enough ? (in_the_middle ? 1U : 3U) : FI_ADDR_NOTAVAIL);
+      EXPECT_EQ(av.index_of(address(3)), 2U);
+      const fi_addr_t next = in_the_middle ? (was_enough ? 3 : 1) : (was_enough ? 4 : 3);
+      EXPECT_EQ(*av.add(address(5)), next);
+    }
   }
 }
 

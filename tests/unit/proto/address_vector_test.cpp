@@ -7,6 +7,7 @@
 #include <rdma/fi_errno.h>
 
 #include <map>
+#include <new>
 #include <random>
 #include <string>
 
@@ -159,6 +160,37 @@ TEST(address_vector, tells_listeners_until_they_leave) {
   ASSERT_TRUE(av.remove(0));
   av.unsubscribe(listener);
   ASSERT_TRUE(av.add(v4(3, 3)));
+}
+
+// Who has no memory for an address leaves the vector, and those that were told before, without it.
+TEST(address_vector, takes_back_what_a_listener_has_no_memory_for) {
+  address_vector av;
+  ASSERT_EQ(*av.add(v4(1, 1)), 0U);
+  ASSERT_EQ(*av.add(v4(2, 2)), 1U);
+  ASSERT_EQ(*av.add(v4(1, 1)), 2U);
+  ASSERT_TRUE(av.remove(1));
+  testing::StrictMock<mock_listener> first;
+  testing::StrictMock<mock_listener> second;
+  av.subscribe(first);
+  av.subscribe(second);
+  for (const bool at_the_end : {false, true}) {
+    const fi_addr_t index = at_the_end ? 3 : 1;
+    const testing::InSequence in_order;
+    EXPECT_CALL(first, added(index, v4(1, 1)));
+    EXPECT_CALL(second, added(index, v4(1, 1))).WillOnce(testing::Throw(std::bad_alloc()));
+    EXPECT_CALL(first, removed(index, v4(1, 1)));
+    EXPECT_EQ(av.add(v4(1, 1)).code(), -FI_ENOMEM);
+    EXPECT_EQ(av.size(), at_the_end ? 3U : 2U);
+    EXPECT_EQ(av.find(index), nullptr);
+    EXPECT_EQ(av.index_of(v4(1, 1)), 0U);
+    EXPECT_CALL(first, added(index, v4(3, 3)));
+    EXPECT_CALL(second, added(index, v4(3, 3)));
+    EXPECT_EQ(*av.add(v4(3, 3)), index) << "its place is free again";
+  }
+  av.unsubscribe(first);
+  av.unsubscribe(second);
+  ASSERT_TRUE(av.remove(0));
+  EXPECT_EQ(av.index_of(v4(1, 1)), 2U) << "its chain is whole";
 }
 
 /// Random changes against a plain map, with few distinct addresses so that duplicates are common.
