@@ -53,6 +53,10 @@ expect([d["copy_engine"] for d in facts["devices"]] == ["none"] * 2, "which do n
 expect(facts["devices"][0]["hbm_total"] == 127 << 30, "their memory")
 expect("offers no copies" in text.stdout, "which do not copy, as text")
 
+text = run(FI_GAUDI_CORE="tcp", FI_GAUDI_RNDV="staged").stdout
+expect("Gaudi   to Gaudi   through staging buffers: FI_GAUDI_RNDV=staged\n" in text, f"the way of long messages: {text}")
+expect(max(map(len, text.splitlines())) <= 80, "80 columns")
+
 code, facts = document(FI_GAUDI_CORE="tcp", FI_GAUDI_RNDV="write")
 expect(facts["software"]["core"] == "tcp", "the core that was chosen")
 expect([p["value"] for p in facts["parameters"] if p["name"] == "FI_GAUDI_RNDV"] == ["write"], "a value given")

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "messages.hpp"
 
-#include <algorithm>
 #include <optional>
 
 namespace gaudi::info {
@@ -17,27 +16,32 @@ struct memory_kind {
   bool copies = true;
 };
 
-/// Nothing: it was not tried.
+/// Nothing: it was not tried, as no Gaudi is without --doctor, or another process has it.
 std::optional<bool> is_reached(const report& r, std::size_t device, const base::params& params) {
   if (r.software.core != "verbs" || params.dmabuf == dmabuf_choice::off) return false;
-  if (!r.probed) return std::nullopt;
-  return std::any_of(r.probes.begin(), r.probes.end(),
-                     [&](const probe_fact& p) { return p.device == device && p.zero_copy; });
+  std::optional<bool> reached;
+  for (const probe_fact& p : r.probes)
+    if (p.device == device) reached = p.zero_copy || reached.value_or(false);
+  return reached;
 }
 
 /// Without those of which nothing is known.
 std::vector<memory_kind> kinds(const report& r, const base::params& params) {
-  bool some = false;
-  bool others = false;
-  bool copies = true;
+  memory_kind some{"Gaudi Z", true, true, true};
+  memory_kind others{"Gaudi S", true, false, true};
+  bool has_some = false;
+  bool has_others = false;
   for (std::size_t i = 0; i < r.devices.size(); ++i) {
     const auto reached = is_reached(r, i, params);
-    if (reached) (*reached ? some : others) = true;
-    copies = copies && r.devices[i].copies;
+    if (!reached) continue;
+    (*reached ? has_some : has_others) = true;
+    memory_kind& kind = *reached ? some : others;
+    kind.copies = kind.copies && r.devices[i].copies;
   }
+  if (has_some != has_others) some.name = others.name = "Gaudi";
   std::vector<memory_kind> found{{"host", false, true, true}};
-  if (some) found.push_back({others ? "Gaudi Z" : "Gaudi", true, true, copies});
-  if (others) found.push_back({some ? "Gaudi S" : "Gaudi", true, false, copies});
+  if (has_some) found.push_back(some);
+  if (has_others) found.push_back(others);
   return found;
 }
 

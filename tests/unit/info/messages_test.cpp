@@ -102,6 +102,14 @@ TEST(expected_messages, are_told_of_what_is_known_only) {
   EXPECT_THAT(expected_messages(r, {}), IsEmpty()) << "no Gaudi";
 }
 
+TEST(expected_messages, say_nothing_of_a_gaudi_that_could_not_be_tried) {
+  report r = tried(true, true);
+  r.probes.pop_back();
+  EXPECT_EQ(ways(r), ways(tried(true, true))) << "the other one is taken for both";
+  r.probes.clear();
+  EXPECT_THAT(expected_messages(r, {}), IsEmpty());
+}
+
 TEST(expected_messages, leave_out_what_nothing_can_move) {
   report r = over("tcp");
   for (device_fact& d : r.devices) d.copies = false;
