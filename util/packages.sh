@@ -20,8 +20,8 @@ test_packages=(
   autoconf automake libtool make xz-utils ca-certificates curl
 )
 
-# What run-tests.sh --long needs on top of both: what sums coverage up, systems of other releases to build and install on, what compression is
-# measured with, and what MPICH is built with.
+# What run-tests.sh --long needs on top of both: what sums coverage up, systems of other releases to build and install on, what
+# compression is measured with, and what MPICH is built with.
 long_packages=(gcovr mmdebstrap libzstd-dev liblz4-dev libhwloc-dev)
 
 # What package.sh needs on top of the first list.

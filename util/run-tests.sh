@@ -22,12 +22,13 @@ Installs the Debian packages that are missing (needs root or sudo only then), bu
   --tsan   all unit and integration tests built with ThreadSanitizer
   --fuzz   the fuzzing alone
   --coverage
-           all unit and integration tests and some schedules of the simulator, and which lines
-           and branches of each part of the provider ran (build/coverage)
+           unit and integration tests but the slow ones, 2,000 schedules of the simulator, and
+           which lines and branches of each part of the provider ran (build/coverage)
   --long   hours: --all, with all unit and integration tests under both sanitizers, ten minutes
            of fuzzing for each parser (build/fuzz), a million schedules of the simulator, 500
-           mutants of the provider, --coverage, the virtual machine's measurements, MPICH's own test suite, which
-           is built for it; build/long-report.txt has what it found, and build/mutation-report.txt which mutants survive
+           mutants of the provider, --coverage, the virtual machine's measurements, MPICH's own
+           test suite, which is built for it; build/long-report.txt has what it found, and
+           build/mutation-report.txt which mutants survive
 
 A run ends with a table of where its time went. Tests that cannot run here are listed as skipped,
 with the reason, before ctest's closing lines; with CI=true in the environment they fail instead.

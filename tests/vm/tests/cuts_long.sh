@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
-# A thousand queue pairs that go into the error state, most of them in the middle of a transfer: cuts.sh for minutes, from other
-# seeds, until there are so many.
+# A thousand queue pairs that go into the error state under gaudi_stress: what cuts.sh begins with, from one seed after the
+# other, until there are so many.
 source "$VM_SOURCE/tests/vm/guest/stress.sh"
 source "$VM_SOURCE/tests/vm/guest/cuts.sh"
 export GAUDI_CUT_EVERY_MS=50
