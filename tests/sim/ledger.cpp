@@ -117,13 +117,13 @@ void ledger::end(record& r, const proto::cq_entry& entry) {
     check_result(r);
   }
   // It is the application's again, which uses it for something else.
-  if (!r.is_receive()) std::fill(r.bytes.begin(), r.bytes.end(), after_use);
+  if (!r.is_receive()) std::fill(r.memory().begin(), r.memory().end(), after_use);
 }
 
 void ledger::check_result(const record& r) {
   if (r.asked.what == action::kind::read) {
     const std::size_t from = r.asked.offset - cell_bytes - written_bytes;
-    if (!is_filled(r.bytes, read_pattern, from)) fail(name(r) + " has read wrong bytes");
+    if (!is_filled(r.memory(), read_pattern, from)) fail(name(r) + " has read wrong bytes");
   }
   if (r.asked.what == action::kind::atomic && r.asked.fetch) {
     std::uint64_t before = 0;
@@ -177,7 +177,7 @@ void ledger::completed_receive(record& r, const proto::cq_entry& entry) {
     r.now = record::state::ended;
     r.ended = ++clock_;
     r.error = entry.error;
-    r.sum = sum_of(r.bytes);
+    r.sum = sum_of(r.memory());
   }
   if (entry.error == FI_ECANCELED) {
     if (!r.is_cancelled && !may_fail(r)) fail(name(r) + " was cancelled by nobody");
@@ -187,10 +187,11 @@ void ledger::completed_receive(record& r, const proto::cq_entry& entry) {
     if (!may_fail(r)) fail(name(r) + " failed without a reason: " + fi_strerror(entry.error));
     return;
   }
-  const auto* bytes = many ? static_cast<const std::byte*>(entry.buffer) : r.bytes.data();
-  const auto place = static_cast<std::size_t>(bytes - r.bytes.data());
-  if (place > r.bytes.size()) return fail(name(r) + " names a place outside its buffer");
-  record* sent = message_of(entry, r, bytes, std::min(entry.length, r.bytes.size() - place));
+  const std::span<const std::byte> whole = r.memory();
+  const auto* bytes = many ? static_cast<const std::byte*>(entry.buffer) : whole.data();
+  const auto place = static_cast<std::size_t>(bytes - whole.data());
+  if (place > whole.size()) return fail(name(r) + " names a place outside its buffer");
+  record* sent = message_of(entry, r, bytes, std::min(entry.length, whole.size() - place));
   if (!sent) return;
   if (many) {
     sent->place = place;
@@ -199,7 +200,7 @@ void ledger::completed_receive(record& r, const proto::cq_entry& entry) {
     r.match = sent;
     r.got = entry.length;
   }
-  check_message(r, *sent, entry, bytes, r.bytes.size() - place);
+  check_message(r, *sent, entry, bytes, whole.size() - place);
 }
 
 void ledger::completed_peek(record& r, const proto::cq_entry& entry) {
@@ -238,7 +239,8 @@ void ledger::completed_event(unsigned node, unsigned, const proto::cq_entry& ent
 
 void ledger::check_memory() {
   for (const record& r : all_) {
-    if (r.is_receive() && r.now == record::state::ended && r.sum != 0 && sum_of(r.bytes) != r.sum)
+    if (r.is_receive() && r.now == record::state::ended && r.sum != 0 &&
+        sum_of(r.memory()) != r.sum)
       return fail(name(r) + " was written to after its end");
   }
 }

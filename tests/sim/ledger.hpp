@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,10 +32,12 @@ struct record {
   unsigned peer_life = 0;  // send: of the peer when it was started
   state now = state::waiting;
   int error = 0;
-  std::vector<std::byte> bytes;   // the application's memory
-  std::size_t got = 0;            // bytes of a message, or of a read
-  std::uint64_t posted = 0;       // among all calls that started something
-  std::uint64_t ended = 0;        // among all that happened
+  std::vector<std::byte> bytes;  // the application's memory, unless it is its device's
+  std::span<std::byte> on_device;
+  std::shared_ptr<std::vector<std::byte>> device_bytes;  // which these are of
+  std::size_t got = 0;                                   // bytes of a message, or of a read
+  std::uint64_t posted = 0;                              // among all calls that started something
+  std::uint64_t ended = 0;                               // among all that happened
   record* match = nullptr;        // the message of a receive; of a send its receive
   std::size_t place = 0;          // of a message in the buffer of its receive_many
   std::vector<record*> messages;  // of a receive_many
@@ -48,6 +51,12 @@ struct record {
     return asked.what == action::kind::receive || asked.what == action::kind::receive_many;
   }
   [[nodiscard]] bool is_open() const noexcept { return now == state::started; }
+  [[nodiscard]] std::span<std::byte> memory() noexcept {
+    return on_device.empty() ? std::span(bytes) : on_device;
+  }
+  [[nodiscard]] std::span<const std::byte> memory() const noexcept {
+    return on_device.empty() ? std::span(bytes) : std::span<const std::byte>(on_device);
+  }
 };
 
 /// What was started and what has been told of it, and whether that can be right.

@@ -13,12 +13,20 @@ namespace {
 
 constexpr std::uint16_t first_port = 5000;
 constexpr std::uint64_t ranges_one_in = 3;
+constexpr std::size_t device_bytes = std::size_t{512} * 1024;
 constexpr std::uint64_t requested_key = 77;
 // Longer than a peer may take to close, which can be a call of many virtual seconds (host::now).
 constexpr std::chrono::hours session_limit{10'000};
 constexpr std::chrono::milliseconds silence_limit{20};
 // As endpoints of libfabric have it (prov/fi/endpoint.cpp).
 constexpr std::chrono::milliseconds linger_time{2000};
+
+// What an engine needs no time of its own to be measured for.
+copy::engine_config unmeasured() {
+  copy::engine_config config;
+  config.table.calibrate = false;
+  return config;
+}
 
 proto::endpoint::settings settings_of(const plan& p, host& h) {
   return {.directed_receive = true,
@@ -38,6 +46,7 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
                     .chunk = p.rail_chunk,
                     .others = {},
                     .pause = std::chrono::milliseconds(0)},
+          .copies = unmeasured(),
           .rendezvous = p.rendezvous,
           .clock = base::clock(h),
           .random = base::random_source(h)};
@@ -49,7 +58,7 @@ proto::net_address name_of(unsigned number, unsigned interface = 0) {
   return {&a, sizeof a};
 }
 
-proto::local_memory memory_of(std::span<std::byte> bytes) {
+proto::local_memory host_memory_of(std::span<std::byte> bytes) {
   return *proto::local_memory::from(bytes.data(), bytes.size(), nullptr);
 }
 
@@ -80,7 +89,8 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
           net.fabric_for(host_), net.info_for(host_), base::random_source(host_),
           p.net.reads_badly ? FI_VERSION(1, 17) : FI_VERSION(2, 1)))) {
   for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(name_of(n)));
-  expose(p.core_keys);
+  if (!p.devices.empty() && p.devices[number]) device_.emplace(net, p.copies, device_bytes);
+  expose();
   open_other_nics();
   auto settings = settings_of(p, host_);
   for (const auto& nic : other_nics_) settings.rails.others.push_back({name_of(number), nic.get()});
@@ -110,20 +120,42 @@ void node::open_other_nics() {
   }
 }
 
-void node::expose(bool core_keys) {
-  exposed_.resize(region_bytes);
-  fill(std::span(exposed_).subspan(cell_bytes + written_bytes), read_pattern);
-  region_.address = reinterpret_cast<std::uint64_t>(exposed_.data());
+void node::expose() {
+  const bool on_device = device_ && plan_.device_regions[number_];
+  if (on_device) {
+    exposed_ = device_->take(region_bytes);
+    region_.address = device_->address_of(exposed_.data());
+    region_.owner = &device_->gaudi();
+  } else {
+    exposed_here_.resize(region_bytes);
+    exposed_ = exposed_here_;
+    region_.address = reinterpret_cast<std::uint64_t>(exposed_.data());
+  }
+  fill(exposed_.subspan(cell_bytes + written_bytes), read_pattern);
   region_.length = exposed_.size();
   region_.access = FI_REMOTE_READ | FI_REMOTE_WRITE;
   region_.virtual_address = true;
-  region_.core =
-      std::move(*core_->register_memory(exposed_.data(), exposed_.size(), region_.access));
-  if (core_keys) {
+  if (!on_device)
+    region_.core =
+        std::move(*core_->register_memory(exposed_.data(), exposed_.size(), region_.access));
+  if (plan_.core_keys) {
     keys_.add_chosen_here(region_);
   } else {
     static_cast<void>(keys_.add_requested(region_, requested_key));
   }
+}
+
+void node::give_memory(record& r, std::size_t length) {
+  if (!r.memory().empty()) return;
+  if (r.asked.on_device && length != 0) {
+    r.on_device = device_->take(length);
+    r.device_bytes = device_->bytes();
+  }
+  if (r.on_device.empty()) r.bytes.resize(length);
+}
+
+proto::local_memory node::memory_of(record& r) const {
+  return r.on_device.empty() ? host_memory_of(r.bytes) : device_->memory_of(r.on_device);
 }
 
 proto::completion_spec node::asked(record& r, std::uint64_t flags) {
@@ -167,27 +199,27 @@ int node::start(record& r, const node* peer) {
 // The ledger has to know of it before the call: it may end in it.
 int node::start_message(record& r) {
   const action& a = r.asked;
-  if (r.bytes.empty()) {
-    r.bytes.resize(a.length);
-    fill(r.bytes, r.number);
+  if (r.memory().empty()) {
+    give_memory(r, a.length);
+    fill(r.memory(), r.number);
   }
   book_.started(r);
   std::uint8_t flags = 0;
   if (a.tagged) flags |= proto::wire::tagged;
   if (a.has_data) flags |= proto::wire::cq_data;
-  return endpoint_->send(memory_of(r.bytes), {.to = a.peer,
-                                              .tag = a.tag,
-                                              .data = a.has_data ? r.number : 0,
-                                              .wire_flags = flags,
-                                              .inject = a.inject,
-                                              .transmit = a.transmit,
-                                              .delivery = a.delivery,
-                                              .completion = asked(r, FI_SEND)});
+  return endpoint_->send(memory_of(r), {.to = a.peer,
+                                        .tag = a.tag,
+                                        .data = a.has_data ? r.number : 0,
+                                        .wire_flags = flags,
+                                        .inject = a.inject,
+                                        .transmit = a.transmit,
+                                        .delivery = a.delivery,
+                                        .completion = asked(r, FI_SEND)});
 }
 
 int node::start_receive(record& r) {
   const action& a = r.asked;
-  r.bytes.resize(a.length);
+  give_memory(r, a.length);
   book_.started(r);
   const proto::recv_params wanted{.from = a.any_peer ? FI_ADDR_UNSPEC : a.peer,
                                   .tag = a.tag,
@@ -195,8 +227,8 @@ int node::start_receive(record& r) {
                                   .tagged = a.tagged,
                                   .completion = asked(r, FI_RECV)};
   if (a.what == action::kind::receive_many)
-    return endpoint_->receives().receive_many(memory_of(r.bytes), wanted);
-  return endpoint_->receives().receive(memory_of(r.bytes), wanted);
+    return endpoint_->receives().receive_many(memory_of(r), wanted);
+  return endpoint_->receives().receive(memory_of(r), wanted);
 }
 
 int node::start_peek(record& r) {
@@ -224,16 +256,16 @@ void node::take_claimed(record& r) {
   }
   const proto::recv_params wanted{
       .tag = r.asked.tag, .tagged = r.asked.tagged, .completion = asked(r, FI_RECV)};
-  if (endpoint_->receives().receive_claimed(memory_of(r.bytes), wanted, r.asked.discard) != 0)
+  if (endpoint_->receives().receive_claimed(memory_of(r), wanted, r.asked.discard) != 0)
     book_.fail(ledger::name(r) + ": what was claimed cannot be received");
 }
 
 int node::start_access(record& r, const node& peer) {
   const action& a = r.asked;
   const bool writes = a.what == action::kind::write;
-  if (r.bytes.empty()) {
-    r.bytes.resize(a.length);
-    if (writes) fill(r.bytes, r.number);
+  if (r.memory().empty()) {
+    give_memory(r, a.length);
+    if (writes) fill(r.memory(), r.number);
   }
   r.peer_life = peer.life();
   book_.started(r);
@@ -245,7 +277,7 @@ int node::start_access(record& r, const node& peer) {
                                  .inject = a.inject,
                                  .delivery = a.delivery,
                                  .completion = asked(r, FI_RMA)};
-  const auto memory = memory_of(r.bytes);
+  const auto memory = memory_of(r);
   if (r.number % ranges_one_in == 0 && a.length > 1)
     return endpoint_->access_ranges(
         writes ? proto::rma_ranges::direction::write : proto::rma_ranges::direction::read, memory,
@@ -269,8 +301,8 @@ int node::start_atomic(record& r, const node& peer) {
   access.type = FI_UINT64;
   access.op = FI_SUM;
   access.count = 1;
-  access.operands = memory_of(std::span(r.bytes).first(8));
-  if (a.fetch) access.results = memory_of(std::span(r.bytes).subspan(8));
+  access.operands = host_memory_of(std::span(r.bytes).first(8));
+  if (a.fetch) access.results = host_memory_of(std::span(r.bytes).subspan(8));
   access.completion = asked(r, FI_ATOMIC);
   return endpoint_->atomic(access);
 }

@@ -9,6 +9,7 @@
 #include "core/tcp_streams.hpp"
 #include "proto/endpoint.hpp"
 #include "sim/core/network.hpp"
+#include "sim/device/simulated_device.hpp"
 #include "sim/ledger.hpp"
 #include "sim/plan.hpp"
 
@@ -57,7 +58,10 @@ class node {
   int cancel_oldest();
   void take_claimed(record& r);
   proto::completion_spec asked(record& r, std::uint64_t flags);
-  void expose(bool core_keys);
+  void expose();
+  /// As much of its memory as the operation wants, once.
+  void give_memory(record& r, std::size_t length);
+  [[nodiscard]] proto::local_memory memory_of(record& r) const;
   void open_other_nics();
   [[nodiscard]] std::size_t interfaces_beside(unsigned number) const noexcept;
 
@@ -73,7 +77,9 @@ class node {
   proto::path_counters paths_;
   proto::address_vector addresses_;
   proto::completion_queue queue_{8};
-  std::vector<std::byte> exposed_;
+  std::optional<simulated_device> device_;
+  std::vector<std::byte> exposed_here_;
+  std::span<std::byte> exposed_;
   reg::region region_;
   simulated_streams streams_;
   std::optional<proto::endpoint> endpoint_;

@@ -268,6 +268,23 @@ void add_interfaces(rng& r, plan& p) {
   in_order_of_steps(p.faults);
 }
 
+bool may_be_on_device(const action& a) noexcept {
+  using kind = action::kind;
+  return a.what == kind::send || a.what == kind::receive || a.what == kind::write ||
+         a.what == kind::read;
+}
+
+// Nodes with a device, some of whose memory is there.
+void add_devices(rng& r, plan& p) {
+  p.copies = some_delay(r);
+  for (unsigned n = 0; n < p.nodes; ++n) {
+    p.devices.push_back(r.chance(800));
+    p.device_regions.push_back(p.devices[n] && r.chance(400));
+    for (action& a : p.scripts[n])
+      a.on_device = p.devices[n] && may_be_on_device(a) && r.chance(700);
+  }
+}
+
 }  // namespace
 
 std::size_t plan::size() const noexcept {
@@ -321,6 +338,7 @@ plan make_plan(std::uint64_t seed) {
   if (p.rails > 1 && r.chance(600)) p.other_nics = r.between(1, 2);
   if (p.other_nics != 0 && p.net.rdma && r.chance(700)) write_by_other_nics(r, p);
   if (p.rails > 1 && r.chance(600)) add_interfaces(r, p);
+  if (r.chance(250)) add_devices(r, p);
   return p;
 }
 

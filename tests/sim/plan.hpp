@@ -36,9 +36,10 @@ struct action {
   bool inject = false;
   bool delivery = false;
   bool transmit = false;
-  bool fetch = false;    // atomic
-  bool claim = false;    // peek
-  bool discard = false;  // peek, or what was claimed
+  bool fetch = false;      // atomic
+  bool on_device = false;  // its memory is of the node's device
+  bool claim = false;      // peek
+  bool discard = false;    // peek, or what was claimed
 };
 
 std::string to_string(const action& a);
@@ -79,6 +80,9 @@ struct plan {
   std::size_t rail_chunk = 0;
   std::size_t other_nics = 0;        // that they leave by, after the first
   std::size_t other_interfaces = 0;  // likewise, of the first NIC
+  std::vector<bool> devices;         // which nodes have one; empty: none
+  std::vector<bool> device_regions;  // which have their region there
+  delay copies{};                    // of these
   std::size_t connections = 0;       // that a node has at most, while some are idle; 0: any number
   nanoseconds max_step = 2'000;
   std::vector<unsigned> pace;  // of each node, in thousandths of all steps

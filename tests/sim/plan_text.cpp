@@ -19,7 +19,7 @@ std::string from(const action& a) {
 }
 
 std::string bytes(const action& a) {
-  return " " + std::to_string(a.length) + " B";
+  return " " + std::to_string(a.length) + " B" + (a.on_device ? " of device memory" : "");
 }
 
 std::string flags(const action& a) {

@@ -213,7 +213,9 @@ inline void data_mover::all_moved(transfer& t) {
 void data_mover::piece_finished(transfer& t, std::size_t length, int error) {
   --t.moved.in_flight;
   t.moved.finished += length;
-  if (error) return parts_.completion.complete(t, error);
+  // Of a write with a connection that was lost meanwhile: the peer, who has all, knows better.
+  const bool is_there = t.ending.peer_ended && t.strategy == transfer_strategy::push;
+  if (error && !is_there) return parts_.completion.complete(t, error);
   if (t.ending.begun) return parts_.completion.try_retire(t);
   if (t.moved.finished < t.length) return progress(t);
   if (!parts_.fences.begin(t)) all_moved(t);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/device.hpp"
+#include "proto/operation/memory.hpp"
+#include "reg/region.hpp"
+#include "sim/core/network.hpp"
+
+namespace gaudi::sim {
+
+struct device_state;
+
+/// A Gaudi2 in one process, by a library of which the provider sees no more than the functions. Its
+/// memory is one allocation that no NIC reaches; a copy takes virtual time, in which bytes lie
+/// where they were, and does not follow those before it. What is copied from or to host memory that
+/// is not mapped, or to device memory beyond the allocation, is a complaint of the network's.
+class simulated_device {
+ public:
+  simulated_device(network& net, const delay& copies, std::size_t bytes);
+  ~simulated_device();
+  simulated_device(const simulated_device&) = delete;
+  simulated_device& operator=(const simulated_device&) = delete;
+
+  /// The next so many bytes that nobody has taken; empty: there are not as many.
+  [[nodiscard]] std::span<std::byte> take(std::size_t bytes) noexcept;
+  /// Bytes that were taken, as the application would register them.
+  [[nodiscard]] std::uint64_t address_of(const std::byte* taken) const noexcept;
+  [[nodiscard]] proto::local_memory memory_of(std::span<std::byte> taken) const noexcept;
+  /// A region of its memory is one of this device's.
+  [[nodiscard]] device::device& gaudi() const noexcept { return *gaudi_; }
+  /// The bytes that were taken stay as long as this.
+  [[nodiscard]] const std::shared_ptr<std::vector<std::byte>>& bytes() const noexcept;
+
+ private:
+  std::shared_ptr<device_state> state_;
+  std::shared_ptr<device::device> gaudi_;
+  reg::region all_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace gaudi::sim
