@@ -67,6 +67,8 @@ MUTANTS = [
     ("ranges-go-on-at-another-process", "rma_ranges", "rma_ranges.cpp", "if (!connection_of(o)) return -FI_ECONNABORTED;", ""),
     ("writes-without-a-fence", "write_fence", "write_fence.hpp",
      "t.connection->goes_on() && begin_on_rails(t)", "false"),
+    ("slots-without-a-fence", "write_fence", "write_fence.cpp",
+     "return r.has_other_keys && r.now != rail::state::down;", "return r.has_other_keys && r.now == rail::state::failing;"),
     ("told-of-is-not-enough", "data_mover", "data_mover_completions.cpp", "error && !is_there", "error != 0 && (error != 0 || is_there)"),
     ("fence-waits-for-ever", "write_fence", "rail_recovery.cpp",
      "r.now == rail::state::down || (r.now == rail::state::lost && r.peer_has_closed)", "false"),

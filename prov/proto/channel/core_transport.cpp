@@ -324,7 +324,9 @@ void core_transport::abandon(posted_op_list& posted, int error) {
     } else if (w.what == posted_op::kind::direct) {
       static_cast<direct_op&>(w).fail(error);
     } else if (w.what == posted_op::kind::fence) {
-      static_cast<fence_op&>(w).owner = nullptr;
+      auto& fence = static_cast<fence_op&>(w);
+      fence.owner = nullptr;
+      if (fence.chunk) fence.chunk->owner = nullptr;
     } else {
       auto& b = static_cast<buffer&>(w);
       b.owner = nullptr;

@@ -47,7 +47,8 @@ base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domai
   // The NIC and the device write to these pages: a forked child must not make them copy-on-write.
   ::madvise(memory, self->length_, MADV_DONTFORK);
 
-  auto mr = core.register_memory(memory, self->length_, own_access | peers_may);
+  self->access_ = own_access | peers_may;
+  auto mr = core.register_memory(memory, self->length_, self->access_);
   if (!mr) return mr.failure();
   self->mr_ = std::move(*mr);
 
@@ -76,8 +77,17 @@ void buffer_slab::cut(posted_op::kind kind, std::size_t buffer_size, std::size_t
 
 buffer_slab::~buffer_slab() {
   pins_.clear();
+  at_other_nics_.clear();
   mr_ = {};
   if (base_ && owned_) ::munmap(base_, length_);
+}
+
+const core::inner_mr* buffer_slab::registration_at(reg::other_nic& nic) {
+  if (!mr_) return nullptr;
+  for (const auto& [number, mr] : at_other_nics_)
+    if (number == nic.number()) return &mr;
+  auto made = nic.core().register_memory(base_, length_, access_);
+  return made ? &at_other_nics_.emplace_back(nic.number(), *std::move(made)).second : nullptr;
 }
 
 base::result<std::uint64_t> buffer_slab::device_base(device::device& on) {

@@ -15,6 +15,7 @@
 #include "proto/operation/completion_spec.hpp"
 #include "proto/operation/memory.hpp"
 #include "proto/operation/posted_op.hpp"
+#include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
 
@@ -102,6 +103,9 @@ class buffer_slab {
   buffer_slab& operator=(const buffer_slab&) = delete;
 
   [[nodiscard]] const core::inner_mr& mr() const noexcept { return mr_; }
+  /// The same at another NIC, made at the first call. Null: that NIC does not take it, or the core
+  /// does not know it at all. Throws std::bad_alloc.
+  [[nodiscard]] const core::inner_mr* registration_at(reg::other_nic& nic);
   base::result<std::uint64_t> device_base(device::device& on);
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return buffer_size_; }
@@ -115,7 +119,9 @@ class buffer_slab {
   std::size_t length_ = 0;
   std::size_t buffer_size_ = 0;
   bool owned_ = true;
+  std::uint64_t access_ = 0;  // that the core has
   core::inner_mr mr_;
+  std::list<std::pair<std::size_t, core::inner_mr>> at_other_nics_;  // by other_nic::number
   std::list<std::pair<device::device*, copy::pinned_region>> pins_;
   std::vector<std::unique_ptr<buffer>> buffers_;
 };

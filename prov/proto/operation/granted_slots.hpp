@@ -49,6 +49,14 @@ class granted_slots {
     return slots_[number];
   }
 
+  /// One that is held, and that `wanted` says yes to, or null.
+  template <class Wanted>
+  [[nodiscard]] buffer* find(Wanted&& wanted) const {
+    const auto it = std::find_if(slots_.begin(), slots_.end(),
+                                 [&](buffer* slot) { return slot && wanted(*slot); });
+    return it == slots_.end() ? nullptr : *it;
+  }
+
   /// A slot that was filled goes to the source again.
   void export_again() noexcept { ++at_source_; }
 

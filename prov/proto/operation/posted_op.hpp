@@ -36,6 +36,8 @@ struct posted_op : core_context, boost::intrusive::list_base_hook<> {
 
   /// In place of a rail: who takes completions asks one thing of all that is not usual.
   static constexpr std::uint8_t of_probe = UINT8_MAX;
+  /// The same of a chunk that is written, and waits for the write_fence.
+  static constexpr std::uint8_t behind_fence = UINT8_MAX - 1;
 
   const kind what;
   std::uint8_t tries = 0;    // of RMA: connections that were lost with this at their head (session)

@@ -44,10 +44,14 @@ struct rma_op : posted_op {
 
 /// A read behind what a transfer has written over a rail.
 struct fence_op : posted_op {
-  fence_op(transfer& t, std::size_t rail_place) noexcept
-      : posted_op(kind::fence), owner(&t), place(static_cast<std::uint8_t>(rail_place)) {}
+  fence_op(transfer& t, std::size_t rail_place, buffer* of) noexcept
+      : posted_op(kind::fence),
+        owner(&t),
+        place(static_cast<std::uint8_t>(rail_place)),
+        chunk(of) {}
   transfer* owner;  // null: it has ended
   std::uint8_t place;
+  buffer* chunk;  // behind this alone, which fills a slot; null: behind all
 };
 
 /// What a transfer has of rails over other NICs: rail_keys' own, but for `written`.
@@ -55,8 +59,9 @@ struct transfer_rails {
   /// Of the rails here, by place.
   struct at {
     bool is_asked = false;
-    bool is_refused = false;                               // our NIC there does not take our memory
-    std::uint8_t count = 0;                                // of the keys; 0: not known
+    std::uint64_t asked_slot = 0;  // with slots: whose key that was
+    bool is_refused = false;       // one of the NICs there does not take the memory
+    std::uint8_t count = 0;        // of the keys; 0: not known
     std::array<std::uint64_t, wire::max_segments> keys{};  // of the peer's segments there
     wire::segment fence{};                                 // what to read behind writes there
     std::uint32_t written = 0;  // rail::number of who wrote since then; 0: nobody
@@ -102,6 +107,11 @@ struct transfer : boost::intrusive::list_base_hook<> {
       offset -= s.length;
     }
     return {};
+  }
+
+  /// The peer's slot that the next chunk goes into; null: there is none, or it needs none.
+  [[nodiscard]] const wire::segment* next_slot() const noexcept {
+    return slots.free.empty() ? nullptr : &remote[slots.free.back()];
   }
 
   /// With `cooperative`: whether the peer copies no more. A helper that is at a piece writes to the

@@ -193,6 +193,7 @@ int rail_connector::request(connection& c, rail& r, std::size_t place) {
   core_connector& connector = parts_.connections.connector();
   r.nic = by.from ? by.from->nic : nullptr;
   r.has_other_keys = by.is_to_other_nic;
+  r.slots = {};
   const core::unique_info info =
       by.from ? connector.info_for(to, by.from->at, r.nic) : connector.info_for(to);
   if (!info) return -FI_ENOMEM;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -13,6 +14,7 @@
 #include "proto/operation/posted_op.hpp"
 #include "proto/session/link_loss.hpp"
 #include "proto/wire/net_address.hpp"
+#include "proto/wire/wire.hpp"
 #include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
@@ -40,6 +42,11 @@ struct rail {
   posted_op_list posted;  // and not completed. Of the first rail: among those of the connection
   posted_op_list undone;  // that a connection was lost with
   posted_op_list fences;  // that wait for room, or for the peer to close a rail that is lost
+  /// With has_other_keys: what the peer's staging slots are called there. The rail_keys' own.
+  struct {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> keys;  // by those at its first NIC
+    wire::segment fence{};                                      // what to read behind writes there
+  } slots;
   /// How much it has to do, and how fast it is: the rail_scheduler's.
   struct {
     std::size_t bytes = 0;  // posted

@@ -49,7 +49,7 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
   if (shared_out) [[unlikely]]
     limit = std::min(limit, parts_.rails.chunk());
   const bool staged = t.slots.in_use || (!place.segment->is_host() && !core_takes(t, place, limit));
-  if (shared_out && !choose_rail(t, t.moved.issued, limit, staged)) [[unlikely]]
+  if (shared_out && !choose_rail(t, {t.moved.issued, staged, t.next_slot()}, limit)) [[unlikely]]
     return issue_result::no_room;
   return staged ? issue_staged(t, limit) : issue_direct(t, place, target, limit);
 }
@@ -115,17 +115,18 @@ inline void data_mover::count_piece(transfer& t, const local_memory::place& plac
 }
 
 // The rail whose turn it is.
-std::optional<std::size_t> data_mover::choose_rail(transfer& t, std::size_t offset,
-                                                   std::size_t length, bool by_chunk) {
+std::optional<std::size_t> data_mover::choose_rail(transfer& t, const rail_keys::way& by,
+                                                   std::size_t length) {
   return parts_.rails.choose(*t.connection, length, t.length - t.moved.issued,
-                             parts_.keys.usable(t, offset, by_chunk));
+                             parts_.keys.usable(t, by));
 }
 
 int data_mover::post_on_rail(transfer& t, posted_op& w, rma_request& operation,
                              std::size_t offset) {
   connection& c = *t.connection;
   const bool by_chunk = w.what == posted_op::kind::chunk;
-  const auto place = choose_rail(t, offset, operation.length, by_chunk);
+  const wire::segment* const slot = t.slots.in_use ? &operation.remote : nullptr;
+  const auto place = choose_rail(t, {offset, by_chunk, slot}, operation.length);
   if (!place) return -FI_EAGAIN;
   rail& on = c.at_core.rails->rails[*place];
   if (!parts_.keys.adapt(t, w, *place, operation)) return -FI_EAGAIN;
@@ -134,7 +135,7 @@ int data_mover::post_on_rail(transfer& t, posted_op& w, rma_request& operation,
                         : parts_.transport.post(c, on, w, operation);
   if (ret == 0) {
     parts_.rails.posted(c, w, *place, operation.length);
-    if (!operation.read) parts_.fences.wrote(t, *place);
+    if (!operation.read && !slot) parts_.fences.wrote(t, *place);
   } else if (ret != -FI_EAGAIN && *place != 0) {
     parts_.rails.fail(c, on);
     ret = -FI_EAGAIN;

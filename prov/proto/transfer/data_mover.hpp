@@ -126,8 +126,8 @@ class data_mover final : public device_copies::observer {
                             const wire::segment& target, std::size_t limit);
   [[nodiscard]] int register_piece(const transfer& t, rma_op& piece, void* bytes);
   issue_result issue_next(transfer& t);
-  [[nodiscard]] std::optional<std::size_t> choose_rail(transfer& t, std::size_t offset,
-                                                       std::size_t length, bool by_chunk);
+  [[nodiscard]] std::optional<std::size_t> choose_rail(transfer& t, const rail_keys::way& by,
+                                                       std::size_t length);
   int post_on_rail(transfer& t, posted_op& w, rma_request& operation, std::size_t offset);
   int give_descriptor(const transfer& t, posted_op& w, rma_request& operation);
   int post_to_core(transfer& t, posted_op& w, void* bytes, std::size_t length, void* descriptor,

@@ -20,14 +20,20 @@ void data_mover::piece_completed(rma_op& piece, int error) {
 
 void data_mover::chunk_completed(buffer& b, int error) {
   transfer* t = b.owner;
-  const bool by_rail = std::exchange(b.rail, 0) > 1;
+  const std::uint8_t rail = std::exchange(b.rail, 0);
   if (t && !error && t->strategy == transfer_strategy::pull && !t->ending.begun) {
     const int ret =
         parts_.copies.start(b, 0, t->memory, b.offset, b.length, copy::direction::host_to_device);
     if (ret == 0 && b.copies != 0) return;
     error = -ret;
   }
-  if (t && !error && by_rail && t->slots.in_use && !t->ending.begun) send_chunk(*t, b);
+  if (t && !error && rail > 1 && t->slots.in_use) [[unlikely]] {
+    const bool fenced = rail != posted_op::behind_fence &&
+                        parts_.fences.is_due_behind_chunk(*t, rail - std::size_t{1});
+    if (fenced && parts_.fences.begin_behind(b, rail - std::size_t{1})) return;
+    if (fenced) error = FI_ENOMEM;
+    if (!fenced && !t->ending.begun) send_chunk(*t, b);
+  }
   const std::size_t length = b.length;
   release_staging(b);
   if (t) piece_finished(*t, length, error);
@@ -222,7 +228,9 @@ void data_mover::piece_finished(transfer& t, std::size_t length, int error) {
 }
 
 void data_mover::fence_completed(fence_op& w) {
+  buffer* const chunk = w.chunk;
   transfer* const t = parts_.fences.finish(w);
+  if (chunk) return chunk_completed(*chunk, 0);
   if (!t || --t->moved.in_flight != 0) return;
   t->ending.begun ? parts_.completion.try_retire(*t) : all_moved(*t);
 }

@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "base/make_room.hpp"
 #include "proto/channel/parse.hpp"
 
 namespace gaudi::proto {
@@ -44,29 +45,36 @@ bool may_be_told(const transfer& t, std::uint64_t access) noexcept {
   return t.role == role && t.strategy == transfer_strategy::none;
 }
 
+// What a slot is called at the end of the rail, by its key at the peer's first NIC.
+const std::uint64_t* key_there(const rail& r, std::uint64_t key) noexcept {
+  const auto& known = r.slots.keys;
+  const auto found = std::find_if(known.begin(), known.end(),
+                                  [key](const auto& each) { return each.first == key; });
+  return found == known.end() ? nullptr : &found->second;
+}
+
 void note_written(transfer& t, const reg::other_nic& nic) noexcept {
   t.flush.by_other_nics = static_cast<std::uint16_t>(t.flush.by_other_nics | 1U << nic.number());
 }
 
 }  // namespace
 
-std::uint8_t rail_keys::usable(transfer& t, std::size_t offset, bool by_chunk) {
+std::uint8_t rail_keys::usable(transfer& t, const way& by) {
   const auto& rails = t.connection->at_core.rails->rails;
   std::uint8_t all = 0;
   for (std::size_t place = 0; place < rails.size(); ++place)
-    if (may_carry(t, rails[place], place, offset, by_chunk))
-      all = static_cast<std::uint8_t>(all | 1U << place);
+    if (may_carry(t, rails[place], place, by)) all = static_cast<std::uint8_t>(all | 1U << place);
   return all;
 }
 
-bool rail_keys::may_carry(transfer& t, const rail& r, std::size_t place, std::size_t offset,
-                          bool by_chunk) {
+bool rail_keys::may_carry(transfer& t, const rail& r, std::size_t place, const way& by) {
   if (r.now != rail::state::up) return false;
   if (!r.nic && !r.has_other_keys) return true;
-  if (r.nic && (by_chunk || !can_be_told(*t.memory.at(offset).segment))) return false;
+  if (r.nic && !by.by_chunk && !can_be_told(*t.memory.at(by.offset).segment)) return false;
   if (t.reach.at_other_nics && t.reach.at_other_nics->places[place].is_refused) return false;
   if (!r.has_other_keys) return true;
-  return !t.slots.in_use && knows_keys(t, r, place);
+  if (!t.slots.in_use) return knows_keys(t, r, place);
+  return by.slot && knows_slot(t, r, place, *by.slot);
 }
 
 bool rail_keys::knows_keys(transfer& t, const rail& r, std::size_t place) {
@@ -75,34 +83,58 @@ bool rail_keys::knows_keys(transfer& t, const rail& r, std::size_t place) {
   auto& at = known->places[place];
   if (at.count != 0) return true;
   if (std::exchange(at.is_asked, true)) return false;
+  ask(t, r,
+      t.peer_operation != 0
+          ? wire::segment{}
+          : wire::segment{t.remote.front().address, t.remote.front().key, t.length});
+  return false;
+}
+
+bool rail_keys::knows_slot(transfer& t, const rail& r, std::size_t place,
+                           const wire::segment& slot) {
+  if (key_there(r, slot.key)) return true;
+  transfer_rails* const known = rails_of(t);
+  if (!known || std::exchange(known->places[place].is_asked, true)) return false;
+  known->places[place].asked_slot = slot.key;
+  ask(t, r, slot);
+  return false;
+}
+
+void rail_keys::ask(const transfer& t, const rail& r, const wire::segment& what) {
   wire::rail_ask_fields fields{};
   fields.operation = t.id;
   fields.of = t.peer_operation;
   fields.rail = r.number;
   fields.writes = t.strategy == transfer_strategy::push ? 1 : 0;
-  if (t.peer_operation == 0) {
-    fields.address = t.remote.front().address;
-    fields.key = t.remote.front().key;
-    fields.length = t.length;
-  }
+  fields.address = what.address;
+  fields.key = what.key;
+  fields.length = what.length;
   parts_.channel.send_control(*t.connection, wire::kind::ask_rail_keys, 0, fields, sizeof fields);
-  return false;
 }
 
 bool rail_keys::adapt(transfer& t, posted_op& w, std::size_t place,
                       rma_request& operation) noexcept {
   const rail& on = t.connection->at_core.rails->rails[place];
   if (on.has_other_keys)
-    operation.remote.key = t.reach.at_other_nics->places[place].keys[segment_at(t, offset_of(w))];
+    operation.remote.key =
+        t.slots.in_use ? *key_there(on, operation.remote.key)
+                       : t.reach.at_other_nics->places[place].keys[segment_at(t, offset_of(w))];
   if (!on.nic || !on.nic->core().needs_local_mr()) return true;
   try {
-    operation.descriptor = descriptor_at(*on.nic, t, static_cast<rma_op&>(w), operation);
+    operation.descriptor = w.what == posted_op::kind::chunk
+                               ? descriptor_at(*on.nic, static_cast<const buffer&>(w))
+                               : descriptor_at(*on.nic, t, static_cast<rma_op&>(w), operation);
   } catch (const std::bad_alloc&) {
     operation.descriptor = nullptr;
   }
   if (operation.descriptor) return true;
   if (transfer_rails* const known = rails_of(t)) known->places[place].is_refused = true;
   return false;
+}
+
+void* rail_keys::descriptor_at(reg::other_nic& nic, const buffer& chunk) {
+  const core::inner_mr* const known = chunk.slab.registration_at(nic);
+  return known ? known->descriptor() : nullptr;
 }
 
 void* rail_keys::descriptor_at(reg::other_nic& nic, transfer& t, rma_op& piece,
@@ -136,6 +168,8 @@ void rail_keys::asked(connection& c, const buffer& b, std::size_t length) {
   transfer* const of = request.of != 0 ? parts_.table.find_active(c, request.of) : nullptr;
   if (nic && of && may_be_told(*of, access)) {
     keys_of_transfer(*nic, *of, access, answer);
+  } else if (nic && of && request.writes && of->strategy == transfer_strategy::recv_staged) {
+    key_of_slot(*nic, *of, request.key, answer);
   } else if (nic && request.of == 0) {
     key_of_region(*nic, request, access, answer);
   }
@@ -191,6 +225,17 @@ const core::inner_mr* rail_keys::offered(reg::other_nic& nic, transfer& t, const
   return &t.reach.at_other_nics->exposed.emplace_back(*std::move(mr));
 }
 
+// The peer has been given it, and may write there.
+void rail_keys::key_of_slot(reg::other_nic& nic, const transfer& t, std::uint64_t key,
+                            wire::rail_keys_fields& answer) {
+  const buffer* const slot = t.slots.granted.find(
+      [key](const buffer& each) { return !each.home.slots && each.key() == key; });
+  const core::inner_mr* const mr = slot ? slot->slab.registration_at(nic) : nullptr;
+  if (!mr) return;
+  answer.count = 1;
+  answer.keys[0] = mr->key();
+}
+
 void rail_keys::key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& request,
                               std::uint64_t access, wire::rail_keys_fields& answer) const {
   if ((request.key & reg::key_table::software_bit) != 0) return;
@@ -200,6 +245,17 @@ void rail_keys::key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& 
   if (request.writes && (**region).on_device()) parts_.flush.note_writer(nic);
   answer.count = 1;
   answer.keys[0] = mr->key();
+}
+
+// A peer that makes new slots all the time is not remembered for all of them.
+void rail_keys::learn(transfer_rails::at& at, rail& r, const wire::rail_keys_fields& answer) {
+  constexpr std::size_t max_known = 64;
+  at.is_asked = false;
+  at.is_refused = answer.count != 1 || !base::make_room(r.slots.keys);
+  if (at.is_refused) return;
+  if (r.slots.keys.size() >= max_known) r.slots.keys.clear();
+  r.slots.keys.emplace_back(at.asked_slot, answer.keys[0]);
+  r.slots.fence = {answer.fence_address, answer.fence_key, sizeof(std::uint64_t)};
 }
 
 transfer* rail_keys::answered(connection& c, const buffer& b, std::size_t length) {
@@ -213,10 +269,14 @@ transfer* rail_keys::answered(connection& c, const buffer& b, std::size_t length
   }
   transfer* const t = parts_.table.find_active(c, answer.operation);
   if (!t || !t->reach.at_other_nics || !c.at_core.rails) return nullptr;
-  const auto& rails = c.at_core.rails->rails;
+  auto& rails = c.at_core.rails->rails;
   for (std::size_t place = 0; place < rails.size(); ++place) {
     auto& at = t->reach.at_other_nics->places[place];
     if (rails[place].number != answer.rail || !at.is_asked || at.count != 0) continue;
+    if (t->slots.in_use) {
+      learn(at, rails[place], answer);
+      return t;
+    }
     if (answer.count != t->remote.size()) return nullptr;
     at.count = static_cast<std::uint8_t>(answer.count);
     std::copy_n(answer.keys, answer.count, at.keys.begin());

@@ -26,9 +26,10 @@ namespace gaudi::proto {
 /// is called at its end of the rail; until it has said so the other rails carry the transfer.
 /// prov/docs/protocol.md, "Rails".
 ///
-/// What is written into slots only goes over rails that end at the NIC of the connection: the
-/// packet that tells of it comes by that one, and would not wait for another. All else is told of
-/// when it is in the peer's memory (write_fence).
+/// Slots have one key for several of them, and serve one transfer after the other: what a rail has
+/// been told of them it keeps.
+///
+/// The peer is told of what is written when it is in its memory (write_fence).
 ///
 /// Not thread safe: the caller holds the domain lock.
 class rail_keys {
@@ -46,9 +47,16 @@ class rail_keys {
   rail_keys(const core::inner_domain& core, parts collaborators) noexcept
       : is_stream_(!core.over_rdma()), parts_(collaborators) {}
 
-  /// The rails that may carry what lies at `offset` of the transfer (each is 1 << its place); asks
-  /// for keys that are missing. `by_chunk`: from or to a buffer of ours.
-  [[nodiscard]] std::uint8_t usable(transfer& t, std::size_t offset, bool by_chunk);
+  /// From where to where a part of a transfer goes.
+  struct way {
+    std::size_t offset;         // in the transfer
+    bool by_chunk;              // from or to a buffer of ours
+    const wire::segment* slot;  // of the peer's; null: it goes to or from other memory
+  };
+
+  /// The rails that may carry such a part of the transfer (each is 1 << its place); asks for keys
+  /// that are missing.
+  [[nodiscard]] std::uint8_t usable(transfer& t, const way& by);
   /// Makes an operation of the transfer one of this rail: it gets the descriptor and the key that
   /// the NICs there know the memory by. False: ours does not take it, and carries no more of the
   /// transfer.
@@ -61,9 +69,12 @@ class rail_keys {
   [[nodiscard]] transfer* answered(connection& c, const buffer& b, std::size_t length);
 
  private:
-  [[nodiscard]] bool may_carry(transfer& t, const rail& r, std::size_t place, std::size_t offset,
-                               bool by_chunk);
+  [[nodiscard]] bool may_carry(transfer& t, const rail& r, std::size_t place, const way& by);
   [[nodiscard]] bool knows_keys(transfer& t, const rail& r, std::size_t place);
+  [[nodiscard]] bool knows_slot(transfer& t, const rail& r, std::size_t place,
+                                const wire::segment& slot);
+  void ask(const transfer& t, const rail& r, const wire::segment& what);
+  [[nodiscard]] static void* descriptor_at(reg::other_nic& nic, const buffer& chunk);
   [[nodiscard]] static void* descriptor_at(reg::other_nic& nic, transfer& t, rma_op& piece,
                                            const rma_request& operation);
   [[nodiscard]] static const core::inner_mr* offered(reg::other_nic& nic, transfer& t,
@@ -71,6 +82,9 @@ class rail_keys {
   void tell_fence(reg::other_nic& nic, wire::rail_keys_fields& answer);
   static void keys_of_transfer(reg::other_nic& nic, transfer& t, std::uint64_t access,
                                wire::rail_keys_fields& answer);
+  static void key_of_slot(reg::other_nic& nic, const transfer& t, std::uint64_t key,
+                          wire::rail_keys_fields& answer);
+  static void learn(transfer_rails::at& at, rail& r, const wire::rail_keys_fields& answer);
   void key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& request,
                      std::uint64_t access, wire::rail_keys_fields& answer) const;
 

@@ -7,6 +7,9 @@
 #include <new>
 #include <utility>
 
+#include "proto/operation/buffer_pool.hpp"
+#include "proto/operation/shared_slots.hpp"
+
 namespace gaudi::proto {
 
 write_fence::cell* write_fence::cell_at(reg::other_nic* nic) try {
@@ -36,7 +39,7 @@ bool write_fence::begin_on_rails(transfer& t) {
     rail& r = rails[place];
     const std::uint32_t number = std::exchange(t.reach.at_other_nics->places[place].written, 0);
     if (number == 0 || r.number != number || r.now == rail::state::down) continue;
-    fence_op* const w = operations_.create(t, place);
+    fence_op* const w = operations_.create(t, place, nullptr);
     if (!w) {
       if (t.outcome.status == 0) t.outcome.status = FI_ENOMEM;
       continue;
@@ -46,6 +49,23 @@ bool write_fence::begin_on_rails(transfer& t) {
     post_waiting(*t.connection, r);
   }
   return t.moved.in_flight != 0;
+}
+
+bool write_fence::is_due_behind_chunk(const transfer& t, std::size_t place) const noexcept {
+  if (!core_.over_rdma() || !t.connection || !t.connection->goes_on()) return false;
+  const rail& r = t.connection->at_core.rails->rails[place];
+  return r.has_other_keys && r.now != rail::state::down;
+}
+
+bool write_fence::begin_behind(buffer& chunk, std::size_t place) {
+  connection& c = *chunk.owner->connection;
+  rail& r = c.at_core.rails->rails[place];
+  fence_op* const w = operations_.create(*chunk.owner, place, &chunk);
+  if (!w) return false;
+  chunk.rail = posted_op::behind_fence;
+  r.fences.push_back(*w);
+  post_waiting(c, r);
+  return true;
 }
 
 void write_fence::post_waiting(connection& c, rail& r) {
@@ -64,11 +84,12 @@ void write_fence::post_waiting(connection& c, rail& r) {
 int write_fence::post(connection& c, rail& r, fence_op& w) {
   cell* const into = cell_at(r.nic);
   if (!into) return -FI_ENOMEM;
-  const rma_request operation{.read = true,
-                              .bytes = &into->bytes,
-                              .descriptor = into->mr.descriptor(),
-                              .length = sizeof into->bytes,
-                              .remote = w.owner->reach.at_other_nics->places[w.place].fence};
+  const rma_request operation{
+      .read = true,
+      .bytes = &into->bytes,
+      .descriptor = into->mr.descriptor(),
+      .length = sizeof into->bytes,
+      .remote = w.chunk ? r.slots.fence : w.owner->reach.at_other_nics->places[w.place].fence};
   const int ret = transport_.post(c, r, w, operation);
   if (ret == 0) w.rail = static_cast<std::uint8_t>(w.place + 1);
   return ret;
@@ -84,6 +105,7 @@ void write_fence::give_up(rail& r) noexcept {
   while (!r.fences.empty()) {
     auto& w = static_cast<fence_op&>(r.fences.front());
     r.fences.pop_front();
+    if (w.chunk) release_staging(*w.chunk);
     operations_.destroy(&w);
   }
 }

@@ -49,6 +49,11 @@ class write_fence {
       return false;
     return t.connection && t.connection->goes_on() && begin_on_rails(t);
   }
+  /// Whether the peer may only hear of a chunk of the transfer that was written over the rail at
+  /// `place`, which has ended, once a read has followed it.
+  [[nodiscard]] bool is_due_behind_chunk(const transfer& t, std::size_t place) const noexcept;
+  /// That read. It ends as one operation of kind::fence. False: no memory for it.
+  [[nodiscard]] bool begin_behind(buffer& chunk, std::size_t place);
   /// Posts those that the rail had no room for.
   void post_waiting(connection& c, rail& r);
   /// It is over. The transfer that it was for; null: that has ended.

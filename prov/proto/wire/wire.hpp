@@ -235,8 +235,8 @@ struct rail_ask_fields {
   header head;
   std::uint64_t operation;  // at the sender
   std::uint64_t of;         // at the receiver: whose memory it is; 0: that of `key`
-  std::uint64_t address;    // only without `of`, as are the next two
-  std::uint64_t key;
+  std::uint64_t address;    // only without `of`, or of a slot that `of` has granted, as are the
+  std::uint64_t key;        // next two
   std::uint64_t length;
   std::uint32_t rail;    // at the sender, which made it
   std::uint32_t writes;  // 1: to write; 0: to read
