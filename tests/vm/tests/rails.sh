@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
-# Long transfers over two RDMA devices, each with keys of its own: host memory, and device memory without staging.
+# Long transfers over two RDMA devices, each with keys of its own: host memory, and device memory without staging and with
+# it.
 source "$VM_SOURCE/tests/vm/guest/second_device.sh"
 trap remove_second_device EXIT
 add_second_device
@@ -54,5 +55,8 @@ exchange auto write host host --check
 exchange auto write device:0 device:1
 for operation in tagged read write; do flush_by_the_second "$operation"; done
 FI_GAUDI_RNDV="write" exchange auto tagged host host --check
+# Memory that no NIC is given, into slots and out of chunks; more of it, for what is to be there.
+FI_GAUDI_DMABUF=off HLSIM_HBM=512M exchange auto tagged device:0 device:1 --check
+FI_GAUDI_DMABUF=off exchange auto read device:0 device:1
 # These look at every byte.
 FI_GAUDI_RAILS=auto FI_GAUDI_RAIL_CHUNK=4096 GTEST_TOTAL_SHARDS=6 GTEST_SHARD_INDEX=2 "$VM_BIN/integration_device"
