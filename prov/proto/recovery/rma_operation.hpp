@@ -31,11 +31,18 @@ inline const transfer* transfer_of(const posted_op& w) noexcept {
                                           : static_cast<const buffer&>(w).owner;
 }
 
+/// Whether it fills a slot of the peer's by the connection itself. The packet behind it says so, and
+/// comes there, whatever becomes of the transfer here.
+inline bool is_told_of(const posted_op& w, const transfer& t) noexcept {
+  return w.what == posted_op::kind::chunk && t.strategy == transfer_strategy::push &&
+         t.slots.in_use;
+}
+
 /// Whether nobody waits for it any more.
 inline bool is_over(const posted_op& w) noexcept {
   if (w.what == posted_op::kind::direct) return !static_cast<const direct_op&>(w).on;
   const transfer* const t = transfer_of(w);
-  return !t || t->ending.begun;
+  return !t || (t->ending.begun && !is_told_of(w, *t));
 }
 
 /// Whether it writes to the peer's memory, or to nobody's as it is over.
