@@ -69,8 +69,22 @@ bool ledger::lost_at(unsigned node) const {
   return false;
 }
 
+// What others sent to it may have been for that memory.
+void ledger::lost_device(unsigned node) {
+  lost_devices_[node] = true;
+  for (unsigned n = 0; n < plan_.nodes; ++n) net_.lose(n, node);
+}
+
+// It is in a device that has been reset, here or at the other end.
+bool ledger::may_have_lost_memory(const record& r) const {
+  const bool is_any = r.asked.any_peer && std::find(lost_devices_.begin(), lost_devices_.end(),
+                                                    true) != lost_devices_.end();
+  return (lost_devices_[r.node] && !r.on_device.empty()) || lost_devices_[r.asked.peer] || is_any;
+}
+
 // Whether a fault can have been the reason. A receive may have been for a message of anybody.
 bool ledger::may_fail(const record& r) const {
+  if (may_have_lost_memory(r)) return true;
   if (r.is_receive() || r.asked.what == action::kind::peek) return lost_at(r.node);
   return net_.was_disturbed(r.node, r.asked.peer);
 }
@@ -157,8 +171,9 @@ void ledger::check_message(record& r, record& sent, const proto::cq_entry& entry
   const std::size_t length = std::min(room, sent.asked.length);
   const int expected = sent.asked.length > room ? FI_ETRUNC : 0;
   if (entry.error != expected) {
-    if (!net_.was_disturbed(r.node, sent.node) || entry.error == 0)
-      fail(both + " with error " + fi_strerror(entry.error));
+    const bool is_disturbed = net_.was_disturbed(r.node, sent.node) || may_have_lost_memory(r) ||
+                              may_have_lost_memory(sent);
+    if (!is_disturbed || entry.error == 0) fail(both + " with error " + fi_strerror(entry.error));
     return;
   }
   if (entry.length != length) return fail(both + " with a wrong length");
@@ -223,7 +238,9 @@ void ledger::completed_event(unsigned node, unsigned, const proto::cq_entry& ent
                              std::span<const std::byte> region) {
   const std::string where = std::string(1, static_cast<char>('A' + node));
   if (entry.error != 0) {
-    if (!lost_at(node)) fail(where + " was told of a failed write of a peer");
+    const bool has_lost =
+        std::find(lost_devices_.begin(), lost_devices_.end(), true) != lost_devices_.end();
+    if (!lost_at(node) && !has_lost) fail(where + " was told of a failed write of a peer");
     return;
   }
   if (!(entry.flags & FI_REMOTE_WRITE) || entry.data == 0 || entry.data > all_.size())

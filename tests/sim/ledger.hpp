@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -73,6 +74,8 @@ class ledger {
   /// An entry of the node's completion queue.
   void completed(unsigned node, unsigned life, const proto::cq_entry& entry,
                  std::span<const std::byte> region);
+  /// The node's device has been reset: what has to do with its memory may fail.
+  void lost_device(unsigned node);
   /// The node's endpoint is gone: nothing more is told of its operations.
   void forget(unsigned node);
 
@@ -93,6 +96,7 @@ class ledger {
  private:
   [[nodiscard]] bool may_fail(const record& r) const;
   [[nodiscard]] bool lost_at(unsigned node) const;
+  [[nodiscard]] bool may_have_lost_memory(const record& r) const;
   record* message_of(const proto::cq_entry& entry, const record& r, const std::byte* bytes,
                      std::size_t length);
   void completed_receive(record& r, const proto::cq_entry& entry);
@@ -108,6 +112,7 @@ class ledger {
   const plan& plan_;
   std::deque<record> all_;
   std::uint64_t clock_ = 0;
+  std::array<bool, network::max_hosts> lost_devices_{};
   std::string failure_;
 };
 

@@ -114,6 +114,8 @@ MUTANTS = [
     ("peers-are-told-nothing", "session_recovery", "session_recovery.cpp",
      "parts_.transport.send_header(*c, wire::kind::credit)", "0"),
     ("lost-connections-fail-rma", "session_recovery", "session_recovery.cpp", "!is_lost || is_over(w)", "true"),
+    ("told-chunk-is-not-written", "session_recovery", "rma_operation.hpp",
+     "t.slots.in_use", "(t.slots.in_use && w.rail == 77)"),
     ("rma-of-a-dead-peer-is-forgotten", "direct_rma", "direct_op.hpp",
      "    completion.end({.error = error});", ""),
     ("data-of-direct-writes-is-forgotten", "direct_rma", "direct_rma.cpp", "op.has_data && error == 0 && c.goes_on()", "false"),

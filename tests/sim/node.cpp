@@ -147,7 +147,7 @@ void node::expose() {
 
 void node::give_memory(record& r, std::size_t length) {
   if (!r.memory().empty()) return;
-  if (r.asked.on_device && length != 0) {
+  if (r.asked.on_device && length != 0 && !has_lost_device_) {
     r.on_device = device_->take(length);
     r.device_bytes = device_->bytes();
   }
@@ -340,6 +340,13 @@ void node::know(unsigned peer) {
   net_.note(number_, number_, [&] { return "knows " + std::to_string(peer); });
   const auto index = addresses_.add(name_of(peer));
   if (!index || *index != peer) book_.fail("an address has another index than before");
+}
+
+void node::reset(bool is_told) {
+  if (!device_ || std::exchange(has_lost_device_, true)) return;
+  net_.note(number_, number_, [] { return "has its device reset"; });
+  book_.lost_device(number_);
+  device_->reset(is_told);
 }
 
 void node::collect() {

@@ -41,6 +41,8 @@ class node {
   /// Removes the address of a peer, and inserts it again.
   void forget(unsigned peer);
   void know(unsigned peer);
+  /// Its device fails, if it has one.
+  void reset(bool is_told);
   /// Takes what has ended.
   void collect();
   /// Completes all that is still posted.
@@ -78,6 +80,7 @@ class node {
   proto::address_vector addresses_;
   proto::completion_queue queue_{8};
   std::optional<simulated_device> device_;
+  bool has_lost_device_ = false;
   std::vector<std::byte> exposed_here_;
   std::span<std::byte> exposed_;
   reg::region region_;

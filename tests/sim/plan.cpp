@@ -283,6 +283,13 @@ void add_devices(rng& r, plan& p) {
     for (action& a : p.scripts[n])
       a.on_device = p.devices[n] && may_be_on_device(a) && r.chance(700);
   }
+  if (r.chance(600)) return;
+  for (std::uint64_t n = r.between(1, 2); n > 0; --n) {
+    fault f = somewhere(r, p, fault::kind::reset);
+    f.choice = r.next();
+    p.faults.push_back(f);
+  }
+  in_order_of_steps(p.faults);
 }
 
 }  // namespace

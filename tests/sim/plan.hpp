@@ -53,13 +53,15 @@ struct fault {
     close,
     forget,  // the node removes the peer's address
     unplug,  // an interface of the node has no link
+    reset,   // of the node's device
   };
   kind what = kind::cut;
   std::size_t step = 0;
   unsigned node = 0;
   unsigned peer = 0;     // cut, silence, forget
   std::size_t away = 0;  // kill, close, forget, unplug: steps until it starts again, or inserts it
-  std::uint64_t choice = 0;  // cut, silence: which connection; unplug: which interface
+  // cut, silence: which connection; unplug: which interface; reset: whether it is told (odd)
+  std::uint64_t choice = 0;
 };
 
 std::string to_string(const fault& f);

@@ -77,6 +77,9 @@ std::string to_string(const fault& f) {
     case fault::kind::unplug:
       return when + "interface " + std::to_string(f.choice) + " of " + node_name(f.node) +
              " loses its link" + back;
+    case fault::kind::reset:
+      return when + "the device of " + node_name(f.node) + " is reset" +
+             (f.choice % 2 != 0 ? "" : ", and nobody is told");
   }
   return when;
 }

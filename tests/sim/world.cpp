@@ -139,6 +139,8 @@ void world::apply(const fault& f) {
     unplugged_.push_back({f.node, interface, steps_ + f.away});
   } else if (f.what == fault::kind::forget) {
     forget(f.node, f.peer, f.away);
+  } else if (f.what == fault::kind::reset) {
+    if (places_[f.node].here) places_[f.node].here->reset(f.choice % 2 != 0);
   } else if (places_[f.node].here) {
     leave(f.node, f.what == fault::kind::close, f.away);
   }

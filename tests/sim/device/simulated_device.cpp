@@ -36,6 +36,7 @@ struct device_state : std::enable_shared_from_this<device_state> {
   };
   std::map<std::uint64_t, submission> submissions;
   std::uint64_t last_submission = 0;
+  bool is_in_reset = false;
 };
 
 namespace {
@@ -88,6 +89,7 @@ std::byte* place_of(const device_state& s, std::uint64_t address, std::uint64_t 
 void carry_out(device_state& s, std::uint64_t number) {
   const auto submitted = s.submissions.find(number);
   if (submitted == s.submissions.end() || std::exchange(submitted->second.has_ended, true)) return;
+  if (s.is_in_reset) return;
   for (const hl::lin_dma& packet : submitted->second.packets) {
     const std::byte* const from = place_of(s, packet.src, packet.size);
     std::byte* const to = place_of(s, packet.dst, packet.size);
@@ -98,6 +100,7 @@ void carry_out(device_state& s, std::uint64_t number) {
 
 int submit(int fd, hl::cs_in* in, hl::cs_out* out) {
   device_state& s = state_of(fd);
+  if (s.is_in_reset) return s.net.numbers().chance(500) ? -EPERM : -EBUSY;
   const auto& chunk = *static_cast<const hl::cs_chunk*>(in->chunks_execute);
   const auto* const first = reinterpret_cast<const hl::lin_dma*>(chunk.cb_handle);
   out->seq = ++s.last_submission;
@@ -111,6 +114,8 @@ int submit(int fd, hl::cs_in* in, hl::cs_out* out) {
 // Whoever waits, and does not only ask, stops the clock of this simulation.
 int wait_for(int fd, std::uint64_t number, std::uint64_t timeout_us, std::uint32_t* status) {
   device_state& s = state_of(fd);
+  *status = static_cast<std::uint32_t>(hl::cs_status::aborted);
+  if (s.is_in_reset) return -EIO;
   if (timeout_us != 0) carry_out(s, number);
   const bool has_ended = s.submissions.at(number).has_ended;
   *status = static_cast<std::uint32_t>(has_ended ? hl::cs_status::completed : hl::cs_status::busy);
@@ -170,13 +175,16 @@ hl::functions functions_of_library() {
     usage->free_bytes = page;
     return 0;
   };
-  all.get_device_status_info = [](int) { return hl::device_status::operational; };
+  all.get_device_status_info = [](int fd) {
+    return state_of(fd).is_in_reset ? hl::device_status::in_reset : hl::device_status::operational;
+  };
   all.device_memory_alloc = [](int, std::uint64_t size, std::uint64_t, bool, bool) {
     return size <= page ? only_handle : refuse(ENOMEM);
   };
   all.device_memory_free = [](int, std::uint64_t) { return 0; };
   all.device_memory_map = [](int, std::uint64_t, std::uint64_t) { return first_address; };
   all.host_memory_map = [](int fd, void* memory, std::uint64_t, std::uint64_t size) {
+    if (state_of(fd).is_in_reset) return refuse(EBUSY);
     const auto address = reinterpret_cast<std::uint64_t>(memory);
     state_of(fd).mapped[address] = size;
     return address;
@@ -214,6 +222,14 @@ simulated_device::simulated_device(network& net, const delay& copies, std::size_
 
 simulated_device::~simulated_device() {
   static_cast<void>(gaudi_->free(all_.address));
+}
+
+// Of the copies under way some have been made.
+void simulated_device::reset(bool is_told) {
+  for (auto& [number, submitted] : state_->submissions)
+    if (state_->net.numbers().chance(500)) carry_out(*state_, number);
+  state_->is_in_reset = true;
+  if (is_told) gaudi_->lose(-FI_EIO, "of a fault in this simulation");
 }
 
 std::span<std::byte> simulated_device::take(std::size_t bytes) noexcept {

@@ -34,6 +34,10 @@ class simulated_device {
   [[nodiscard]] proto::local_memory memory_of(std::span<std::byte> taken) const noexcept;
   /// A region of its memory is one of this device's.
   [[nodiscard]] device::device& gaudi() const noexcept { return *gaudi_; }
+  /// The device fails and is reset: what is under way ends there, half done, and nothing more is
+  /// taken. The provider is told at once, or has to find out.
+  void reset(bool is_told);
+
   /// The bytes that were taken stay as long as this.
   [[nodiscard]] const std::shared_ptr<std::vector<std::byte>>& bytes() const noexcept;
 
