@@ -115,7 +115,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
           .rendezvous = p.rndv,
           .loop = &d.loop(),
           .flush = &d.flush(),
-          .ipc = p.ipc != base::ipc_choice::off,
+          .kernel = p.ipc != base::ipc_choice::off ? &ipc::host_kernel::real() : nullptr,
           .passes_dmabufs = p.dmabuf != base::dmabuf_choice::off,
           .imports = d.imports()};
 }

@@ -191,7 +191,7 @@ void fd_listener::listen() {
   });
 }
 
-std::optional<fd_listener::received_fd> fd_listener::take(const fd_handshake_id& expected) {
+std::optional<received_fd> fd_listener::take(const fd_handshake_id& expected) {
   accept_pending();
   listen();
   const auto found = std::find_if(waiting_.begin(), waiting_.end(),

@@ -29,25 +29,35 @@ struct control_socket {
   pid_t pid = 0;  ///< as this process's PID namespace has it; 0: not in it
 };
 
-/// Where an endpoint takes segments, and dma-bufs, from endpoints on its host: an abstract socket
-/// (unix(7)), which is in no file system and only in its own network namespace. Only processes of
-/// this user are listened to. Not thread safe. Nothing here blocks.
-class fd_listener {
+/// A descriptor, and who has sent it.
+struct received_fd {
+  control_socket with;
+  base::scoped_fd memory;
+};
+
+/// Where an endpoint takes segments, and dma-bufs, from endpoints on its host. Not thread safe.
+/// Nothing here blocks.
+class fd_source {
+ public:
+  virtual ~fd_source() = default;
+
+  /// What came for `expected`, which its creator says it has sent; nothing: it cannot be had.
+  virtual std::optional<received_fd> take(const fd_handshake_id& expected) = 0;
+  /// Accepts the connections that wait, of which the kernel queues only so many, and closes those
+  /// of other users at once. Without any it is one system call. To be called from time to time: who
+  /// fills the queue keeps this host's peers from sharing memory until then.
+  virtual void accept_pending() = 0;
+};
+
+/// The same by an abstract socket (unix(7)), which is in no file system and only in its own network
+/// namespace. Only processes of this user are listened to.
+class fd_listener final : public fd_source {
  public:
   /// `instance` is the endpoint's random number. Errors are socket's and bind's, negative.
   static base::result<fd_listener> open(std::uint64_t instance);
 
-  /// What came for `expected`, which its creator says it has sent; nothing: it cannot be had.
-  struct received_fd {
-    control_socket with;
-    base::scoped_fd memory;
-  };
-  std::optional<received_fd> take(const fd_handshake_id& expected);
-
-  /// Accepts the connections that wait, of which the kernel queues only so many, and closes those
-  /// of other users at once. Without any it is one system call. To be called from time to time: who
-  /// fills the queue keeps this host's peers from sharing memory until then.
-  void accept_pending();
+  std::optional<received_fd> take(const fd_handshake_id& expected) override;
+  void accept_pending() override;
 
  private:
   explicit fd_listener(base::scoped_fd listener) : listener_(std::move(listener)) {}

@@ -12,6 +12,8 @@
 #include <new>
 #include <utility>
 
+#include "ipc/host_kernel.hpp"
+
 namespace gaudi::ipc {
 
 struct segment::head {
@@ -48,14 +50,6 @@ constexpr std::size_t ring_bytes(const segment_shape& s) noexcept {
   return (2 * s.capacity + page - 1) & ~(page - 1);
 }
 
-base::result<void*> map_shared(int memory, std::size_t size) {
-  void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-  if (at == MAP_FAILED) return base::error{-errno};
-  // A child of fork does not use the connection, and must not keep the memory.
-  ::madvise(at, size, MADV_DONTFORK);
-  return at;
-}
-
 }  // namespace
 
 std::size_t segment::size_of(const segment_shape& s) noexcept {
@@ -63,46 +57,47 @@ std::size_t segment::size_of(const segment_shape& s) noexcept {
   return page + ring_bytes(s) + 2 * s.slots * s.slot_size;
 }
 
-base::result<segment> segment::make(const segment_shape& shape, base::scoped_fd& memory) {
+base::result<segment> segment::make(const segment_shape& shape, base::scoped_fd& memory,
+                                    host_kernel& kernel) {
   if (!is_possible(shape)) return base::error{-FI_EINVAL};
   memory.reset(::memfd_create("gaudi-fi", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory) return base::error{-errno};
   if (::ftruncate(memory.get(), static_cast<off_t>(size_of(shape))) != 0 ||
       ::fcntl(memory.get(), F_ADD_SEALS, seals) != 0)
     return base::error{-errno};
-  const auto at = map_shared(memory.get(), size_of(shape));
+  const auto at = kernel.map(memory.get(), size_of(shape));
   if (!at) return at.failure();
   head* const top = new (*at) head{};
   top->magic = magic_of_segments;
   top->shape = shape;
-  return segment(*at, shape);
+  return segment(kernel, *at, shape);
 }
 
 // What the head says is the other process's word, and may change: it is read once, and believed
 // only as far as the file is as long as it says.
-base::result<segment> segment::take(int memory) {
+base::result<segment> segment::take(int memory, host_kernel& kernel) {
   const int has = ::fcntl(memory, F_GET_SEALS);
   if (has < 0 || (has & F_SEAL_SHRINK) == 0) return base::error{-FI_EINVAL};
   struct stat facts {};
   if (::fstat(memory, &facts) != 0) return base::error{-errno};
   const auto size = static_cast<std::size_t>(facts.st_size);
   if (size < page) return base::error{-FI_EINVAL};
-  const auto at = map_shared(memory, size);
+  const auto at = kernel.map(memory, size);
   if (!at) return at.failure();
   const head& top = *static_cast<const head*>(*at);
   const segment_shape says = top.shape;
   if (top.magic != magic_of_segments || !is_possible(says) || size_of(says) != size) {
-    ::munmap(*at, size);
+    kernel.unmap(*at, size);
     return base::error{-FI_EINVAL};
   }
-  return segment(*at, says);
+  return segment(kernel, *at, says);
 }
 
 segment::segment(segment&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), shape_(other.shape_) {}
+    : kernel_(other.kernel_), base_(std::exchange(other.base_, nullptr)), shape_(other.shape_) {}
 
 segment::~segment() {
-  if (base_) ::munmap(base_, size_of(shape_));
+  if (base_) kernel_->unmap(base_, size_of(shape_));
 }
 
 peer_info& segment::peer_info_of(end which) noexcept {

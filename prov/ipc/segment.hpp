@@ -12,6 +12,8 @@
 
 namespace gaudi::ipc {
 
+class host_kernel;
+
 /// Who is who in a segment.
 enum class end : unsigned { creator, attacher };
 
@@ -43,10 +45,12 @@ struct segment_shape {
 /// SIGBUS (memfd_create(2)).
 class segment {
  public:
-  /// Makes one. Errors are memfd_create's and mmap's, negative.
-  static base::result<segment> make(const segment_shape& shape, base::scoped_fd& memory);
+  /// Makes one, mapped by `kernel`, which outlives it. Errors are memfd_create's and mmap's,
+  /// negative.
+  static base::result<segment> make(const segment_shape& shape, base::scoped_fd& memory,
+                                    host_kernel& kernel);
   /// Maps what another process made. -FI_EINVAL: not such a segment, or not sealed.
-  static base::result<segment> take(int memory);
+  static base::result<segment> take(int memory, host_kernel& kernel);
 
   segment(segment&& other) noexcept;
   segment& operator=(segment&&) = delete;
@@ -64,11 +68,13 @@ class segment {
 
  private:
   struct head;
-  segment(void* at, const segment_shape& shape) noexcept : base_(at), shape_(shape) {}
+  segment(host_kernel& kernel, void* at, const segment_shape& shape) noexcept
+      : kernel_(&kernel), base_(at), shape_(shape) {}
   static std::size_t size_of(const segment_shape& shape) noexcept;
   [[nodiscard]] head& top() const noexcept { return *static_cast<head*>(base_); }
   [[nodiscard]] std::byte* ring_of(end from) const noexcept;
 
+  host_kernel* kernel_;
   void* base_ = nullptr;
   segment_shape shape_{};
 };

@@ -11,12 +11,9 @@
 namespace gaudi::ipc {
 namespace {
 
-// Small enough to stay in the processors' caches while it goes round.
-constexpr std::size_t min_capacity = std::size_t{128} * 1024;
-
 segment_shape shape_for(const shm_channel::config& t) noexcept {
   constexpr std::size_t page = 4096;
-  return {.capacity = std::max(min_capacity, ring_capacity(t.largest_packet)),
+  return {.capacity = std::max(t.kernel->min_ring(), ring_capacity(t.largest_packet)),
           .slots = t.slots,
           .slot_size = (t.slot_size + page - 1) & ~(page - 1)};
 }
@@ -34,6 +31,7 @@ std::uint64_t random_number() noexcept {
 
 shm_channel::shm_channel(segment memory, control_socket with, end which, const config& ours)
     : cookie_(random_number()),
+      kernel_(*ours.kernel),
       memory_(std::move(memory)),
       handshake_(std::move(with)),
       end_(which),
@@ -54,19 +52,19 @@ void shm_channel::leave() noexcept {
 base::result<std::unique_ptr<shm_channel>> shm_channel::make(const fd_handshake_id& says,
                                                              const config& ours) {
   base::scoped_fd memory;
-  auto made = segment::make(shape_for(ours), memory);
+  auto made = segment::make(shape_for(ours), memory, *ours.kernel);
   if (!made) return made.failure();
   std::unique_ptr<shm_channel> l(new shm_channel(std::move(*made), {}, end::creator, ours));
   // Only now: the peer reads the facts as soon as it has it.
-  auto with = send_fd(says, memory.get());
+  auto with = ours.kernel->send_fd(says, memory.get());
   if (!with) return with.failure();
   l->handshake_ = std::move(*with);
   return l;
 }
 
-base::result<std::unique_ptr<shm_channel>> shm_channel::take(fd_listener::received_fd&& brought,
+base::result<std::unique_ptr<shm_channel>> shm_channel::take(received_fd&& brought,
                                                              const config& ours) {
-  auto taken = segment::take(brought.memory.get());
+  auto taken = segment::take(brought.memory.get(), *ours.kernel);
   if (!taken) return taken.failure();
   std::unique_ptr<shm_channel> l(
       new shm_channel(std::move(*taken), std::move(brought.with), end::attacher, ours));
@@ -86,7 +84,7 @@ std::optional<bool> shm_channel::agreed() {
 void shm_channel::learn_of_peer() {
   const peer_info& peer = memory_.peer_info_of(other_);
   peer_sleeps_ = peer.sleeps != 0;
-  auto found = peer_process::find(handshake_.pid, peer.probe_address, peer.probe_cookie);
+  auto found = kernel_.find(handshake_, peer.probe_address, peer.probe_cookie);
   if (found) {
     peer_ = std::move(*found);
   } else {

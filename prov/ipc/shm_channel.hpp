@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "ipc/fd_listener.hpp"
+#include "ipc/host_kernel.hpp"
 #include "ipc/peer_process.hpp"
 #include "ipc/segment.hpp"
 
@@ -20,10 +21,11 @@ class shm_channel {
  public:
   /// What an end brings.
   struct config {
-    std::size_t largest_packet;  ///< bytes
-    bool sleeps;                 ///< this end may wait on file descriptors
-    std::size_t slots = 0;       ///< of the creator's: staging slots each way
-    std::size_t slot_size = 0;   ///< of the creator's: bytes
+    std::size_t largest_packet;                  ///< bytes
+    bool sleeps;                                 ///< this end may wait on file descriptors
+    std::size_t slots = 0;                       ///< of the creator's: staging slots each way
+    std::size_t slot_size = 0;                   ///< of the creator's: bytes
+    host_kernel* kernel = &host_kernel::real();  ///< outlives the channel
   };
 
   /// Makes the segment and sends it to the endpoint that `says` names. It is of use once that
@@ -31,8 +33,7 @@ class shm_channel {
   static base::result<std::unique_ptr<shm_channel>> make(const fd_handshake_id& says,
                                                          const config& ours);
   /// Takes what a peer made, and tells it so. Errors of segment::take.
-  static base::result<std::unique_ptr<shm_channel>> take(fd_listener::received_fd&& brought,
-                                                         const config& ours);
+  static base::result<std::unique_ptr<shm_channel>> take(received_fd&& brought, const config& ours);
 
   ~shm_channel() { leave(); }
   shm_channel(const shm_channel&) = delete;
@@ -58,8 +59,8 @@ class shm_channel {
   /// Whether the peer may wait on file descriptors (ring_writer::commit).
   [[nodiscard]] bool peer_sleeps() const noexcept { return peer_sleeps_; }
   /// The peer's memory; null: the kernel keeps it from us, see cma_errno().
-  [[nodiscard]] const peer_process* cma() const noexcept {
-    return why_not_ == 0 && peer_ ? &*peer_ : nullptr;
+  [[nodiscard]] const peer_memory* cma() const noexcept {
+    return why_not_ == 0 ? peer_.get() : nullptr;
   }
   /// From now on the kernel keeps it from us, with this negative errno; the peer is told.
   void disable_cma(int why) noexcept;
@@ -86,6 +87,7 @@ class shm_channel {
 
   // What the peer may look for to see that it reads this process; its address must not change.
   const std::uint64_t cookie_;
+  host_kernel& kernel_;
   segment memory_;
   control_socket handshake_;  // until the peer has agreed
   const end end_;
@@ -94,7 +96,7 @@ class shm_channel {
   ring_reader in_;
   cooperative_copies cooperative_copies_;
   bool peer_sleeps_ = false;
-  std::optional<peer_process> peer_;
+  std::unique_ptr<peer_memory> peer_;
   int why_not_ = 0;
 };
 

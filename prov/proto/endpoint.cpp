@@ -23,8 +23,8 @@ std::size_t message_limit(std::size_t eager_size) {
 connection_config terms_of(const endpoint_settings& config) {
   return {.eager_limit = static_cast<std::uint32_t>(message_limit(config.eager_size)),
           .rx_buffers = config.rx_buffers,
-          .ipc = config.ipc,
-          .takes_dmabufs = config.ipc && config.imports,
+          .kernel = config.kernel,
+          .takes_dmabufs = config.kernel && config.imports,
           .slots = shared_at_once * config.staging_depth,
           .slot_size = config.staging_chunk,
           .rails = &config.rails,

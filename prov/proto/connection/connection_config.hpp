@@ -7,6 +7,7 @@
 #include "base/clock.hpp"
 #include "base/params.hpp"
 #include "base/random_source.hpp"
+#include "ipc/host_kernel.hpp"
 #include "proto/session/rail_settings.hpp"
 
 namespace gaudi::proto {
@@ -15,7 +16,7 @@ namespace gaudi::proto {
 struct connection_config {
   std::uint32_t eager_limit;
   std::size_t rx_buffers;                // shared by all peers
-  bool ipc;                              // share memory with peers on this host
+  ipc::host_kernel* kernel;              // to share memory with peers on this host; null: with none
   bool takes_dmabufs;                    // of these
   std::size_t slots = 0;                 // that data for devices passes through there, each way
   std::size_t slot_size = 0;             // bytes

@@ -36,7 +36,10 @@ connection_manager::connection_manager(core::inner_domain& core, const connectio
       credits_(core.over_rdma(), config.rx_buffers / 2),
       instance_(random_instance(config.random)),
       connector_(core),
-      shm_({.instance = instance_, .slots = config.slots, .slot_size = config.slot_size}),
+      shm_({.instance = instance_,
+            .kernel = config.kernel,
+            .slots = config.slots,
+            .slot_size = config.slot_size}),
       peers_(scope_of(core), observer),
       connections_(config.random),
       limits_(config.limits.connect_timeout),
@@ -62,7 +65,7 @@ base::result<void> connection_manager::listen(fid_cq* completions, fid_ep* share
   if (auto listens = connector_.listen(completions, shared_receives, waitable, any_port); !listens)
     return listens;
   if (!over_rdma_) limits_.watch_listener(name(), config_.clock.now());
-  if (config_.ipc) shm_.open(waitable);
+  if (config_.kernel) shm_.open(waitable);
   return {};
 }
 

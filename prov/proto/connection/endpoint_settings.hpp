@@ -9,6 +9,7 @@
 #include "base/params.hpp"
 #include "base/random_source.hpp"
 #include "copy/dma_engine.hpp"
+#include "ipc/host_kernel.hpp"
 #include "proto/peer/link_listener.hpp"
 #include "proto/session/rail_settings.hpp"
 #include "reg/import_cache.hpp"
@@ -45,8 +46,9 @@ struct endpoint_settings {
   // Of the domain; null: devices get short messages by their engines.
   reg::nic_loopback* loop = nullptr;
   reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
-  bool ipc = false;                   // share memory with peers on this host
-  // With ipc: peers get the dma-bufs of device memory that our NIC does not reach, and theirs
+  // By which memory is shared with peers on this host, outlives the endpoint; null: with none.
+  ipc::host_kernel* kernel = nullptr;
+  // With it: peers get the dma-bufs of device memory that our NIC does not reach, and theirs
   // may.
   bool passes_dmabufs = false;
   reg::import_cache* imports = nullptr;  // of the domain; null: we take none of theirs

@@ -7,7 +7,6 @@
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
-#include "ipc/host_identity.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -24,14 +23,14 @@ void log_cma_state(const connection& c) {
 }  // namespace
 
 void shm_negotiator::open(bool sleeps) {
-  auto opened = ipc::fd_listener::open(config_.instance);
+  auto opened = config_.kernel->listen(config_.instance);
   if (!opened) {
     GAUDI_WARN(EP_CTRL, "no memory is shared with peers on this host: %s (FI_GAUDI_IPC)\n",
                fi_strerror(-opened.code()));
     return;
   }
   listener_ = std::move(*opened);
-  host_ = ipc::host_identity();
+  host_ = config_.kernel->identity();
   sleeps_ = sleeps;
 }
 
@@ -39,7 +38,8 @@ ipc::shm_channel::config shm_negotiator::channel_config(const connection& c) con
   return {.largest_packet = c.terms.eager_limit,
           .sleeps = sleeps_,
           .slots = config_.slots,
-          .slot_size = config_.slot_size};
+          .slot_size = config_.slot_size,
+          .kernel = config_.kernel};
 }
 
 void shm_negotiator::offer(connection& c, const hello& remote_hello) const {
@@ -119,7 +119,7 @@ int shm_negotiator::send_dmabuf(const connection& c, std::uint64_t allocation, i
                                 .to_connection = c.terms.connection_id,
                                 .from_connection = c.id,
                                 .payload_id = allocation};
-  return ipc::send_fd(to, fd).code();
+  return config_.kernel->send_fd(to, fd).code();
 }
 
 base::scoped_fd shm_negotiator::import_from_peer(const connection& c, std::uint64_t allocation) {

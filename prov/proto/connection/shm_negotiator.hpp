@@ -3,7 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "base/scoped_fd.hpp"
@@ -21,9 +21,10 @@ namespace gaudi::proto {
 class shm_negotiator {
  public:
   struct config {
-    std::uint64_t instance;  // of this endpoint
-    std::size_t slots;       // that data for devices passes through there, each way
-    std::size_t slot_size;   // bytes
+    std::uint64_t instance;    // of this endpoint
+    ipc::host_kernel* kernel;  // null: it is not opened
+    std::size_t slots;         // that data for devices passes through there, each way
+    std::size_t slot_size;     // bytes
   };
 
   explicit shm_negotiator(const config& c) noexcept : config_(c) {}
@@ -80,7 +81,7 @@ class shm_negotiator {
   static bool is_settled(connection& c);
 
   const config config_;
-  std::optional<ipc::fd_listener> listener_;  // none: no memory is shared
+  std::unique_ptr<ipc::fd_source> listener_;  // none: no memory is shared
   std::uint32_t host_ = 0;
   bool sleeps_ = false;
   std::vector<std::uint32_t> awaited_;

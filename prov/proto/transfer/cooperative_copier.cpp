@@ -115,7 +115,7 @@ void cooperative_copier::help_peers() {
 // Whether there may be more of it to copy.
 bool cooperative_copier::help_peer(pending_assist& h) {
   const transfer* const t = table_.find(h.source);
-  const ipc::peer_process* const sink = t && !t->ending.begun ? t->connection->shm->cma() : nullptr;
+  const ipc::peer_memory* const sink = t && !t->ending.begun ? t->connection->shm->cma() : nullptr;
   if (!sink) return false;
   const auto piece = h.copy.take_assist();
   if (!piece) return false;

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <vector>
 
+#include "ipc/host_kernel.hpp"
+
 namespace gaudi::ipc {
 namespace {
 
@@ -22,10 +24,10 @@ segment_shape rings_of(std::size_t capacity) {
 
 TEST(segment, shows_both_ends_the_same_facts_and_rings) {
   base::scoped_fd memory;
-  auto made = segment::make(rings_of(4096), memory);
+  auto made = segment::make(rings_of(4096), memory, host_kernel::real());
   ASSERT_TRUE(made);
   made->peer_info_of(end::creator).probe_cookie = 77;
-  auto taken = segment::take(memory.get());
+  auto taken = segment::take(memory.get(), host_kernel::real());
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->peer_info_of(end::creator).probe_cookie, 77U);
   EXPECT_EQ(taken->peer_info_of(end::attacher).probe_cookie, 0U);
@@ -47,9 +49,10 @@ TEST(segment, shows_both_ends_the_same_facts_and_rings) {
 
 TEST(segment, has_slots_each_way_that_overlap_nothing) {
   base::scoped_fd memory;
-  auto made = segment::make({.capacity = 1024, .slots = 3, .slot_size = 8192}, memory);
+  auto made =
+      segment::make({.capacity = 1024, .slots = 3, .slot_size = 8192}, memory, host_kernel::real());
   ASSERT_TRUE(made);
-  auto taken = segment::take(memory.get());
+  auto taken = segment::take(memory.get(), host_kernel::real());
   ASSERT_TRUE(taken);
   EXPECT_EQ(taken->shape(), made->shape());
   ASSERT_EQ(made->slots_to(end::creator).size(), 3U * 8192);
@@ -77,7 +80,7 @@ TEST(segment, is_not_made_in_an_impossible_shape) {
   for (const segment_shape& s :
        {segment_shape{1000, 0, 0}, segment_shape{512, 0, 0}, segment_shape{1024, 1, 5000},
         segment_shape{1024, 1 << 20, 4096}, segment_shape{1024, 1, std::uint64_t{1} << 40}})
-    EXPECT_EQ(segment::make(s, memory).code(), -FI_EINVAL);
+    EXPECT_EQ(segment::make(s, memory, host_kernel::real()).code(), -FI_EINVAL);
 }
 
 TEST(segment, is_made_up_to_the_limits) {
@@ -85,13 +88,14 @@ TEST(segment, is_made_up_to_the_limits) {
   for (const segment_shape& s : {segment_shape{largest_ring, 0, 0}, segment_shape{1024, 1024, 4096},
                                  segment_shape{1024, 1, largest_slot}}) {
     base::scoped_fd memory;
-    EXPECT_TRUE(segment::make(s, memory)) << s.capacity << " " << s.slots << " " << s.slot_size;
+    EXPECT_TRUE(segment::make(s, memory, host_kernel::real()))
+        << s.capacity << " " << s.slots << " " << s.slot_size;
   }
   for (const segment_shape& s :
        {segment_shape{2 * largest_ring, 0, 0}, segment_shape{1024, 1025, 4096},
         segment_shape{1024, 1, largest_slot + 4096}}) {
     base::scoped_fd memory;
-    EXPECT_EQ(segment::make(s, memory).code(), -FI_EINVAL);
+    EXPECT_EQ(segment::make(s, memory, host_kernel::real()).code(), -FI_EINVAL);
   }
 }
 
@@ -99,7 +103,8 @@ TEST(segment, is_as_long_as_its_parts_and_the_kernels_again_when_it_goes) {
   base::scoped_fd memory;
   std::byte* slots = nullptr;
   {
-    const auto made = segment::make({.capacity = 8192, .slots = 3, .slot_size = 8192}, memory);
+    const auto made = segment::make({.capacity = 8192, .slots = 3, .slot_size = 8192}, memory,
+                                    host_kernel::real());
     ASSERT_TRUE(made);
     slots = made->slots_to(end::creator).data();
     EXPECT_EQ(::msync(slots, 4096, MS_ASYNC), 0);
@@ -112,22 +117,23 @@ TEST(segment, is_as_long_as_its_parts_and_the_kernels_again_when_it_goes) {
 
 TEST(segment, is_not_taken_where_its_head_says_more_than_there_is) {
   base::scoped_fd memory;
-  ASSERT_TRUE(segment::make({.capacity = 1024, .slots = 3, .slot_size = 8192}, memory));
+  ASSERT_TRUE(segment::make({.capacity = 1024, .slots = 3, .slot_size = 8192}, memory,
+                            host_kernel::real()));
   // Where the shape lies: behind the magic number.
   for (const segment_shape& s :
        {segment_shape{1024, 4, 8192}, segment_shape{4096, 3, 8192}, segment_shape{1024, 3, 4096},
         segment_shape{1024, UINT64_MAX / 8192, 8192}}) {
     ASSERT_EQ(::pwrite(memory.get(), &s, sizeof s, 8), static_cast<ssize_t>(sizeof s));
-    EXPECT_EQ(segment::take(memory.get()).code(), -FI_EINVAL);
+    EXPECT_EQ(segment::take(memory.get(), host_kernel::real()).code(), -FI_EINVAL);
   }
   const segment_shape same{1024, 3, 8192};
   ASSERT_EQ(::pwrite(memory.get(), &same, sizeof same, 8), static_cast<ssize_t>(sizeof same));
-  EXPECT_TRUE(segment::take(memory.get()));
+  EXPECT_TRUE(segment::take(memory.get(), host_kernel::real()));
 }
 
 TEST(segment, cannot_be_cut_by_who_has_its_descriptor) {
   base::scoped_fd memory;
-  ASSERT_TRUE(segment::make(rings_of(4096), memory));
+  ASSERT_TRUE(segment::make(rings_of(4096), memory, host_kernel::real()));
   EXPECT_NE(::ftruncate(memory.get(), 0), 0);
   EXPECT_NE(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE), 0);
 }
@@ -135,24 +141,25 @@ TEST(segment, cannot_be_cut_by_who_has_its_descriptor) {
 // All that is wrong with it is that the other process could cut it under this one's reads.
 TEST(segment, that_is_well_formed_is_not_taken_unsealed) {
   base::scoped_fd memory;
-  ASSERT_TRUE(segment::make(rings_of(4096), memory));
+  ASSERT_TRUE(segment::make(rings_of(4096), memory, host_kernel::real()));
   struct stat facts {};
   ASSERT_EQ(::fstat(memory.get(), &facts), 0);
   std::vector<char> bytes(static_cast<std::size_t>(facts.st_size));
   ASSERT_EQ(::pread(memory.get(), bytes.data(), bytes.size(), 0), facts.st_size);
   const base::scoped_fd copy(::memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::pwrite(copy.get(), bytes.data(), bytes.size(), 0), facts.st_size);
-  EXPECT_EQ(segment::take(copy.get()).code(), -FI_EINVAL);
+  EXPECT_EQ(segment::take(copy.get(), host_kernel::real()).code(), -FI_EINVAL);
   ASSERT_EQ(::fcntl(copy.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-  EXPECT_TRUE(segment::take(copy.get()));
+  EXPECT_TRUE(segment::take(copy.get(), host_kernel::real()));
 }
 
 // It would keep the memory of a connection that it has no part in.
 TEST(segment, is_not_mapped_in_a_child_of_fork) {
   base::scoped_fd memory;
-  auto made = segment::make({.capacity = 1024, .slots = 1, .slot_size = 4096}, memory);
+  auto made =
+      segment::make({.capacity = 1024, .slots = 1, .slot_size = 4096}, memory, host_kernel::real());
   ASSERT_TRUE(made);
-  auto taken = segment::take(memory.get());
+  auto taken = segment::take(memory.get(), host_kernel::real());
   ASSERT_TRUE(taken);
   for (segment* const one : {&*made, &*taken}) {
     std::byte* const slot = one->slots_to(end::creator).data();
@@ -168,12 +175,12 @@ TEST(segment, is_not_mapped_in_a_child_of_fork) {
 TEST(segment, is_not_taken_where_it_could_be_cut) {
   const base::scoped_fd loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(loose.get(), 4096 + 2 * 4096), 0);
-  EXPECT_EQ(segment::take(loose.get()).code(), -FI_EINVAL);
+  EXPECT_EQ(segment::take(loose.get(), host_kernel::real()).code(), -FI_EINVAL);
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const base::scoped_fd out(ends[0]);
   const base::scoped_fd in(ends[1]);
-  EXPECT_EQ(segment::take(out.get()).code(), -FI_EINVAL);
+  EXPECT_EQ(segment::take(out.get(), host_kernel::real()).code(), -FI_EINVAL);
 }
 
 TEST(segment, is_not_taken_in_another_size_or_with_other_contents) {
@@ -181,7 +188,7 @@ TEST(segment, is_not_taken_in_another_size_or_with_other_contents) {
     const base::scoped_fd other(::memfd_create("other", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     ASSERT_EQ(::ftruncate(other.get(), size), 0);
     ASSERT_EQ(::fcntl(other.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
-    EXPECT_EQ(segment::take(other.get()).code(), -FI_EINVAL) << size;
+    EXPECT_EQ(segment::take(other.get(), host_kernel::real()).code(), -FI_EINVAL) << size;
   }
 }
 

@@ -29,7 +29,7 @@
 namespace gaudi::ipc {
 namespace {
 
-constexpr shm_channel::config plain{.largest_packet = 4096, .sleeps = false};
+const shm_channel::config plain{.largest_packet = 4096, .sleeps = false};
 
 /// Numbers that no other test that runs at the same time uses.
 std::uint64_t new_instance() {
@@ -238,7 +238,7 @@ TEST(shm_channel, has_a_cookie_of_its_own) {
     const auto made = shm_channel::make(to(instance), plain);
     auto came = point->take(to(instance));
     ASSERT_TRUE(made && came);
-    auto memory = segment::take(came->memory.get());
+    auto memory = segment::take(came->memory.get(), host_kernel::real());
     ASSERT_TRUE(memory);
     cookies.insert(memory->peer_info_of(end::creator).probe_cookie);
   }
@@ -418,7 +418,7 @@ TEST(shm_channel, joins_two_processes) {
     well = well && next_packet(**made) == "seen" && (*made)->cma() != nullptr;
     ::_exit(well ? 0 : 1);
   }
-  std::optional<fd_listener::received_fd> came;
+  std::optional<received_fd> came;
   for (int i = 0; i < 50'000 && !came; ++i) {
     came = point->take(to(instance));
     ::usleep(100);

@@ -19,7 +19,7 @@ constexpr sim::nanoseconds one_step = 1'000'000;  // test::slow_network()
 struct two_peers_by_hand {
   static endpoint::settings few_buffers() {
     auto s = test::small_settings();
-    s.ipc = false;
+    s.kernel = nullptr;
     s.rx_buffers = 16;
     return s;
   }

@@ -53,7 +53,7 @@ class side final : private connection_observer {
   std::size_t forgotten = 0;
 
  private:
-  side(std::uint16_t port, bool ipc, base::random_source random)
+  side(std::uint16_t port, bool shares, base::random_source random)
       : core_(test::loopback_domain(port)) {
     fi_cq_attr attr{};
     attr.format = FI_CQ_FORMAT_MSG;
@@ -66,7 +66,7 @@ class side final : private connection_observer {
     manager.emplace(*core_,
                     connection_config{.eager_limit = 4096,
                                       .rx_buffers = 64,
-                                      .ipc = ipc,
+                                      .kernel = shares ? &ipc::host_kernel::real() : nullptr,
                                       .takes_dmabufs = false,
                                       .random = random},
                     static_cast<connection_observer&>(*this));

@@ -46,7 +46,7 @@ using test::wait;
 
 endpoint::settings without_links() {
   auto s = test::small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   return s;
 }
 

@@ -35,7 +35,7 @@ class moved_bytes : public testing::Test {
 
   static endpoint::settings settings() {
     auto s = test::small_settings();
-    s.ipc = true;
+    s.kernel = &ipc::host_kernel::real();
     // Chunks as long as they may be, whatever this machine would measure.
     s.copies.table.calibrate = false;
     s.rendezvous = base::rendezvous_choice::write;

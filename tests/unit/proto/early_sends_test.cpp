@@ -121,7 +121,7 @@ TEST(early_sends, wait_for_the_credits_of_a_peer_that_does_not_progress) {
 // its time has credits soon.
 TEST(early_sends, wait_for_credits_only_where_the_peer_is_silent) {
   auto config = test::small_settings();
-  config.ipc = false;
+  config.kernel = nullptr;
   config.refusals_before_waiting = 5;
   test::endpoint_by_itself v(config);
   test::peer_by_hand p(v);

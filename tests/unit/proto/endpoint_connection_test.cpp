@@ -146,7 +146,7 @@ TEST(endpoint_connection, receives_from_an_address_that_nobody_inserted_are_refu
 // FI_ECANCELED would say that the application had cancelled it.
 TEST(endpoint_connection, a_peer_that_vanishes_resets_what_is_received_from_it) {
   auto config = test::small_settings();
-  config.ipc = false;
+  config.kernel = nullptr;
   live_node b(config);
   auto victim = std::make_unique<live_node>(config);
   const auto to = victim->meet(b);

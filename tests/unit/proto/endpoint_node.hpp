@@ -50,14 +50,14 @@ inline endpoint::settings small_settings() {
           .staging_depth = 4,
           .rx_buffers = 64,
           .unexpected_limit = 1 << 20,
-          .ipc = std::getenv("GAUDI_TEST_IPC") != nullptr};
+          .kernel = std::getenv("GAUDI_TEST_IPC") ? &ipc::host_kernel::real() : nullptr};
 }
 
 /// All goes by the core, whose connections are made again. The hour is also long for a
 /// driven_clock.
 inline endpoint::settings with_sessions() {
   auto s = small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   s.limits.reconnect_timeout = std::chrono::hours(1);
   return s;
 }

@@ -49,7 +49,7 @@ TEST(endpoint_rma, rma_reaches_regions_of_both_kinds_of_key) {
 // Its application posted nothing that could fail.
 TEST(endpoint_rma, a_write_whose_initiator_vanishes_is_not_reported_at_the_target) {
   auto config = test::small_settings();
-  config.ipc = false;
+  config.kernel = nullptr;
   auto a = std::make_unique<live_node>(config);
   live_node b(config);
   const auto to = a->meet(b);

@@ -24,13 +24,13 @@ using test::wait;
 
 endpoint::settings sharing() {
   auto s = test::small_settings();
-  s.ipc = true;
+  s.kernel = &ipc::host_kernel::real();
   return s;
 }
 
 endpoint::settings alone() {
   auto s = test::small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   return s;
 }
 

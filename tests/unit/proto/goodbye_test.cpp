@@ -26,7 +26,7 @@ constexpr auto for_ever = 1h;
 /// Not in shared memory, where packets outlive their sender.
 endpoint::settings lingering(std::chrono::milliseconds time = for_ever) {
   auto s = test::small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   s.eager_size = 16384;
   s.rx_buffers = 256;
   s.linger = time;

@@ -110,7 +110,7 @@ class stopped_helper : public testing::Test {
 
   static endpoint::settings with_ipc() {
     auto s = test::small_settings();
-    s.ipc = true;
+    s.kernel = &ipc::host_kernel::real();
     return s;
   }
 

@@ -19,7 +19,7 @@ using test::simulated_endpoint;
 
 endpoint::settings with_at_most(std::size_t connections) {
   auto s = test::small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   s.rx_buffers = 16;
   s.limits.most = connections;
   return s;

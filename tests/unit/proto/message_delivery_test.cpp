@@ -39,7 +39,7 @@ class messages_of_a_peer : public testing::Test {
  protected:
   static endpoint::settings settings() {
     auto s = test::small_settings();
-    s.ipc = false;
+    s.kernel = nullptr;
     s.rx_buffers = 16;
     return s;
   }

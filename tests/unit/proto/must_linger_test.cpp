@@ -20,7 +20,7 @@ class a_close : public testing::Test {
  protected:
   static endpoint::settings lingering(std::chrono::milliseconds time) {
     auto s = test::small_settings();
-    s.ipc = true;
+    s.kernel = &ipc::host_kernel::real();
     s.linger = time;
     return s;
   }

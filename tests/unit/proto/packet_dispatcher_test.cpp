@@ -19,7 +19,7 @@ class packets_that_arrive : public testing::TestWithParam<packet_way> {
  protected:
   static endpoint::settings settings() {
     auto s = test::small_settings();
-    s.ipc = true;
+    s.kernel = &ipc::host_kernel::real();
     s.unexpected_limit = 1;
     return s;
   }

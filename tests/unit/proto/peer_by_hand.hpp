@@ -248,7 +248,7 @@ class peer_by_hand {
                                .to_connection = ours_.connection,
                                .from_connection = theirs_.connection});
     ASSERT_TRUE(came);
-    auto segment = ipc::segment::take(came->memory.get());
+    auto segment = ipc::segment::take(came->memory.get(), ipc::host_kernel::real());
     ASSERT_TRUE(segment);
     auto taken =
         ipc::shm_channel::take(std::move(*came), {.largest_packet = 8192, .sleeps = false});

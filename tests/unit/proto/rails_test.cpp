@@ -19,7 +19,7 @@ constexpr std::size_t long_enough = 8 * piece;
 
 endpoint::settings with_a_second_rail(rail_counters& counted) {
   auto s = test::small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   s.rails = {.count = 2,
              .chunk = piece,
              .others = {},

@@ -25,7 +25,7 @@ class rma_of_ours : public testing::Test {
  protected:
   static endpoint::settings settings() {
     auto s = test::small_settings();
-    s.ipc = false;
+    s.kernel = nullptr;
     return s;
   }
   rma_access access(std::uint64_t address, std::uint64_t key) {

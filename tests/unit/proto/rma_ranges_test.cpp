@@ -27,7 +27,7 @@ class operations_on_ranges : public testing::Test {
 
   static endpoint::settings settings() {
     auto s = test::small_settings();
-    s.ipc = false;
+    s.kernel = nullptr;
     return s;
   }
   static std::size_t length_of_all(const ranges_of_peer& ranges) {

@@ -51,7 +51,7 @@ class requests_of_a_peer : public testing::TestWithParam<packet_way> {
 
   static endpoint::settings settings() {
     auto s = test::small_settings();
-    s.ipc = true;
+    s.kernel = &ipc::host_kernel::real();
     s.rx_buffers = 16;
     return s;
   }

@@ -69,7 +69,7 @@ TEST_F(staging_pool_of_eight, says_when_to_try_again) {
 
 endpoint::settings over_the_core() {
   auto s = test::small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   return s;
 }
 

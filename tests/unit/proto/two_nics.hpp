@@ -20,7 +20,7 @@ inline endpoint::settings with_two_rails(
     base::rendezvous_choice rendezvous = base::rendezvous_choice::automatic) {
   auto s = small_settings();
   s.rendezvous = rendezvous;
-  s.ipc = false;
+  s.kernel = nullptr;
   s.copies.table.calibrate = false;
   s.rails = {.count = 2, .chunk = one_piece, .others = {}, .pause = std::chrono::milliseconds(0)};
   return s;

@@ -18,7 +18,7 @@ using test::word;
 
 endpoint::settings without_shared_memory() {
   auto s = test::small_settings();
-  s.ipc = false;
+  s.kernel = nullptr;
   return s;
 }
 
