@@ -68,7 +68,8 @@ void connection_closer::answer(connection& c) {
   c.closing.owes_answer = false;
   if (!agrees) return;
   c.closing.agreed = true;
-  c.state = connection_state::closing;
+  // One that is interrupted, whose peer has asked by shared memory, closes once it is resumed.
+  if (c.usable()) c.state = connection_state::closing;
 }
 
 void connection_closer::ask(connection& c, entry& e) {
