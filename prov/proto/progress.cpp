@@ -162,7 +162,7 @@ void endpoint::connection_up(connection& c) {
   if (c.handshake.requested_here && !c.shm) shm_.ring_doorbell(c);
   dispatcher_.post_receives(c);
   transfers_.rail_making.connection_up(c);
-  sender_.connection_up(c);
+  if (c.usable()) sender_.connection_up(c);
 }
 
 // What is there now was posted before: as many completions as there is work at the core find it,

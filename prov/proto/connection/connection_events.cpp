@@ -128,7 +128,6 @@ void connection_manager::poll_now() {
   connections_.free_removed();
   shm_.accept_pending();
   read_events();
-  if (shm_.awaits_any()) shm_.settle(connections_, [this](connection& c) { now_usable(c); });
   if (limits_.apply(being_made_ != 0))
     limits_.look(connections_, being_made_ != 0, config_.clock.now(),
                  [this](connection& c) { fail(c, FI_ETIMEDOUT); });
@@ -139,6 +138,8 @@ void connection_manager::poll_now() {
     // The core tells of the end by another way than of messages, and it can be the faster one: a
     // peer that sends, sees it completed and closes must not take its last words back. More may
     // come while these end; their last words are not heard yet.
+    if (shm_.awaits_any())
+      shm_.settle(connections_, ends_, [this](connection& c) { now_usable(c); });
     if (!ends_.empty()) observer_.connections_ending();
     ends_.take([this](std::uint32_t id, int error, bool final) {
       if (connection* const c = find(id)) end(*c, error, final);

@@ -118,21 +118,26 @@ base::result<void> connection_manager::connect(peer& p) {
   return request;
 }
 
+// Where its core connection has been lost by then, the peer's word on the channel tells of it: what
+// the peer has put there is taken, whatever becomes of the session.
 void connection_manager::now_usable(connection& c) {
-  --being_made_;
-  c.state = connection_state::connected;
+  if (c.is_interrupted()) {
+    c.session.is_confirmed = true;
+  } else {
+    --being_made_;
+    c.state = connection_state::connected;
+  }
   ++c.silence.packets;
   c.remote->pause = {};
   observer_.connection_up(c);
+  if (c.state == connection_state::interrupted) observer_.session_changed(c);
 }
 
 void connection_manager::resumed(connection& c) {
   if (!c.session.is_confirmed) {
+    c.state = connection_state::accepting;
     // The peer's word on the channel, which no core connection carries, is still to come.
-    if (c.shm && !shm_.is_settled_or_awaited(c)) {
-      c.state = connection_state::accepting;
-      return;
-    }
+    if (c.shm && !shm_.is_settled_or_awaited(c)) return;
     return now_usable(c);
   }
   --being_made_;

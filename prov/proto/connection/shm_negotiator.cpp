@@ -42,7 +42,7 @@ ipc::shm_channel::config shm_negotiator::channel_config(const connection& c) con
           .kernel = config_.kernel};
 }
 
-void shm_negotiator::offer(connection& c, const hello& remote_hello) const {
+void shm_negotiator::offer(connection& c, const hello& remote_hello) {
   if (host_ == 0 || remote_hello.host != host_) return;
   const ipc::fd_handshake_id to{.to_instance = remote_hello.instance,
                                 .from_instance = config_.instance,
@@ -51,6 +51,7 @@ void shm_negotiator::offer(connection& c, const hello& remote_hello) const {
   auto made = ipc::shm_channel::make(to, channel_config(c));
   if (made) {
     c.shm = std::move(*made);
+    awaited_.push_back(c.id);
     return;
   }
   GAUDI_INFO(EP_CTRL, "%s is on this host, but shares no memory with us: %s%s\n",
@@ -95,7 +96,7 @@ bool shm_negotiator::take(connection& c, const hello& remote_hello) {
 
 bool shm_negotiator::is_settled_or_awaited(connection& c) {
   if (!c.shm || is_settled(c)) return true;
-  if (!std::exchange(c.handshake.awaits_shm, true)) awaited_.push_back(c.id);
+  c.handshake.awaits_shm = true;
   return false;
 }
 

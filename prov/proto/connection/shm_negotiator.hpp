@@ -10,6 +10,7 @@
 #include "ipc/fd_listener.hpp"
 #include "ipc/shm_channel.hpp"
 #include "proto/connection/connection_table.hpp"
+#include "proto/connection/pending_ends.hpp"
 #include "proto/wire/hello.hpp"
 
 namespace gaudi::proto {
@@ -40,14 +41,14 @@ class shm_negotiator {
 
   /// By who accepts: gives the connection a channel and sends the peer its segment, where that is
   /// on this host. Where it comes to nothing the core carries the packets.
-  void offer(connection& c, const hello& remote_hello) const;
+  /// From then on settle() looks for the peer's word.
+  void offer(connection& c, const hello& remote_hello);
   /// By who has asked: takes the channel that the peer has made, or shares no memory with anybody
   /// any more and says so, and the core carries this connection's packets. Nobody has put one into
   /// the segment yet, and the peer puts none there before this answer.
   void take_or_refuse(connection& c, const hello& remote_hello);
   /// By who accepts, when the peer has the answer: whether it has said what it does with the
-  /// channel, if there is one. Else settle() looks for its word from now on. After a no the core
-  /// carries the packets.
+  /// channel, if there is one. Else settle() tells. After a no the core carries the packets.
   bool is_settled_or_awaited(connection& c);
 
   /// Room for as many connections as there are. Throws std::bad_alloc.
@@ -55,16 +56,17 @@ class shm_negotiator {
     if (awaited_.capacity() < connections) awaited_.reserve(2 * connections);
   }
   [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
-  /// Calls usable(connection&) for each whose peer has said its word.
+  /// Calls usable(connection&) for each that only waits for its peer's word, when that is there. Of
+  /// one that is about to end, or is interrupted, too, the latter where it is yes: what the peer
+  /// has put into the channel is as good as sent.
   template <class Usable>
-  void settle(const connection_table& table, Usable&& usable) {
+  void settle(const connection_table& table, const pending_ends& ending, Usable&& usable) {
     std::erase_if(awaited_, [&](std::uint32_t id) {
       connection* const c = table.find(id);
-      if (!c || c->usable()) return true;
-      const bool is_interrupted = c->is_interrupted();
-      if (is_interrupted || !is_settled(*c))
-        return !is_interrupted && c->state != connection_state::accepting;
-      usable(*c);
+      if (!c || c->usable() || c->state == connection_state::failed) return true;
+      const bool may_be_up = c->is_interrupted() || c->handshake.awaits_shm || ending.contains(id);
+      if (!may_be_up || !is_settled(*c)) return false;
+      if (c->shm || !c->is_interrupted()) usable(*c);
       return true;
     });
   }

@@ -64,7 +64,7 @@ void link_reporter::connection_lost(connection& c) noexcept {
 
 void link_reporter::connection_regained(connection& c) noexcept {
   link_loss& lost = c.session.lost;
-  lost.is_told = false;
+  if (!std::exchange(lost.is_told, false)) return;
   const auto outage = since(lost.at);
   const bool has_moved = c.session.has_moved();
   GAUDI_LOG(level_of(lost.is_warned), EP_CTRL, "the connection to %s goes on%s%s, after %.3f s\n",
