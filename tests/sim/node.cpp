@@ -78,7 +78,7 @@ std::chrono::milliseconds simulated_streams::unacknowledged_for(fid_ep& connecti
                                                        : std::chrono::milliseconds(0);
 }
 
-node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned life)
+node::node(network& net, machines& all, const plan& p, ledger& book, unsigned number, unsigned life)
     : net_(net),
       plan_(p),
       book_(book),
@@ -93,6 +93,7 @@ node::node(network& net, const plan& p, ledger& book, unsigned number, unsigned 
   expose();
   open_other_nics();
   auto settings = settings_of(p, host_);
+  if (!p.machines.empty()) settings.kernel = &kernel_.emplace(all, host_, p.machines[number]);
   for (const auto& nic : other_nics_) settings.rails.others.push_back({name_of(number), nic.get()});
   for (unsigned interface = 1; interface <= interfaces_beside(number); ++interface)
     settings.rails.others.push_back({name_of(number, interface), nullptr});
@@ -365,6 +366,7 @@ void node::close() {
   net_.note(number_, number_, [] { return "closes"; });
   host_.begin_call();
   endpoint_->shut_down();
+  if (kernel_) kernel_->closed();
   collect();
   book_.forget(number_);
 }
@@ -372,6 +374,7 @@ void node::close() {
 void node::kill() {
   net_.note(number_, number_, [] { return "is killed"; });
   host_.kill();
+  if (kernel_) kernel_->kill();
   book_.forget(number_);
 }
 

@@ -11,6 +11,7 @@
 #include "sim/core/network.hpp"
 #include "sim/device/simulated_device.hpp"
 #include "sim/ledger.hpp"
+#include "sim/machine/simulated_kernel.hpp"
 #include "sim/plan.hpp"
 
 namespace gaudi::sim {
@@ -24,7 +25,7 @@ struct simulated_streams final : core::tcp_streams {
 /// address vector with all nodes, a completion queue.
 class node {
  public:
-  node(network& net, const plan& p, ledger& book, unsigned number, unsigned life);
+  node(network& net, machines& all, const plan& p, ledger& book, unsigned number, unsigned life);
   node(const node&) = delete;
   node& operator=(const node&) = delete;
 
@@ -73,6 +74,7 @@ class node {
   const unsigned number_;
   const unsigned life_;
   host& host_;
+  std::optional<simulated_kernel> kernel_;
   std::unique_ptr<core::inner_domain> core_;
   std::vector<std::unique_ptr<reg::other_nic>> other_nics_;
   reg::key_table keys_;

@@ -292,6 +292,17 @@ void add_devices(rng& r, plan& p) {
   in_order_of_steps(p.faults);
 }
 
+// Nodes on one machine or two, whose kernels now and then refuse what sharing memory needs.
+void add_machines(rng& r, plan& p) {
+  const std::uint64_t count = r.chance(700) ? 1 : 2;
+  for (unsigned n = 0; n < p.nodes; ++n)
+    p.machines.push_back(static_cast<unsigned>(r.below(count)));
+  if (r.chance(300)) p.net.refused_sharing = static_cast<unsigned>(r.between(1, 300));
+  const auto denied = static_cast<unsigned>(r.chance(400) ? r.between(1, 300) : 0);
+  // What was begun would go on with reads by the core, which it is not made for.
+  if (!p.net.reads_badly) p.net.denied_memory = denied;
+}
+
 }  // namespace
 
 std::size_t plan::size() const noexcept {
@@ -346,6 +357,7 @@ plan make_plan(std::uint64_t seed) {
   if (p.other_nics != 0 && p.net.rdma && r.chance(700)) write_by_other_nics(r, p);
   if (p.rails > 1 && r.chance(600)) add_interfaces(r, p);
   if (r.chance(250)) add_devices(r, p);
+  if (r.chance(300)) add_machines(r, p);
   return p;
 }
 

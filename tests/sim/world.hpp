@@ -60,12 +60,14 @@ class world {
   void plug_in(bool all);
   void settle();
   bool is_settled();
+  [[nodiscard]] unsigned calm_rounds() const noexcept;
   void keep_any_receives(unsigned n);
   void post_any(unsigned n, record*& r, bool tagged);
   void finish_receives();
   void rest(unsigned rounds);
   void check_regions();
   void audit();
+  std::string leftover();
   void close_all();
   void watch();
   void fail(const std::string& what);
@@ -77,6 +79,7 @@ class world {
   const plan& plan_;
   rng numbers_;
   network net_;
+  machines machines_;
   ledger book_;
   std::vector<place> places_;
   std::vector<unplugged> unplugged_;

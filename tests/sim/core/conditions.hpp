@@ -36,7 +36,9 @@ struct conditions {
   delay notice{};        // of the end of a connection
   /// With RDMA: until what a peer wrote by another NIC than the first is in memory.
   delay placement{0, 200'000};
-  unsigned lost_writers = 0;  // connections of such a NIC, soon after a write has come by it
+  unsigned refused_sharing = 0;  // calls of the kernel to share memory
+  unsigned denied_memory = 0;    // accesses to another process's, which was open at first
+  unsigned lost_writers = 0;     // connections of such a NIC, soon after a write has come by it
   /// The endpoints keep sessions: the loss of a connection is no reason for a failure.
   bool sessions = false;
   /// What is on its way when a connection is lost can still arrive, as long as the other end is

@@ -44,6 +44,8 @@ std::uint64_t host::next() noexcept {
 void network::calm() noexcept {
   how_.refused_posts = 0;
   how_.lost_writers = 0;
+  how_.refused_sharing = 0;
+  how_.denied_memory = 0;
 }
 
 void network::at(nanoseconds when, std::function<void()> what) {
