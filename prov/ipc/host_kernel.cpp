@@ -2,6 +2,7 @@
 #include "ipc/host_kernel.hpp"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -17,6 +18,11 @@ host_kernel& host_kernel::real() noexcept {
 
 std::uint32_t host_kernel::identity() {
   return host_identity();
+}
+
+bool host_kernel::has_one_cpu() const noexcept {
+  static const bool only_one = ::sysconf(_SC_NPROCESSORS_ONLN) == 1;
+  return only_one;
 }
 
 base::result<std::unique_ptr<fd_source>> host_kernel::listen(std::uint64_t instance) {

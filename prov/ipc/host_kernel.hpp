@@ -25,6 +25,12 @@ class host_kernel {
   [[nodiscard]] virtual std::uint32_t identity();
   /// Bytes of a ring at least: few enough to stay in the processors' caches while it goes round.
   [[nodiscard]] virtual std::size_t min_ring() const noexcept { return std::size_t{128} * 1024; }
+  /// Bytes of one piece of a copy that two processes make together: some 10 to 30 us, so that
+  /// whoever has the last one is not waited for long.
+  [[nodiscard]] virtual std::uint32_t copy_piece() const noexcept { return 128 * 1024; }
+  /// Who helps takes it from who copies then. (Not what this process may use: ranks are often bound
+  /// to one each.)
+  [[nodiscard]] virtual bool has_one_cpu() const noexcept;
   /// As fd_listener::open.
   virtual base::result<std::unique_ptr<fd_source>> listen(std::uint64_t instance);
   /// As ipc::send_fd.

@@ -42,6 +42,7 @@ class shm_channel {
   /// For the creator: whether the peer has the segment; nothing: it has not said yet.
   [[nodiscard]] std::optional<bool> agreed();
 
+  [[nodiscard]] const host_kernel& kernel() const noexcept { return kernel_; }
   [[nodiscard]] ring_writer& out() noexcept { return out_; }
   [[nodiscard]] ring_reader& in() noexcept { return in_; }
   /// Copies of the peer's memory to ours that it helps with.

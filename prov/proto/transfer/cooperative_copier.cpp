@@ -2,7 +2,6 @@
 #include "proto/transfer/cooperative_copier.hpp"
 
 #include <rdma/fi_errno.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -11,38 +10,31 @@
 namespace gaudi::proto {
 namespace {
 
-// Some 10 to 30 us: whoever has the last piece is not waited for long.
-constexpr std::uint32_t piece_length = 128 * 1024;
-// Below that it is over before the other has heard of it.
-constexpr std::size_t min_length = std::size_t{2} * piece_length;
-
-// Who helps takes it from who copies. (Not what this process may use: ranks are often bound to one
-// each.)
-bool machine_has_one_cpu() noexcept {
-  static const bool only_one = ::sysconf(_SC_NPROCESSORS_ONLN) == 1;
-  return only_one;
-}
+// Of pieces: below that it is over before the other has heard of it.
+constexpr std::size_t min_pieces = 2;
 
 }  // namespace
 
 // A peer that sleeps is not woken for it.
 void cooperative_copier::request(connection& c, const wire::rts_fields& rts, transfer& t) {
+  if (!c.shm) return;
   std::byte* const to = t.memory.single_host();
-  if (t.length < min_length || t.pull.via_copy_engine || !to || rts.segment_count != 1 ||
+  const std::uint32_t piece = c.shm->kernel().copy_piece();
+  if (t.length < min_pieces * piece || t.pull.via_copy_engine || !to || rts.segment_count != 1 ||
       rts.segments[0].length < t.length ||
       !immediate_copies::reaches(t, t.memory[0].address, rts.segments[0].address))
     return;
   if (c.shm->peer_cma_state() != ipc::cma_state::yes || c.shm->peer_sleeps() ||
-      machine_has_one_cpu())
+      c.shm->kernel().has_one_cpu())
     return;
-  t.pull.cooperative = c.shm->cooperative_copies_to_us().begin(t.length, piece_length);
+  t.pull.cooperative = c.shm->cooperative_copies_to_us().begin(t.length, piece);
   if (!t.pull.cooperative) return;
   t.pull.shm_of_copy = c.shm;
   wire::copy_assist_fields fields{};
   fields.source_operation = t.peer_operation;
   fields.address = t.memory[0].address;
   fields.length = t.length;
-  fields.piece = piece_length;
+  fields.piece = piece;
   fields.words = t.pull.cooperative->words;
   fields.number = t.pull.cooperative->copy.plan().number;
   channel_.send_control(c, wire::kind::copy_assist, 0, fields, sizeof fields);
@@ -70,8 +62,13 @@ bool cooperative_copier::copy_piece(transfer& t, rma_op& op,
                                     const ipc::cooperative_copy::piece& piece) {
   const auto place = t.memory.at(piece.offset);
   op.length = piece.length;
-  if (const int ret = copies_.copy_by_cma(t, op, place.segment->host() + place.within, piece.length,
-                                          t.remote.front().address + piece.offset)) {
+  // Another copy may have met with a refusal since this one began.
+  const bool may_copy = t.connection->shm->cma() != nullptr;
+  const int ret = may_copy
+                      ? copies_.copy_by_cma(t, op, place.segment->host() + place.within,
+                                            piece.length, t.remote.front().address + piece.offset)
+                      : -FI_EAGAIN;
+  if (ret) {
     table_.pieces().destroy(&op);
     t.pull.cooperative->copy.fail(-ret);
     return false;
