@@ -76,7 +76,7 @@ bool endpoint::poll_shm() {
 
 bool endpoint::needs_polling() const noexcept {
   return copies_.any() || dispatcher_.any_postponed() || sender_.early_wait_unnoticed() ||
-         closer_.owes_answer() || receive_buffers_.short_of_posted() ||
+         closer_.waits_unnoticed() || receive_buffers_.short_of_posted() ||
          !transfers_.immediate.empty() || transfers_.cooperative.any_to_help() ||
          shm_.owes_doorbells() || dispatcher_.can_post_receives() ||
          transfers_.mover.waits_unnoticed() || channel_.waits_unnoticed() ||

@@ -39,11 +39,15 @@ void connection_closer::list(const connection& c) {
   if (!is_listed(c)) listed_.push_back({.id = c.id});
 }
 
-bool connection_closer::owes_answer() const noexcept {
+bool connection_closer::waits_unnoticed() const noexcept {
   return std::any_of(listed_.begin(), listed_.end(), [this](const entry& e) {
     const connection* const c = connections_.find(e.id);
-    return c && c->closing.owes_answer;
+    return c && (c->closing.owes_answer || may_leave(*c));
   });
+}
+
+bool connection_closer::may_leave(const connection& c) noexcept {
+  return c.state == connection_state::closing && c.closing.peer_agreed && c.is_idle();
 }
 
 void connection_closer::arrived(connection& c, wire::kind what) {
@@ -89,7 +93,7 @@ bool connection_closer::is_through(entry& e) {
   if (!c) return true;
   if (c->closing.owes_answer) answer(*c);
   if (c->state == connection_state::closing) {
-    if (!c->closing.peer_agreed || !c->is_idle()) return false;
+    if (!may_leave(*c)) return false;
     // Where there is no room for it the peer asks, and is told so.
     static_cast<void>(sender_.send_header(*c, wire::kind::leave));
     connections_.fail(*c, FI_ECONNRESET);

@@ -50,8 +50,9 @@ class connection_closer {
   /// To be called at each progress while there are any().
   void poll();
   [[nodiscard]] bool any() const noexcept { return !listed_.empty(); }
-  /// Whether a peer waits for an answer that had no room: poll() must be called soon.
-  [[nodiscard]] bool owes_answer() const noexcept;
+  /// Whether a peer waits for an answer that had no room, or for the end that both have agreed to,
+  /// and nothing comes that would tell: poll() must be called soon.
+  [[nodiscard]] bool waits_unnoticed() const noexcept;
 
  private:
   struct entry {
@@ -65,6 +66,7 @@ class connection_closer {
   void close_surplus() noexcept;
   void list(const connection& c);
   [[nodiscard]] bool is_listed(const connection& c) const noexcept;
+  static bool may_leave(const connection& c) noexcept;
   void answer(connection& c);
   void ask(connection& c, entry& e);
   [[nodiscard]] bool is_through(entry& e);
