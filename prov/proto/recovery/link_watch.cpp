@@ -38,8 +38,9 @@ bool is_time_to_ask(unsigned looks) noexcept {
   return looks >= looks_at_least && (looks < 4 * looks_at_least || looks % looks_at_least == 0);
 }
 
+// One that both ends agree to close goes on no more, but its last packets would be waited for.
 bool is_watched(const connection& c) noexcept {
-  return c.usable() && c.ep && reconnector::may_go_on(c);
+  return c.usable() && c.ep && (reconnector::may_go_on(c) || c.closing.peer_agreed);
 }
 
 // Whether anything was sent that nobody is told of, or something is to come.
