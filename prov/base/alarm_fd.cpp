@@ -15,6 +15,7 @@ result<alarm_fd> alarm_fd::open() noexcept {
 
 void alarm_fd::set(std::chrono::nanoseconds after) noexcept {
   if (!timer_) return;
+  after_ = after;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(after);
   const itimerspec when{
       .it_interval = {},

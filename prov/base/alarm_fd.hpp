@@ -24,11 +24,14 @@ class alarm_fd {
 
   /// Readable after so long, and not before; 0: not at all. Nothing without fd().
   void set(std::chrono::nanoseconds after) noexcept;
+  /// What it was set to last.
+  [[nodiscard]] std::chrono::nanoseconds was_set_to() const noexcept { return after_; }
 
  private:
   explicit alarm_fd(scoped_fd timer) noexcept : timer_(std::move(timer)) {}
 
   scoped_fd timer_;
+  std::chrono::nanoseconds after_{};
 };
 
 }  // namespace gaudi::base

@@ -22,6 +22,10 @@ struct endpoint_audit {
   }
   /// Of messages that no receive was posted for.
   static std::size_t unexpected_bytes(const endpoint& e) { return e.delivery_.unexpected_.kept(); }
+  /// How long it may sleep with nothing for it from the core; 0: for ever.
+  static std::chrono::nanoseconds alarm(const endpoint& e) {
+    return e.transfers_.links.alarm_.was_set_to();
+  }
   /// What is still held although nothing is outstanding; empty: nothing.
   static std::string leftover(endpoint& e);
   /// What grew beyond its limit; empty: nothing.

@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "sim/audit.hpp"
 #include "sim/core/objects.hpp"
 
 namespace gaudi::sim {
@@ -103,7 +104,7 @@ node::node(network& net, machines& all, const plan& p, ledger& book, unsigned nu
   endpoint_->messages().use_queue(&queue_, false);
   // Where the core refuses the first receive there is none yet, and the endpoint says so.
   for (int tries = 0; tries < 100 && !endpoint_->enabled(); ++tries)
-    static_cast<void>(endpoint_->enable({}));
+    static_cast<void>(endpoint_->enable({.waitable = !p.sleepers.empty() && p.sleepers[number]}));
   if (!endpoint_->enabled()) book_.fail("an endpoint that cannot be enabled");
 }
 
@@ -165,6 +166,7 @@ proto::completion_spec node::asked(record& r, std::uint64_t flags) {
 
 int node::start(record& r, const node* peer) {
   host_.begin_call();
+  is_asleep_ = false;
   // Its bytes are as they were at the first try.
   int ret = 0;
   switch (r.asked.what) {
@@ -320,6 +322,7 @@ int node::cancel_oldest() {
 
 void node::cancel_receives() {
   host_.begin_call();
+  is_asleep_ = false;
   for (record& r : book_.all()) {
     if (r.node == number_ && r.life == life_ && r.is_receive() && r.is_open() && !r.is_claim &&
         endpoint_->receives().cancel(&r) == 0)
@@ -329,7 +332,24 @@ void node::cancel_receives() {
 
 void node::progress() {
   host_.begin_call();
+  is_asleep_ = false;
   endpoint_->progress();
+}
+
+void node::try_to_sleep() {
+  if (plan_.sleepers.empty() || !plan_.sleepers[number_]) return;
+  host_.begin_call();
+  const int ret = endpoint_->try_wait();
+  collect();
+  if (ret != 0) return;
+  const auto alarm = proto::endpoint_audit::alarm(*endpoint_).count();
+  is_asleep_ = true;
+  wakes_at_ = alarm == 0 ? ~nanoseconds{0} : net_.now() + static_cast<nanoseconds>(alarm);
+}
+
+bool node::is_asleep() noexcept {
+  if (is_asleep_ && (net_.now() >= wakes_at_ || host_.is_readable())) is_asleep_ = false;
+  return is_asleep_;
 }
 
 void node::forget(unsigned peer) {

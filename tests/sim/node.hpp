@@ -39,6 +39,9 @@ class node {
   /// -FI_EAGAIN: to be repeated. All else is in the ledger.
   int start(record& r, const node* peer);
   void progress();
+  /// As a thread that waits for its descriptors once there is nothing to do.
+  void try_to_sleep();
+  [[nodiscard]] bool is_asleep() noexcept;
   /// Removes the address of a peer, and inserts it again.
   void forget(unsigned peer);
   void know(unsigned peer);
@@ -83,6 +86,8 @@ class node {
   proto::completion_queue queue_{8};
   std::optional<simulated_device> device_;
   bool has_lost_device_ = false;
+  bool is_asleep_ = false;
+  nanoseconds wakes_at_ = 0;
   std::vector<std::byte> exposed_here_;
   std::span<std::byte> exposed_;
   reg::region region_;

@@ -358,6 +358,8 @@ plan make_plan(std::uint64_t seed) {
   if (p.rails > 1 && r.chance(600)) add_interfaces(r, p);
   if (r.chance(250)) add_devices(r, p);
   if (r.chance(300)) add_machines(r, p);
+  if (r.chance(200))
+    for (unsigned n = 0; n < p.nodes; ++n) p.sleepers.push_back(r.chance(700));
   return p;
 }
 

@@ -95,8 +95,10 @@ void world::turn(unsigned n, bool calls) {
   if (!places_[n].here) return;
   if (calls) {
     try_action(n);
-  } else {
+  } else if (!places_[n].here->is_asleep()) {
     places_[n].here->progress();
+    places_[n].here->collect();
+    places_[n].here->try_to_sleep();
   }
   if (places_[n].here) places_[n].here->collect();
   watch();
@@ -115,7 +117,7 @@ void world::try_action(unsigned n) {
   place& p = places_[n];
   know_again(n, false);
   if (p.next_action >= plan_.scripts[n].size() || !knows(n, plan_.scripts[n][p.next_action]))
-    return p.here->progress();
+    return p.here->is_asleep() ? void() : p.here->progress();
   if (!p.current) {
     p.current = &book_.add(plan_.scripts[n][p.next_action], n, p.here->life());
     net_.note(n, n, [&] {
@@ -264,9 +266,14 @@ bool world::is_settled() {
     return false;
   for (unsigned n = 0; n < plan_.nodes; ++n) {
     if (book_.missing(n, places_[n].here->life())) return false;
-    if (proto::endpoint_audit::is_interrupted(places_[n].here->endpoint())) return false;
   }
-  return true;
+  return !any_interrupted();
+}
+
+bool world::any_interrupted() const {
+  return std::any_of(places_.begin(), places_.end(), [](const place& p) {
+    return proto::endpoint_audit::is_interrupted(p.here->endpoint());
+  });
 }
 
 // Time passes: to what is due next, or until idle endpoints look again.
@@ -282,7 +289,7 @@ void world::finish_receives() {
   for (unsigned round = 0; round < max_rounds && !failed(); ++round) {
     const bool open = std::any_of(book_.all().begin(), book_.all().end(),
                                   [](const record& r) { return r.is_open(); });
-    if (!open && net_.is_quiet() && round > calm_rounds()) return;
+    if (!open && net_.is_quiet() && round > calm_rounds() && !any_interrupted()) return;
     for (unsigned n = 0; n < plan_.nodes; ++n) places_[n].here->cancel_receives();
     rest(1);
   }

@@ -60,6 +60,7 @@ class world {
   void plug_in(bool all);
   void settle();
   bool is_settled();
+  [[nodiscard]] bool any_interrupted() const;
   [[nodiscard]] unsigned calm_rounds() const noexcept;
   void keep_any_receives(unsigned n);
   void post_any(unsigned n, record*& r, bool tagged);

@@ -69,6 +69,7 @@ class link_watch {
   void ended(posted_op& probe, int error) noexcept;
 
  private:
+  friend struct endpoint_audit;  // tests/sim
   void look(base::clock::time_point now) noexcept;
   void sleep_over_stream() noexcept;
   void look_at_stream(connection& c, base::clock::time_point now) noexcept;

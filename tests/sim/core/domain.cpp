@@ -140,7 +140,8 @@ core::unique_fid<fid_fabric> network::fabric_for(host& h) const {
   static fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
                                   .domain = open_domain,
                                   .passive_ep = open_listener,
-                                  .eq_open = open_events};
+                                  .eq_open = open_events,
+                                  .trywait = try_wait};
   auto* f = new core_fabric{};
   f->fid = {.fclass = FI_CLASS_FABRIC, .context = nullptr, .ops = &ops};
   f->ops = &fabric_ops;

@@ -26,6 +26,7 @@ namespace gaudi::sim {
 
 struct core_listener;
 struct core_completions;
+struct core_events;
 struct wire_connection;
 class network;
 
@@ -54,6 +55,10 @@ class host final : public base::clock::source, public base::random_source::sourc
   /// A look at the core takes its time, in which the network goes on.
   void look();
   [[nodiscard]] bool is_looking() const noexcept { return looking_; }
+  /// Whether one that sleeps on all its queues would wake.
+  [[nodiscard]] bool is_readable() const noexcept;
+  [[nodiscard]] std::vector<core_completions*>& completions() noexcept { return completions_; }
+  [[nodiscard]] std::vector<core_events*>& events() noexcept { return events_; }
   /// Packets from that end wait for the next look.
   void owe(std::shared_ptr<wire_connection> wire, int sender) {
     owed_.emplace_back(std::move(wire), sender);
@@ -76,6 +81,8 @@ class host final : public base::clock::source, public base::random_source::sourc
   bool looking_ = false;
   std::vector<std::pair<std::shared_ptr<wire_connection>, int>> owed_;
   nanoseconds after_death_ = 0;
+  std::vector<core_completions*> completions_;
+  std::vector<core_events*> events_;
 };
 
 /// Virtual time, what is due in it, and who can be reached. All of it runs in one thread, in the

@@ -255,6 +255,7 @@ int open_receives(fid_domain* domain, fi_rx_attr* attr, fid_ep** out, void* cont
 // queues.cpp
 int open_completions(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* context);
 int open_events(fid_fabric* fabric, fi_eq_attr* attr, fid_eq** out, void* context);
+int try_wait(fid_fabric* fabric, fid** queues, int count);
 
 template <class Derived, class Base>
 Derived& down(Base* f) noexcept {

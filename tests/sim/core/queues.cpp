@@ -13,6 +13,7 @@ namespace {
 int close_completions(fid* f) {
   auto& q = of_fid<core_completions, fid_cq>(f);
   q.at->net().queues().erase(q.number);
+  std::erase(q.at->completions(), &q);
   q.at->closed();
   delete &q;
   return 0;
@@ -46,6 +47,7 @@ ssize_t read_error(fid_cq* f, fi_cq_err_entry* into, std::uint64_t) {
 
 int close_events(fid* f) {
   auto& q = of_fid<core_events, fid_eq>(f);
+  std::erase(q.at->events(), &q);
   // Requests that nobody has read are answered with no.
   for (auto& e : q.entries) {
     if (e.info) refuse_request(static_cast<core_request&>(*e.info->handle), {});
@@ -87,10 +89,28 @@ ssize_t read_event_error(fid_eq* f, fi_eq_err_entry* into, std::uint64_t) {
   return sizeof *into;
 }
 
+// To sleep on: nobody does, as the host knows when it is readable (host::is_readable).
+int control_queue(fid*, int command, void* into) {
+  if (command != FI_GETWAIT) return -FI_ENOSYS;
+  constexpr int no_descriptor = 1'000'000;
+  *static_cast<int*>(into) = no_descriptor;
+  return 0;
+}
+
 }  // namespace
 
+int try_wait(fid_fabric* fabric, fid**, int) {
+  return down<core_fabric>(fabric).at->is_readable() ? -FI_EAGAIN : 0;
+}
+
+bool host::is_readable() const noexcept {
+  const auto has_some = [](const auto* queue) { return !queue->entries.empty(); };
+  return !owed_.empty() || std::any_of(completions_.begin(), completions_.end(), has_some) ||
+         std::any_of(events_.begin(), events_.end(), has_some);
+}
+
 int open_completions(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* context) {
-  static fi_ops ops{.size = sizeof(fi_ops), .close = close_completions};
+  static fi_ops ops{.size = sizeof(fi_ops), .close = close_completions, .control = control_queue};
   static fi_ops_cq cq_ops{
       .size = sizeof(fi_ops_cq), .read = read_completions, .readerr = read_error};
   host& at = *down<core_domain>(domain).at;
@@ -101,19 +121,21 @@ int open_completions(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* c
   q->number = at.net().next_number();
   q->room = std::min<std::size_t>(attr->size, at.net().how().completions);
   at.net().queues().emplace(q->number, q);
+  at.completions().push_back(q);
   at.opened();
   *out = q;
   return 0;
 }
 
 int open_events(fid_fabric* fabric, fi_eq_attr*, fid_eq** out, void* context) {
-  static fi_ops ops{.size = sizeof(fi_ops), .close = close_events};
+  static fi_ops ops{.size = sizeof(fi_ops), .close = close_events, .control = control_queue};
   static fi_ops_eq eq_ops{
       .size = sizeof(fi_ops_eq), .read = read_event, .readerr = read_event_error};
   auto* q = new core_events{};
   q->fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &ops};
   q->ops = &eq_ops;
   q->at = down<core_fabric>(fabric).at;
+  q->at->events().push_back(q);
   q->at->opened();
   *out = q;
   return 0;
