@@ -42,6 +42,10 @@ page& page::instance() {
   return per_process<own_page>::get();
 }
 
+bool are_published() {
+  return page::instance().header() != nullptr;
+}
+
 page::page(bool published) : generation_(fork_generation()) {
   if (!published) return;
   if (const int ret = memory_.map(page_name, page_size); ret != 0) {

@@ -57,6 +57,9 @@ class page {
   block* blocks_ GAUDI_PT_GUARDED_BY(mutex_) = nullptr;
 };
 
+/// Whether the process has a page that others see.
+bool are_published();
+
 /// A block of a page for as long as this lives; where none is to be had, memory that nobody sees.
 class block_owner {
  public:

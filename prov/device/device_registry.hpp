@@ -81,10 +81,13 @@ class device_registry {
   /// find_or_attach() opens with, until another user comes.
   class user {
    public:
-    explicit user(const settings& config) { instance().enter(config); }
-    ~user() { instance().leave(); }
+    user(device_registry& all, const settings& config) : all_(all) { all_.enter(config); }
+    ~user() { all_.leave(); }
     user(const user&) = delete;
     user& operator=(const user&) = delete;
+
+   private:
+    device_registry& all_;
   };
 
   /// Whose memory an address is in.

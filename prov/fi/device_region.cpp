@@ -8,9 +8,6 @@
 #include <cerrno>
 
 #include "base/log.hpp"
-#include "base/params.hpp"
-#include "device/device_registry.hpp"
-#include "fi/domain_base.hpp"
 #include "hl/synapse.hpp"
 
 namespace gaudi::fi {
@@ -44,21 +41,21 @@ int attach_core(reg::region& r, std::uint64_t transfer_access, Obtain&& obtain) 
 }
 
 // Devices stay in the table, whoever has none.
-base::result<device::device*> open_device(unsigned number) {
-  const auto opened = domain_base::device_at(number);
+base::result<device::device*> open_device(const provider_context& context, unsigned number) {
+  const auto opened = context.device_at(number);
   if (!opened) return opened.failure();
   return opened->get();
 }
 
-base::result<device::device*> device_requested(int requested) {
-  const auto& all = device::device_registry::instance();
+base::result<device::device*> device_requested(const provider_context& context, int requested) {
+  const auto& all = context.devices;
   const auto number = static_cast<unsigned>(requested);  // a negative one is too large
   device::device* const known = all.known(all.count() == 1 ? 0 : number);
   if (known && known->lost() == 0) return known;
-  const auto count = domain_base::count_devices();
+  const auto count = context.count_devices();
   if (!count) return count.failure();
-  if (*count <= 1) return open_device(0);
-  if (number < *count) return open_device(number);
+  if (*count <= 1) return open_device(context, 0);
+  if (number < *count) return open_device(context, number);
   GAUDI_WARN(MR,
              "fi_mr_attr.device.synapseai is %d, but there are devices 0 to %u: it is the place in "
              "FI_GAUDI_DEVICE, from 0\n",
@@ -66,10 +63,10 @@ base::result<device::device*> device_requested(int requested) {
   return base::error{-FI_EINVAL};
 }
 
-base::result<device::device*> device_of(std::uint64_t address) {
-  const auto held = device::device_registry::instance().find_owner(address);
+base::result<device::device*> device_of(const provider_context& context, std::uint64_t address) {
+  const auto held = context.devices.find_owner(address);
   if (held.owner) return held.owner;
-  if (!held.several) return open_device(0);
+  if (!held.several) return open_device(context, 0);
   GAUDI_WARN(MR,
              "0x%lx is an address on several of the open Gaudis: register it with iface "
              "FI_HMEM_SYNAPSEAI and the device's number in fi_mr_attr.device.synapseai\n",
@@ -77,16 +74,18 @@ base::result<device::device*> device_of(std::uint64_t address) {
   return base::error{-FI_EINVAL};
 }
 
-bool is_on_another(const device::device& on, std::uint64_t address) {
-  const auto held = device::device_registry::instance().find_owner(address);
+bool is_on_another(const provider_context& context, const device::device& on,
+                   std::uint64_t address) {
+  const auto held = context.devices.find_owner(address);
   return held.several || (held.owner && held.owner != &on);
 }
 
-void warn_not_there(const reg::region& r, const device::device& on, int code) {
+void warn_not_there(const provider_context& context, const reg::region& r, const device::device& on,
+                    int code) {
   const char* why = ": adopt it through fi_ext_gaudi.h";
   if (code == -FI_EINVAL) {
     why = ": it crosses the allocation's end";
-  } else if (is_on_another(on, r.address)) {
+  } else if (is_on_another(context, on, r.address)) {
     why = ", but of another one: say which in fi_mr_attr.device.synapseai";
   }
   GAUDI_WARN(MR, "0x%lx+%zu is not inside one allocation of %s %s known to this process%s\n",
@@ -94,14 +93,32 @@ void warn_not_there(const reg::region& r, const device::device& on, int code) {
              why);
 }
 
+// Always inlined: what registers memory does so often, and passes all of this on.
+[[gnu::always_inline]] inline int attach_on(const provider_context& context,
+                                            reg::dmabuf_registrar& dmabufs, reg::region& r,
+                                            device::device& on, carrier by) {
+  const auto where = on.pin_in(r.pin, r.address, r.length);
+  if (const int gone = on.lost(); gone != 0) return gone;
+  if (!where) {
+    warn_not_there(context, r, on, where.code());
+    return -FI_EINVAL;
+  }
+  r.owner = &on;
+  const std::uint64_t transfers =
+      by == carrier::core ? r.remote_access() : transfer_access(r.access);
+  return attach_core(r, transfers, [&](std::uint64_t access) {
+    return dmabufs.obtain(on, *where, r.length, access);
+  });
+}
+
 }  // namespace
 
-// struct fi_mr_dmabuf of libfabric 1.20 and later, which takes the place of mr_iov.
-bool is_known_here(std::uint64_t address) {
-  const auto held = device::device_registry::instance().find_or_attach(address);
+bool is_known_here(const provider_context& context, std::uint64_t address) {
+  const auto held = context.devices.find_or_attach(address);
   return held.owner || held.several;
 }
 
+// struct fi_mr_dmabuf of libfabric 1.20 and later, which takes the place of mr_iov.
 core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
   struct given {
     int fd;
@@ -116,11 +133,10 @@ core::dmabuf_range part_of_dmabuf(const fi_mr_attr& attr) noexcept {
           .base_addr = reinterpret_cast<std::uint64_t>(base_addr)};
 }
 
-int attach_imported(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::dmabuf_range& part,
-                    carrier by) {
+int attach_imported(const provider_context& context, reg::dmabuf_registrar& dmabufs, reg::region& r,
+                    const core::dmabuf_range& part, carrier by) {
   // A free of our own must not meet what nobody uses.
-  const bool keep = base::params::get().mr_cache.imported &&
-                    !device::device_registry::instance().is_known(r.address);
+  const bool keep = context.params.mr_cache.imported && !context.devices.is_known(r.address);
   r.imported = true;
   const std::uint64_t transfers =
       by == carrier::core ? r.remote_access() : transfer_access_of_imported(r.access);
@@ -131,8 +147,8 @@ int attach_imported(reg::dmabuf_registrar& dmabufs, reg::region& r, const core::
 }
 
 // Of a descriptor that tells no size, as the stand-in's, what the address says has to do.
-bool is_pool_alias(const core::dmabuf_range& part) {
-  const device::device* const guest = device::device_registry::instance().known(0);
+bool is_pool_alias(const provider_context& context, const core::dmabuf_range& part) {
+  const device::device* const guest = context.devices.known(0);
   if (!guest || guest->lost() != 0) return false;
   if (!guest->pool_alias(part.base_addr + part.offset, part.length)) return false;
   const off_t size = ::lseek(part.fd, 0, SEEK_END);
@@ -147,40 +163,30 @@ void attach_pool_alias(reg::region& r) {
   r.imported = true;
 }
 
-reg::cache_limits cache_limits() noexcept {
-  const base::params& p = base::params::get();
+reg::cache_limits cache_limits(const base::params& p) noexcept {
   return {.count = p.mr_cache.max_count, .bytes = p.mr_cache.max_size};
 }
 
-reg::window_size windows() noexcept {
-  return reg::window_size::at_least(base::params::get().mr_cache.window);
+reg::window_size windows(const base::params& p) noexcept {
+  return reg::window_size::at_least(p.mr_cache.window);
 }
 
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, std::optional<int> requested,
-                  carrier by) {
+int attach_device(const provider_context& context, reg::dmabuf_registrar& dmabufs, reg::region& r,
+                  std::optional<int> requested, carrier by) {
   if (!device::may_be_device_address(r.address)) {
     GAUDI_WARN(
         MR, "0x%lx+%zu was registered as Gaudi memory (FI_HMEM_SYNAPSEAI) but is a host address\n",
         r.address, r.length);
     return -FI_EINVAL;
   }
-  const auto found = requested ? device_requested(*requested) : device_of(r.address);
-  return found ? attach_device(dmabufs, r, **found, by) : found.code();
+  const auto found =
+      requested ? device_requested(context, *requested) : device_of(context, r.address);
+  return found ? attach_on(context, dmabufs, r, **found, by) : found.code();
 }
 
-int attach_device(reg::dmabuf_registrar& dmabufs, reg::region& r, device::device& on, carrier by) {
-  const auto where = on.pin_in(r.pin, r.address, r.length);
-  if (const int gone = on.lost(); gone != 0) return gone;
-  if (!where) {
-    warn_not_there(r, on, where.code());
-    return -FI_EINVAL;
-  }
-  r.owner = &on;
-  const std::uint64_t transfers =
-      by == carrier::core ? r.remote_access() : transfer_access(r.access);
-  return attach_core(r, transfers, [&](std::uint64_t access) {
-    return dmabufs.obtain(on, *where, r.length, access);
-  });
+int attach_device(const provider_context& context, reg::dmabuf_registrar& dmabufs, reg::region& r,
+                  device::device& on, carrier by) {
+  return attach_on(context, dmabufs, r, on, by);
 }
 
 }  // namespace gaudi::fi

@@ -9,7 +9,6 @@
 
 #include "base/log.hpp"
 #include "base/make_room.hpp"
-#include "base/params.hpp"
 #include "fi/av.hpp"
 #include "fi/cntr.hpp"
 #include "fi/cq.hpp"
@@ -31,8 +30,8 @@ namespace {
 
 /// Then the core must not inline, at any size: it would read what it sends with the CPU, and cannot
 /// tell a device address from a host's.
-bool nic_reaches_devices(const fi_info& info, const fi_info& core) {
-  return has_hmem(info) && base::params::get().dmabuf != base::dmabuf_choice::off &&
+bool nic_reaches_devices(const base::params& params, const fi_info& info, const fi_info& core) {
+  return has_hmem(info) && params.dmabuf != base::dmabuf_choice::off &&
          std::strcmp(core.fabric_attr->prov_name, "verbs") == 0;
 }
 
@@ -100,42 +99,43 @@ bool has_mode(const fi_info& info, int mode) noexcept {
 
 }  // namespace
 
-domain::domain(child_count& parent, fid_fabric& f, const fi_info& info,
-               std::unique_ptr<core::inner_domain> core, void* user_context)
+domain::domain(fabric& parent, const fi_info& info, std::unique_ptr<core::inner_domain> core,
+               void* user_context)
     : domain_base(
           {.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &domain_fid_ops},
            .ops = &domain_ops,
-           .mr = &mr_ops}),
-      parent_(parent),
+           .mr = &mr_ops},
+          parent.context()),
+      parent_(parent.open_children()),
       // Several endpoints share the core's domain, so only a promise for the whole of it helps.
       lock_(info.domain_attr->threading != FI_THREAD_DOMAIN || asks_auto(info)),
       core_(std::move(core)),
       counters_(subject_of(*core_)),
       latencies_(*core_),
-      asked_{.api_version = f.api_version,
+      asked_{.api_version = parent.api_version,
              .addr_format = info.addr_format,
              .hmem = has_hmem(info),
              .virtual_address = has_mode(info, FI_MR_VIRT_ADDR),
              .provider_keys = has_mode(info, FI_MR_PROV_KEY),
              .auto_progress = asks_auto(info),
              .counts_targets = (info.caps & FI_RMA_EVENT) != 0},
-      rails_(*core_, base::params::get()),
-      dmabufs_(*core_, base::params::get().dmabuf, cache_limits(), windows(),
-               &counters_->registrations),
+      rails_(*core_, context()),
+      dmabufs_(*core_, context().params.dmabuf, cache_limits(context().params),
+               windows(context().params), &counters_->registrations),
       loop_(*core_),
-      flush_(loop_, base::params::get().flush, &counters_->registrations.flushes),
-      imports_(*core_, cache_limits()) {}
+      flush_(loop_, context().params.flush, &counters_->registrations.flushes),
+      imports_(*core_, cache_limits(context().params)) {}
 
 reg::import_cache* domain::imports() noexcept {
   return takes_dmabufs() ? &imports_ : nullptr;
 }
 
 bool domain::takes_dmabufs() const noexcept {
-  return base::params::get().dmabuf != base::dmabuf_choice::off && core_->takes_dmabufs();
+  return context().params.dmabuf != base::dmabuf_choice::off && core_->takes_dmabufs();
 }
 
 std::size_t domain::eager_size() const noexcept {
-  return base::params::get().eager_size_over(core_->over_rdma());
+  return context().params.eager_size_over(core_->over_rdma());
 }
 
 int domain::prepare_endpoint(bool waitable) {
@@ -221,12 +221,13 @@ int domain_open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) n
     if (!info || !info->domain_attr || !out) return -FI_EINVAL;
     if (info->ep_attr && info->ep_attr->type == FI_EP_MSG)
       return msg_domain::open(f, info, out, context);
-    auto core_info = core_info_for(*info);
+    const base::params& params = fabric::of(f).context().params;
+    auto core_info = core_info_for(*info, params);
     if (!core_info) return core_info.code();
-    if (nic_reaches_devices(*info, **core_info)) (*core_info)->tx_attr->inject_size = 0;
+    if (nic_reaches_devices(params, *info, **core_info)) (*core_info)->tx_attr->inject_size = 0;
     auto core = core::inner_domain::open(std::move(*core_info));
     if (!core) return core.code();
-    *out = new domain(fabric::of(f).open_children(), *f, *info, std::move(*core), context);
+    *out = new domain(fabric::of(f), *info, std::move(*core), context);
     return 0;
   });
 }

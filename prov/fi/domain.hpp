@@ -32,12 +32,14 @@ class endpoint;
 
 namespace gaudi::fi {
 
+class fabric;
+
 /// fid_domain of the provider for FI_EP_RDM, see fi_domain(3): one core domain, one lock, and all
 /// that is opened below.
 class domain final : public domain_base {
  public:
-  domain(child_count& parent, fid_fabric& f, const fi_info& info,
-         std::unique_ptr<core::inner_domain> core, void* context);
+  domain(fabric& parent, const fi_info& info, std::unique_ptr<core::inner_domain> core,
+         void* user_context);
 
   static constexpr carrier data_carrier = carrier::provider;
 

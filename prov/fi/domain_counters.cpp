@@ -11,7 +11,7 @@ base::counters::subject subject_of(const core::inner_domain& core) noexcept {
 }
 
 domain_latencies::domain_latencies(const core::inner_domain& core) {
-  if (!base::counters::page::instance().header()) return;
+  if (!base::counters::are_published()) return;
   base::counters::subject about = subject_of(core);
   about.kind = base::counters::block_kind::latency;
   for (std::size_t i = 0; i < histograms_.of_kind.size(); ++i) {

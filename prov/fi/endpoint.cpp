@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/log.hpp"
-#include "base/params.hpp"
 #include "fi/guard.hpp"
 #include "fi/info_offer.hpp"
 #include "fi/rail_interfaces.hpp"
@@ -96,7 +95,7 @@ base::connection_limits limits_of(const core::inner_domain& core, std::size_t ra
 }
 
 proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
-  const base::params& p = base::params::get();
+  const base::params& p = d.context().params;
   proto::rail_settings rails = d.rails();
   rails.streams = d.streams();
   return {.directed_receive = (info.caps & FI_DIRECTED_RECV) != 0,
@@ -135,7 +134,8 @@ endpoint::endpoint(domain& parent, const fi_info& info, const proto::endpoint::s
       parent_(parent),
       hold_(parent.open_children()),
       caps_(info.caps),
-      core_(parent.core(), parent.keys(), parent.paths(), config, parent.latencies()) {
+      core_(parent.core(), parent.keys(), parent.context().devices, parent.paths(), config,
+            parent.latencies()) {
   tx_.default_flags = info.tx_attr ? info.tx_attr->op_flags : 0;
   rx_.default_flags = info.rx_attr ? info.rx_attr->op_flags : 0;
 }

@@ -32,6 +32,7 @@ class endpoint final : public fid_ep {
 
   [[nodiscard]] domain& parent() noexcept { return parent_; }
   [[nodiscard]] base::domain_lock& lock() noexcept { return parent_.lock(); }
+  [[nodiscard]] device::device_registry& devices() { return parent_.devices(); }
   /// Under the domain lock.
   proto::endpoint& core() noexcept { return core_; }
   proto::receive_context& receives() noexcept { return core_.receives(); }

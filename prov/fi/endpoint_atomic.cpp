@@ -28,11 +28,11 @@ std::size_t elements(const values& v) noexcept {
   return count;
 }
 
-memory_result memory_of(const values& v, std::size_t element) {
+memory_result memory_of(endpoint& e, const values& v, std::size_t element) {
   std::array<iovec, proto::local_memory::max_segments> iov{};
   if (v.ioc_count > iov.size()) return base::error{-FI_EINVAL};
   for (std::size_t i = 0; i < v.ioc_count; ++i) iov[i] = {v.ioc[i].addr, v.ioc[i].count * element};
-  return proto::local_memory::from(iov.data(), v.desc, v.ioc_count);
+  return proto::local_memory::from(iov.data(), v.desc, v.ioc_count, e);
 }
 
 /// Everything but the values.
@@ -76,7 +76,7 @@ ssize_t atomic_on(endpoint& e, const atomic_call& a, const values& operands, con
        {std::pair(&operands, &access.operands), std::pair(&compares, &access.compares),
         std::pair(&results, &access.results)}) {
     if (from == &operands && a.op == FI_ATOMIC_READ) continue;
-    const auto memory = memory_of(*from, element);
+    const auto memory = memory_of(e, *from, element);
     if (!memory) return memory.code();
     *to = *memory;
   }

@@ -14,7 +14,7 @@ ssize_t send(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_t
              void* context) noexcept {
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
-    return send_on(e, local_memory::from(buf, len, desc),
+    return send_on(e, local_memory::from(buf, len, desc, e),
                    {.to = to, .kind = FI_MSG, .flags = e.tx_flags(), .context = context});
   });
 }
@@ -23,14 +23,15 @@ ssize_t sendv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_a
               void* context) noexcept {
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
-    return send_on(e, local_memory::from(iov, desc, count),
+    return send_on(e, local_memory::from(iov, desc, count, e),
                    {.to = to, .kind = FI_MSG, .flags = e.tx_flags(), .context = context});
   });
 }
 
 ssize_t sendmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
   return guarded([&] {
-    return send_on(endpoint::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
+    endpoint& e = endpoint::of(ep);
+    return send_on(e, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e),
                    {.to = msg->addr,
                     .data = msg->data,
                     .kind = FI_MSG,
@@ -41,7 +42,8 @@ ssize_t sendmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
 
 ssize_t inject(fid_ep* ep, const void* buf, std::size_t len, fi_addr_t to) noexcept {
   return guarded([&] {
-    return send_on(endpoint::of(ep), local_memory::from(buf, len, nullptr),
+    endpoint& e = endpoint::of(ep);
+    return send_on(e, local_memory::from(buf, len, nullptr, e),
                    {.to = to, .kind = FI_MSG, .flags = FI_INJECT | silent});
   });
 }
@@ -50,7 +52,7 @@ ssize_t senddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std::
                  fi_addr_t to, void* context) noexcept {
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
-    return send_on(e, local_memory::from(buf, len, desc),
+    return send_on(e, local_memory::from(buf, len, desc, e),
                    {.to = to,
                     .data = data,
                     .kind = FI_MSG,
@@ -62,8 +64,9 @@ ssize_t senddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std::
 ssize_t injectdata(fid_ep* ep, const void* buf, std::size_t len, std::uint64_t data,
                    fi_addr_t to) noexcept {
   return guarded([&] {
+    endpoint& e = endpoint::of(ep);
     return send_on(
-        endpoint::of(ep), local_memory::from(buf, len, nullptr),
+        e, local_memory::from(buf, len, nullptr, e),
         {.to = to, .data = data, .kind = FI_MSG, .flags = FI_INJECT | FI_REMOTE_CQ_DATA | silent});
   });
 }

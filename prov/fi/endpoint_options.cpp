@@ -4,7 +4,6 @@
 #include <rdma/fi_ext_gaudi.h>
 
 #include "base/log.hpp"
-#include "base/params.hpp"
 #include "fi/endpoint.hpp"
 #include "fi/guard.hpp"
 #include "fi/info_offer.hpp"
@@ -46,10 +45,10 @@ int get(endpoint& e, int name, void* out, std::size_t* length) {
 
 /// What is permitted is used if FI_GAUDI_IPC says so. An endpoint cannot do without what is in use
 /// for the whole process: who needs that hears of it, since for some it is a matter of correctness.
-int permit_shared_memory(const void* in, std::size_t length) {
+int permit_shared_memory(const base::params& params, const void* in, std::size_t length) {
   bool permitted = false;
   if (const int ret = take_option(permitted, in, length)) return ret;
-  if (permitted || base::params::get().ipc == base::ipc_choice::off) return 0;
+  if (permitted || params.ipc == base::ipc_choice::off) return 0;
   GAUDI_INFO(EP_CTRL,
              "FI_OPT_SHARED_MEMORY_PERMITTED=false is refused: set FI_GAUDI_IPC=off instead\n");
   return -FI_EOPNOTSUPP;
@@ -69,7 +68,7 @@ int set(endpoint& e, int name, const void* in, std::size_t length) {
       return take_option(permitted, in, length);
     }
     case shared_memory_permitted:
-      return permit_shared_memory(in, length);
+      return permit_shared_memory(e.parent().context().params, in, length);
     case FI_OPT_GAUDI_LINK_EVENTS: {
       int wanted = 0;
       if (const int ret = take_option(wanted, in, length)) return ret;

@@ -91,7 +91,7 @@ ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rm
 }
 
 [[gnu::noinline]] ssize_t write_ranges(endpoint& e, const fi_msg_rma& msg, std::uint64_t flags) {
-  const auto memory = local_memory::from(msg.msg_iov, msg.desc, msg.iov_count);
+  const auto memory = local_memory::from(msg.msg_iov, msg.desc, msg.iov_count, e);
   if (const int ret = check_ranges(msg, memory)) return ret;
   const rma_call call = call_of(msg, flags);
   if (are_all_empty(memory)) return write_on(e, memory, call);
@@ -147,7 +147,7 @@ std::optional<int> read_own_regions(domain& d, const local_memory& memory,
 }
 
 [[gnu::noinline]] ssize_t read_ranges(endpoint& e, const fi_msg_rma& msg, std::uint64_t flags) {
-  const auto memory = local_memory::from(msg.msg_iov, msg.desc, msg.iov_count);
+  const auto memory = local_memory::from(msg.msg_iov, msg.desc, msg.iov_count, e);
   if (const int ret = check_ranges(msg, memory)) return ret;
   const rma_call call = call_of(msg, flags);
   if (are_all_empty(memory)) return read_on(e, memory, call);
@@ -164,7 +164,7 @@ ssize_t read(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from,
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
     return read_on(
-        e, local_memory::from(buf, len, desc),
+        e, local_memory::from(buf, len, desc, e),
         {.target = from, .address = addr, .key = key, .flags = e.tx_flags(), .context = context});
   });
 }
@@ -174,7 +174,7 @@ ssize_t readv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_a
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
     return read_on(
-        e, local_memory::from(iov, desc, count),
+        e, local_memory::from(iov, desc, count, e),
         {.target = from, .address = addr, .key = key, .flags = e.tx_flags(), .context = context});
   });
 }
@@ -183,9 +183,10 @@ ssize_t readmsg(fid_ep* ep, const fi_msg_rma* msg, std::uint64_t flags) noexcept
   return guarded([&]() -> ssize_t {
     if (msg->rma_iov_count != 1) [[unlikely]]
       return read_ranges(endpoint::of(ep), *msg, flags);
-    const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count);
+    endpoint& e = endpoint::of(ep);
+    const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e);
     if (memory && memory->length() != msg->rma_iov[0].len) return -FI_EINVAL;
-    return read_on(endpoint::of(ep), memory, call_of(*msg, flags));
+    return read_on(e, memory, call_of(*msg, flags));
   });
 }
 
@@ -194,7 +195,7 @@ ssize_t write(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
     return write_on(
-        e, local_memory::from(buf, len, desc),
+        e, local_memory::from(buf, len, desc, e),
         {.target = to, .address = addr, .key = key, .flags = e.tx_flags(), .context = context});
   });
 }
@@ -204,7 +205,7 @@ ssize_t writev(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
     return write_on(
-        e, local_memory::from(iov, desc, count),
+        e, local_memory::from(iov, desc, count, e),
         {.target = to, .address = addr, .key = key, .flags = e.tx_flags(), .context = context});
   });
 }
@@ -213,16 +214,18 @@ ssize_t writemsg(fid_ep* ep, const fi_msg_rma* msg, std::uint64_t flags) noexcep
   return guarded([&]() -> ssize_t {
     if (msg->rma_iov_count != 1) [[unlikely]]
       return write_ranges(endpoint::of(ep), *msg, flags);
-    const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count);
+    endpoint& e = endpoint::of(ep);
+    const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e);
     if (memory && memory->length() != msg->rma_iov[0].len) return -FI_EINVAL;
-    return write_on(endpoint::of(ep), memory, call_of(*msg, flags));
+    return write_on(e, memory, call_of(*msg, flags));
   });
 }
 
 ssize_t inject_write(fid_ep* ep, const void* buf, std::size_t len, fi_addr_t to, std::uint64_t addr,
                      std::uint64_t key) noexcept {
   return guarded([&] {
-    return write_on(endpoint::of(ep), local_memory::from(buf, len, nullptr),
+    endpoint& e = endpoint::of(ep);
+    return write_on(e, local_memory::from(buf, len, nullptr, e),
                     {.target = to, .address = addr, .key = key, .flags = FI_INJECT | silent});
   });
 }
@@ -231,7 +234,7 @@ ssize_t writedata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std:
                   fi_addr_t to, std::uint64_t addr, std::uint64_t key, void* context) noexcept {
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
-    return write_on(e, local_memory::from(buf, len, desc),
+    return write_on(e, local_memory::from(buf, len, desc, e),
                     {.target = to,
                      .address = addr,
                      .key = key,
@@ -244,7 +247,8 @@ ssize_t writedata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std:
 ssize_t inject_writedata(fid_ep* ep, const void* buf, std::size_t len, std::uint64_t data,
                          fi_addr_t to, std::uint64_t addr, std::uint64_t key) noexcept {
   return guarded([&] {
-    return write_on(endpoint::of(ep), local_memory::from(buf, len, nullptr),
+    endpoint& e = endpoint::of(ep);
+    return write_on(e, local_memory::from(buf, len, nullptr, e),
                     {.target = to,
                      .address = addr,
                      .key = key,

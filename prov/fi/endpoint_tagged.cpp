@@ -15,7 +15,7 @@ ssize_t tsend(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
     return send_on(
-        e, local_memory::from(buf, len, desc),
+        e, local_memory::from(buf, len, desc, e),
         {.to = to, .tag = tag, .kind = FI_TAGGED, .flags = e.tx_flags(), .context = context});
   });
 }
@@ -25,14 +25,15 @@ ssize_t tsendv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
     return send_on(
-        e, local_memory::from(iov, desc, count),
+        e, local_memory::from(iov, desc, count, e),
         {.to = to, .tag = tag, .kind = FI_TAGGED, .flags = e.tx_flags(), .context = context});
   });
 }
 
 ssize_t tsendmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noexcept {
   return guarded([&] {
-    return send_on(endpoint::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
+    endpoint& e = endpoint::of(ep);
+    return send_on(e, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e),
                    {.to = msg->addr,
                     .tag = msg->tag,
                     .data = msg->data,
@@ -45,7 +46,8 @@ ssize_t tsendmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noex
 ssize_t tinject(fid_ep* ep, const void* buf, std::size_t len, fi_addr_t to,
                 std::uint64_t tag) noexcept {
   return guarded([&] {
-    return send_on(endpoint::of(ep), local_memory::from(buf, len, nullptr),
+    endpoint& e = endpoint::of(ep);
+    return send_on(e, local_memory::from(buf, len, nullptr, e),
                    {.to = to, .tag = tag, .kind = FI_TAGGED, .flags = FI_INJECT | silent});
   });
 }
@@ -54,7 +56,7 @@ ssize_t tsenddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std:
                   fi_addr_t to, std::uint64_t tag, void* context) noexcept {
   return guarded([&] {
     endpoint& e = endpoint::of(ep);
-    return send_on(e, local_memory::from(buf, len, desc),
+    return send_on(e, local_memory::from(buf, len, desc, e),
                    {.to = to,
                     .tag = tag,
                     .data = data,
@@ -67,7 +69,8 @@ ssize_t tsenddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std:
 ssize_t tinjectdata(fid_ep* ep, const void* buf, std::size_t len, std::uint64_t data, fi_addr_t to,
                     std::uint64_t tag) noexcept {
   return guarded([&] {
-    return send_on(endpoint::of(ep), local_memory::from(buf, len, nullptr),
+    endpoint& e = endpoint::of(ep);
+    return send_on(e, local_memory::from(buf, len, nullptr, e),
                    {.to = to,
                     .tag = tag,
                     .data = data,

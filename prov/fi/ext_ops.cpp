@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/params.hpp"
 #include "base/path_reasons.hpp"
-#include "device/device_registry.hpp"
 #include "fi/domain.hpp"
 #include "fi/domain_base.hpp"
 #include "fi/guard.hpp"
@@ -154,8 +152,9 @@ int pool_free(fid_domain* d, std::uint64_t pool, std::uint64_t addr) noexcept {
 
 int adopt_device(fid_domain* d, int device_fd) noexcept {
   return guarded_int([&] {
-    const auto number = device::device_registry::instance().adopt(device_settings(), device_fd);
-    if (number) domain_base::of(d).select(*number);
+    domain_base& self = domain_base::of(d);
+    const auto number = self.context().devices.adopt(self.context().device_settings(), device_fd);
+    if (number) self.select(*number);
     return number.code();
   });
 }
@@ -215,9 +214,9 @@ int path_reasons(fid_domain* d, fi_gaudi_path_reason* reasons, std::uint64_t* co
   return 0;
 }
 
-int device_count(fid_domain*, int* count) noexcept {
+int device_count(fid_domain* d, int* count) noexcept {
   return guarded_int([&] {
-    const auto known = domain_base::count_devices();
+    const auto known = domain_base::of(d).context().count_devices();
     if (known) *count = static_cast<int>(*known);
     return known.code();
   });
@@ -225,7 +224,7 @@ int device_count(fid_domain*, int* count) noexcept {
 
 int select_device(fid_domain* d, int device) noexcept {
   return guarded_int([&] {
-    const auto count = domain_base::count_devices();
+    const auto count = domain_base::of(d).context().count_devices();
     if (!count) return count.code();
     const auto number = static_cast<unsigned>(device);  // a negative one is too large
     if (number >= *count) return -FI_EINVAL;
@@ -277,7 +276,7 @@ base::result<std::shared_ptr<copy::copier>> async_copies::copier(
   for (const auto& known : copiers_) {
     if (known->engine()->owner() == owner) return known;
   }
-  auto made = copy::copier::for_device(owner, copy::engine_config::of(base::params::get()));
+  auto made = copy::copier::for_device(owner, copy::engine_config::of(params_));
   if (made) copiers_.push_back(*made);
   return made;
 }

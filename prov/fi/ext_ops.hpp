@@ -20,6 +20,8 @@ namespace gaudi::fi {
 /// started with fi_gaudi_ops.copy_async and not yet seen the end of. Thread safe.
 class async_copies {
  public:
+  explicit async_copies(const base::params& params) noexcept : params_(params) {}
+
   /// The device's copier, kept with its pinned chunks for as long as the domain.
   base::result<std::shared_ptr<copy::copier>> copier(const std::shared_ptr<device::device>& owner);
   std::uint64_t add(std::unique_ptr<copy::operation> started);
@@ -34,6 +36,7 @@ class async_copies {
     base::mutex busy;  // an operation is used by one thread at a time
     std::unique_ptr<copy::operation> copy GAUDI_GUARDED_BY(busy);
   };
+  const base::params& params_;
   base::mutex mutex_;
   std::vector<std::shared_ptr<copy::copier>> copiers_
       GAUDI_GUARDED_BY(mutex_);  // one for each device
@@ -72,7 +75,8 @@ int pool_create(fid_domain* d, std::uint64_t len, std::uint64_t access,
     if (!on) return on.code();
     const auto added = self.pools().add(child_count::ref(self.open_children()), [&] {
       return self.with_dmabufs([&](auto& all) {
-        return memory_pool::create(all, *std::move(on), len, access, Domain::data_carrier);
+        return memory_pool::create(self.context(), all, *std::move(on), len, access,
+                                   Domain::data_carrier);
       });
     });
     if (added) *pool = *added;

@@ -4,7 +4,6 @@
 #include <rdma/fi_errno.h>
 
 #include <memory>
-#include <new>
 #include <span>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "base/log.hpp"
 #include "fi/domain.hpp"
 #include "fi/eq.hpp"
+#include "fi/guard.hpp"
 #include "fi/msg_endpoint.hpp"
 #include "fi/tables.hpp"
 
@@ -64,11 +64,13 @@ fi_ops_fabric fabric_ops{.size = sizeof(fi_ops_fabric),
 
 }  // namespace
 
-fabric::fabric(std::uint32_t version, void* user_context) noexcept
-    : fid_fabric{
-          .fid = {.fclass = FI_CLASS_FABRIC, .context = user_context, .ops = &fabric_fid_ops},
-          .ops = &fabric_ops,
-          .api_version = version} {}
+fabric::fabric(std::uint32_t version, const provider_context& context, void* user_context) noexcept
+    : fid_fabric{.fid = {.fclass = FI_CLASS_FABRIC,
+                         .context = user_context,
+                         .ops = &fabric_fid_ops},
+                 .ops = &fabric_ops,
+                 .api_version = version},
+      context_(context) {}
 
 base::result<fid_fabric*> fabric::core_fabric(fi_fabric_attr& attr) {
   const base::scoped_lock lock(core_mutex_);
@@ -97,10 +99,10 @@ int fabric::try_wait_at_core(fid_t* one) noexcept {
 }
 
 int fabric_open(fi_fabric_attr* attr, fid_fabric** out, void* context) noexcept {
-  auto* opened = new (std::nothrow) fabric(attr ? attr->api_version : 0, context);
-  if (!opened) return -FI_ENOMEM;
-  *out = opened;
-  return 0;
+  return guarded_int([&] {
+    *out = new fabric(attr ? attr->api_version : 0, provider_context::of_process(), context);
+    return 0;
+  });
 }
 
 }  // namespace gaudi::fi

@@ -9,6 +9,7 @@
 #include "base/result.hpp"
 #include "core/fid.hpp"
 #include "fi/child_count.hpp"
+#include "fi/provider_context.hpp"
 
 namespace gaudi::fi {
 
@@ -16,9 +17,12 @@ namespace gaudi::fi {
 /// while domains or event queues are open. Any thread.
 class fabric final : public fid_fabric {
  public:
-  fabric(std::uint32_t version, void* context) noexcept;
+  fabric(std::uint32_t version, const provider_context& context, void* user_context) noexcept;
 
   static fabric& of(fid_fabric* f) noexcept { return *static_cast<fabric*>(f); }
+
+  /// For what is opened in it, which a child of fork may do in a fabric of its parent's.
+  [[nodiscard]] provider_context context() const { return context_.in_this_process(); }
 
   /// Open domains and event queues: each holds a children::ref.
   child_count& open_children() noexcept { return children_; }
@@ -30,6 +34,7 @@ class fabric final : public fid_fabric {
   int try_wait_at_core(fid_t* one) noexcept;
 
  private:
+  const provider_context context_;
   child_count children_;
   base::mutex core_mutex_;
   core::unique_fid<fid_fabric> core_ GAUDI_GUARDED_BY(core_mutex_);

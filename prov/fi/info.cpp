@@ -31,9 +31,10 @@ namespace {
 struct request {
   std::uint32_t version;
   const fi_info* hints;  ///< may be null
-  const base::params& params;
+  const provider_context& context;
   bool layered = false;  ///< the core's name is told
 
+  [[nodiscard]] const base::params& params() const noexcept { return context.params; }
   [[nodiscard]] domain_naming naming() const noexcept {
     return layered ? domain_naming::cores : domain_naming::prefixed;
   }
@@ -66,7 +67,7 @@ void fill_rx(fi_rx_attr& rx, const request& r, std::uint64_t caps, std::uint64_t
   rx.op_flags = asked ? asked->op_flags : 0;
   rx.msg_order = order;
   rx.comp_order = retired::order_none;
-  rx.total_buffered_recv = r.params.unexpected_limit;
+  rx.total_buffered_recv = r.params().unexpected_limit;
   rx.size = offer::queue_size;
   rx.iov_limit = offer::iov_limit;
 }
@@ -131,7 +132,7 @@ std::uint64_t asked_order(const fi_info* hints) {
 /// it is promised to who asks for it only.
 std::uint64_t reported_order(const fi_info& core, const request& r, int mr_mode, bool hmem) {
   const std::uint64_t kept = offer::granted_order(core.tx_attr->msg_order, mr_mode, hmem);
-  const bool has_rails = r.params.rails.count > 1 || !r.params.rails.interfaces.empty();
+  const bool has_rails = r.params().rails.count > 1 || !r.params().rails.interfaces.empty();
   if (!has_rails || (asked_order(r.hints) & offer::direct_order) != 0) return kept;
   const fi_ep_attr* const ep = r.hints ? r.hints->ep_attr : nullptr;
   if (ep && (ep->max_order_raw_size != 0 || ep->max_order_waw_size != 0)) return kept;
@@ -195,7 +196,8 @@ bool leaves_hmem_open(const fi_info* hints) {
 /// HCL leaves its working path through host memory for any provider with FI_HMEM, and registers the
 /// device's only over verbs.
 bool withholds_hmem(const fi_info& core, const request& r) {
-  if (!r.layered || r.params.tcp_hmem || core.ep_attr->protocol != FI_PROTO_SOCK_TCP) return false;
+  if (!r.layered || r.params().tcp_hmem || core.ep_attr->protocol != FI_PROTO_SOCK_TCP)
+    return false;
   GAUDI_INFO(CORE,
              "no FI_HMEM over tcp under the name ofi_gaudi: set FI_GAUDI_TCP_HMEM=on if the "
              "application shall use device memory there\n");
@@ -224,15 +226,15 @@ bool hints_name_device(const fi_info* hints) {
 }
 
 bool adds_hmem(const fi_info& core, const request& r) {
-  return leaves_hmem_open(r.hints) && !withholds_hmem(core, r) && device_expected() &&
-         device_present();
+  return leaves_hmem_open(r.hints) && !withholds_hmem(core, r) && device_expected(r.params()) &&
+         device_present(r.context);
 }
 
 /// The answer for one core list: plain entries, FI_HMEM entries, or both.
 base::result<core::unique_info> answer(const fi_info& core, const request& r) {
   const bool only_hmem = asks_hmem(r.hints);
   if (only_hmem && withholds_hmem(core, r)) return base::error{-FI_ENODATA};
-  if (only_hmem && !device_present()) {
+  if (only_hmem && !device_present(r.context)) {
     warn_no_device();
     return base::error{-FI_ENODATA};
   }
@@ -298,17 +300,17 @@ base::result<core::unique_info> provider_attributes() {
 base::result<core::unique_info> list_datagram(const request& r, const char* node,
                                               const char* service, std::uint64_t flags) {
   if (r.hints) {
-    const auto fits = offer::check(*r.hints, r.params.unexpected_limit);
+    const auto fits = offer::check(*r.hints, r.params().unexpected_limit);
     if (!fits) return fits.failure();
   }
-  auto q = query_for(r.hints, r.params, r.naming());
+  auto q = query_for(r.hints, r.params(), r.naming());
   q.node = node;
   q.service = service;
   q.flags = flags;
-  q.nics = r.params.nics;
+  q.nics = r.params().nics;
   auto core = core::get_info(q);
   if (!core) return core.failure();
-  const auto ordered = in_order(*std::move(core), order_in_use(r.params));
+  const auto ordered = in_order(*std::move(core), order_in_use(r.context));
   add_pci_addresses(ordered.get());
   return answer(*ordered, r);
 }
@@ -318,7 +320,7 @@ base::result<core::unique_info> list(const request& r, const char* node, const c
                                      std::uint64_t flags) {
   if (!could_match(r.hints, r.naming())) return base::error{-FI_ENODATA};
   const auto connected = [&] {
-    return list_connected({r.version, r.hints, node, service, flags, r.params, r.layered});
+    return list_connected({r.version, r.hints, node, service, flags, r.context, r.layered});
   };
   const fi_ep_type type = r.hints && r.hints->ep_attr ? r.hints->ep_attr->type : FI_EP_UNSPEC;
   if (type == FI_EP_MSG) return connected();
@@ -342,16 +344,16 @@ int answer_getinfo(std::uint32_t version, const char* node, const char* service,
   // Util providers look for something to layer over; ofi_rxm would come first in the list and copy
   // device memory with the CPU.
   if (core::inside_get_info() || (flags & core::only_core_providers)) return -FI_ENODATA;
-  const auto& params = base::params::parsed();
-  if (!params) return params.code();
-  if (const auto named = check_named_devices(*params); !named) return named.code();
+  const auto context = provider_context::checked();
+  if (!context) return context.code();
+  if (const auto named = check_named_devices(*context); !named) return named.code();
   auto found = (flags & FI_PROV_ATTR_ONLY)
                    ? provider_attributes()
-                   : list({version, hints, *params, layered}, node, service, flags);
+                   : list({version, hints, *context, layered}, node, service, flags);
   if (!found) return found.code();
   // Who takes the layered name looks for the NIC's in the domain's.
   const bool labels = !layered && !(flags & FI_PROV_ATTR_ONLY);
-  if (labels) name_devices(found->get(), domain_asked(hints), *params);
+  if (labels) name_devices(found->get(), domain_asked(hints), *context);
   *info = (*found).release();
   return 0;
 }
@@ -370,8 +372,8 @@ int getinfo_layered(std::uint32_t version, const char* node, const char* service
       [&] { return answer_getinfo(version, node, service, flags, hints, true, info); });
 }
 
-base::result<core::unique_info> core_info_for(const fi_info& info) {
-  auto q = query_for(&info, base::params::get(), naming_of(info));
+base::result<core::unique_info> core_info_for(const fi_info& info, const base::params& params) {
+  auto q = query_for(&info, params, naming_of(info));
   if (q.domain_name.empty()) return base::error{-FI_ENODATA};
   auto found = core::get_info(q);
   if (!found) return found;

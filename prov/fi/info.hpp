@@ -6,8 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/params.hpp"
 #include "base/result.hpp"
 #include "core/fid.hpp"
+#include "fi/provider_context.hpp"
 
 namespace gaudi::fi {
 
@@ -26,15 +28,15 @@ int getinfo_layered(std::uint32_t version, const char* node, const char* service
 
 /// The core provider's info for an object that the application opens with one of our infos: same
 /// interface, same addresses. Exactly one entry. -FI_ENODATA: the interface is gone.
-base::result<core::unique_info> core_info_for(const fi_info& info);
+base::result<core::unique_info> core_info_for(const fi_info& info, const base::params& params);
 
 /// Whether a Gaudi exists that the library of FI_GAUDI_HLTHUNK can name. Opens no device; asked
 /// once per process.
-bool device_present();
+bool device_present(const provider_context& context);
 
 /// Whether anything hints at a Gaudi: the driver's device nodes, or FI_GAUDI_HLTHUNK. Where nothing
 /// does, an application that did not ask for device memory gets no warning about a missing library.
-bool device_expected();
+bool device_expected(const base::params& params);
 
 /// Whether device_present asks the machine, and not what a test put in its place.
 bool has_real_probe() noexcept;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <atomic>
 
-#include "base/params.hpp"
 #include "device/device.hpp"
-#include "device/device_registry.hpp"
 #include "fi/info.hpp"
 #include "topo/kernel_class.hpp"
 
@@ -13,8 +11,8 @@ namespace {
 enum class presence { unknown, none, some };
 
 /// Unknown where memory is short: that passes.
-presence look_for_devices() {
-  const auto library = device::device_registry::instance().library(base::params::get().hlthunk);
+presence look_for_devices(const provider_context& context) {
+  const auto library = context.devices.library(context.params.hlthunk);
   const auto count = library ? device::count_devices(**library) : library.failure();
   if (!count) return count.code() == -FI_ENOMEM ? presence::unknown : presence::none;
   return *count != 0 ? presence::some : presence::none;
@@ -22,33 +20,35 @@ presence look_for_devices() {
 
 std::atomic<presence> seen{presence::unknown};
 
-bool count_devices() {
+bool are_devices_here(const provider_context& context) {
   presence known = seen.load();
-  if (known == presence::unknown) seen = known = look_for_devices();
+  if (known == presence::unknown) seen = known = look_for_devices(context);
   return known == presence::some;
 }
 
-std::atomic<bool (*)()> current_probe{count_devices};
+// A test's; null: the machine is asked.
+std::atomic<bool (*)()> probe_of_test{nullptr};
 
 }  // namespace
 
-bool device_present() {
-  return current_probe.load()();
+bool device_present(const provider_context& context) {
+  const auto probe = probe_of_test.load();
+  return probe ? probe() : are_devices_here(context);
 }
 
 bool has_real_probe() noexcept {
-  return current_probe.load() == count_devices;
+  return !probe_of_test.load();
 }
 
-bool device_expected() {
+bool device_expected(const base::params& params) {
   if (!has_real_probe()) return true;
   // The driver moved from a class of its own to the kernel's accelerator class.
-  return !base::params::get().hlthunk.empty() || !topo::class_devices("accel").empty() ||
+  return !params.hlthunk.empty() || !topo::class_devices("accel").empty() ||
          !topo::class_devices("habanalabs").empty();
 }
 
 void set_device_probe(bool (*probe)()) noexcept {
-  current_probe.store(probe ? probe : count_devices);
+  probe_of_test.store(probe);
 }
 
 }  // namespace gaudi::fi

@@ -9,13 +9,14 @@
 
 namespace gaudi::fi {
 
-base::result<std::unique_ptr<memory_pool>> memory_pool::create(reg::dmabuf_registrar& dmabufs,
+base::result<std::unique_ptr<memory_pool>> memory_pool::create(const provider_context& context,
+                                                               reg::dmabuf_registrar& dmabufs,
                                                                std::shared_ptr<device::device> on,
                                                                std::uint64_t len,
                                                                std::uint64_t access, carrier by) {
   if (len == 0) return base::error{-FI_EINVAL};
   if (len > on->attributes().hbm_size) return base::error{-FI_ENOMEM};
-  std::unique_ptr<memory_pool> made(new memory_pool(std::move(on), by));
+  std::unique_ptr<memory_pool> made(new memory_pool(context, std::move(on), by));
   reg::region& whole = made->whole_;
   whole.length = device::suballocator::round_up(len);
   whole.access = access;
@@ -25,7 +26,7 @@ base::result<std::unique_ptr<memory_pool>> memory_pool::create(reg::dmabuf_regis
   int ret = -FI_ENOMEM;
   try {
     made->pieces_.add_region(whole.address, whole.length);
-    ret = attach_device(dmabufs, whole, *made->device_, by);
+    ret = attach_device(context, dmabufs, whole, *made->device_, by);
   } catch (const std::bad_alloc&) {
   }
   if (ret == 0) return made;
@@ -37,7 +38,7 @@ int memory_pool::release(reg::dmabuf_registrar& dmabufs) {
   if (!pieces_.is_empty(whole_.address)) return -FI_EBUSY;
   const int ret = free();
   // A region is still there, and the next ones want the registration, too. Without it, they stage.
-  if (ret) attach_device(dmabufs, whole_, *device_, carrier_);
+  if (ret) attach_device(context_, dmabufs, whole_, *device_, carrier_);
   return ret;
 }
 

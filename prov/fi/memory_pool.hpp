@@ -27,7 +27,8 @@ class memory_pool {
   /// Allocates `len` bytes (> 0, rounded up to 4 KiB) and registers them as a memory region with
   /// `access` would be; staged where that is. Errors of device::allocate and
   /// dmabuf_registrar::obtain. The caller holds the registrar's lock.
-  static base::result<std::unique_ptr<memory_pool>> create(reg::dmabuf_registrar& dmabufs,
+  static base::result<std::unique_ptr<memory_pool>> create(const provider_context& context,
+                                                           reg::dmabuf_registrar& dmabufs,
                                                            std::shared_ptr<device::device> on,
                                                            std::uint64_t len, std::uint64_t access,
                                                            carrier by = carrier::provider);
@@ -42,11 +43,13 @@ class memory_pool {
   int give_back(std::uint64_t addr) noexcept;
 
  private:
-  memory_pool(std::shared_ptr<device::device> on, carrier by) noexcept
-      : device_(std::move(on)), carrier_(by) {}
+  memory_pool(const provider_context& context, std::shared_ptr<device::device> on,
+              carrier by) noexcept
+      : context_(context), device_(std::move(on)), carrier_(by) {}
 
   int free() noexcept;
 
+  const provider_context context_;
   const std::shared_ptr<device::device> device_;
   const carrier carrier_;
   reg::region whole_;

@@ -9,8 +9,6 @@
 #include <vector>
 
 #include "base/log.hpp"
-#include "base/params.hpp"
-#include "device/device_registry.hpp"
 #include "fi/cntr.hpp"
 #include "fi/device_region.hpp"
 #include "fi/domain.hpp"
@@ -60,7 +58,7 @@ int bind_region(fid_t f, fid_t other, std::uint64_t flags) noexcept {
 fi_ops mr_fid_ops = region_ops<close_region>(bind_region);
 
 int attach_host(domain& d, reg::region& r) {
-  if (device::device_registry::instance().is_surely_device(r.address)) {
+  if (d.context().devices.is_surely_device(r.address)) {
     GAUDI_WARN(MR,
                "0x%lx+%zu was registered as host memory but is a Gaudi address: ask for FI_HMEM in "
                "the hints of fi_getinfo\n",
@@ -92,7 +90,6 @@ int register_range(domain& d, const mr_request& w, fid_mr** out, Attach&& attach
     GAUDI_WARN(MR, "a memory region of length 0 was refused\n");
     return -FI_EINVAL;
   }
-  if (d.used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock lock(d.lock());
   const auto destroy = [&](memory_region* r) { d.regions().destroy(r); };
   std::unique_ptr<memory_region, decltype(destroy)> made(d.regions().create(d, w.context), destroy);
@@ -112,8 +109,9 @@ int register_range(domain& d, const mr_request& w, fid_mr** out, Attach&& attach
 }
 
 int register_device(domain& d, const mr_request& w, std::optional<int> requested, fid_mr** out) {
-  return register_range(d, w, out,
-                        [&](reg::region& r) { return attach_device(d.dmabufs(), r, requested); });
+  return register_range(d, w, out, [&](reg::region& r) {
+    return attach_device(d.context(), d.dmabufs(), r, requested);
+  });
 }
 
 void tell_recognised(const mr_request& w) {
@@ -129,7 +127,7 @@ void tell_recognised(const mr_request& w) {
 // addresses are no host's, but a domain without FI_HMEM may have its core send inline, by the CPU.
 int register_host(domain& d, const mr_request& w, fid_mr** out) {
   const auto address = reinterpret_cast<std::uint64_t>(w.range.iov_base);
-  if (d.hmem() && device::device_registry::instance().is_surely_device(address)) {
+  if (d.hmem() && d.context().devices.is_surely_device(address)) {
     tell_recognised(w);
     return register_device(d, w, std::nullopt, out);
   }
@@ -139,11 +137,11 @@ int register_host(domain& d, const mr_request& w, fid_mr** out) {
 int register_imported(domain& d, const mr_request& w, const core::dmabuf_range& part,
                       fid_mr** out) {
   const bool by_engine =
-      base::params::get().dmabuf != base::dmabuf_choice::on && is_pool_alias(part);
+      d.context().params.dmabuf != base::dmabuf_choice::on && is_pool_alias(d.context(), part);
   const bool by_nic = !by_engine || d.takes_dmabufs();
   return register_range(d, w, out, [&](reg::region& r) {
-    const int ret =
-        by_nic ? attach_imported(d.dmabufs(), r, part, carrier::provider) : -FI_EOPNOTSUPP;
+    const int ret = by_nic ? attach_imported(d.context(), d.dmabufs(), r, part, carrier::provider)
+                           : -FI_EOPNOTSUPP;
     if (ret == 0 || !by_engine) return ret;
     attach_pool_alias(r);
     return 0;
@@ -160,12 +158,12 @@ int register_dmabuf(domain& d, const fi_mr_attr& attr, fid_mr** out) {
                      attr.access,
                      attr.requested_key,
                      attr.context};
-  if (device::is_device_address(address) && !is_known_here(address))
+  if (device::is_device_address(address) && !is_known_here(d.context(), address))
     return register_imported(d, w, part, out);
   std::optional<int> requested;
   if (attr.iface == FI_HMEM_SYNAPSEAI) requested = attr.device.synapseai;
   const bool is_said = requested && device::may_be_device_address(address);  // a Gaudi1's
-  if (is_said || device::device_registry::instance().is_surely_device(address))
+  if (is_said || d.context().devices.is_surely_device(address))
     return register_device(d, w, requested, out);
   GAUDI_WARN(MR,
              "a dma-buf (FI_MR_DMABUF) whose base_addr is 0x%lx cannot be registered for "
@@ -194,6 +192,7 @@ int regattr(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_mr** out) 
     if (f->fclass != FI_CLASS_DOMAIN || !attr || !out) return -FI_EINVAL;
     if (attr->iov_count != 1 || !attr->mr_iov) return -FI_EINVAL;
     domain& d = domain::of(f);
+    if (d.used_after_fork()) return -FI_EOPBADSTATE;
     return flags & from_dmabuf ? register_dmabuf(d, *attr, out) : register_one(d, *attr, out);
   });
 }
@@ -202,7 +201,9 @@ int regv(fid_t f, const iovec* iov, std::size_t count, std::uint64_t access, std
          std::uint64_t key, std::uint64_t, fid_mr** out, void* context) noexcept {
   return guarded_int([&]() -> int {
     if (f->fclass != FI_CLASS_DOMAIN || count != 1 || !iov || !out) return -FI_EINVAL;
-    return register_host(domain::of(f), {*iov, access, key, context}, out);
+    domain& d = domain::of(f);
+    if (d.used_after_fork()) return -FI_EOPBADSTATE;
+    return register_host(d, {*iov, access, key, context}, out);
   });
 }
 

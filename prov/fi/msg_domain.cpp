@@ -84,20 +84,21 @@ padded<fi_ops_domain> msg_domain_ops{{.size = sizeof(fi_ops_domain),
 
 }  // namespace
 
-msg_domain::msg_domain(child_count& parent, fid_fabric* core_fabric, bool hmem,
+msg_domain::msg_domain(fabric& parent, fid_fabric* core_fabric, bool hmem,
                        std::unique_ptr<core::inner_domain> core, void* user_context)
     : domain_base(
           {.fid = {.fclass = FI_CLASS_DOMAIN, .context = user_context, .ops = &msg_domain_fid_ops},
            .ops = &msg_domain_ops,
-           .mr = &msg_mr_ops}),
-      parent_(parent),
+           .mr = &msg_mr_ops},
+          parent.context()),
+      parent_(parent.open_children()),
       core_fabric_(core_fabric),
       hmem_(hmem),
       core_(std::move(core)),
       counters_(subject_of(*core_)),
       // Nobody could stage it for them.
-      dmabufs_(*core_, base::dmabuf_choice::on, cache_limits(), windows(),
-               &counters_->registrations) {}
+      dmabufs_(*core_, base::dmabuf_choice::on, cache_limits(context().params),
+               windows(context().params), &counters_->registrations) {}
 
 int msg_domain::bind(fid_t other, std::uint64_t flags) {
   if (other->fclass != FI_CLASS_EQ) return -FI_EINVAL;
@@ -121,8 +122,7 @@ int msg_domain::open(fid_fabric* f, fi_info* info, fid_domain** out, void* conte
     if (!core_fabric) return core_fabric.code();
     auto core = core::inner_domain::open_in(*core_fabric, std::move(core_info));
     if (!core) return core.code();
-    *out = new msg_domain(fabric::of(f).open_children(), *core_fabric, has_hmem(*info),
-                          std::move(*core), context);
+    *out = new msg_domain(fabric::of(f), *core_fabric, has_hmem(*info), std::move(*core), context);
     return 0;
   });
 }

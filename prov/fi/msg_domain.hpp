@@ -14,13 +14,15 @@
 
 namespace gaudi::fi {
 
+class fabric;
+
 /// fid_domain of the provider for FI_EP_MSG, see fi_domain(3): a domain of the core's in which
 /// device memory can be registered, too. What it opens besides endpoints and device memory regions
 /// (queues, counters, shared contexts, host memory regions) are the core's own objects.
 class msg_domain final : public domain_base {
  public:
-  msg_domain(child_count& parent, fid_fabric* core_fabric, bool hmem,
-             std::unique_ptr<core::inner_domain> core, void* context);
+  msg_domain(fabric& parent, fid_fabric* core_fabric, bool hmem,
+             std::unique_ptr<core::inner_domain> core, void* user_context);
   /// The domain op of fid_fabric, for an info of FI_EP_MSG.
   static int open(fid_fabric* f, fi_info* info, fid_domain** out, void* context) noexcept;
 

@@ -28,8 +28,7 @@ int bind_events(fid& core, fid_fabric* core_fabric, fid_t events, std::uint64_t 
   return ret;
 }
 
-msg_endpoint::msg_endpoint(child_count& parent, fid_fabric* core_fabric,
-                           void* user_context) noexcept
+msg_endpoint::msg_endpoint(msg_domain& parent, void* user_context) noexcept
     : fid_ep{.fid = {.fclass = FI_CLASS_EP, .context = user_context, .ops = &msg_ep_fid_ops},
              .ops = &msg_ep_ops,
              .cm = nullptr,
@@ -38,8 +37,9 @@ msg_endpoint::msg_endpoint(child_count& parent, fid_fabric* core_fabric,
              .tagged = nullptr,
              .atomic = nullptr,
              .collective = &no_collectives},
-      hold_(parent),
-      core_fabric_(core_fabric) {}
+      devices_(parent.context().devices),
+      hold_(parent.open_children()),
+      core_fabric_(parent.core_fabric()) {}
 
 void msg_endpoint::adopt(fid_ep* core) noexcept {
   core_.reset(core);
@@ -63,8 +63,7 @@ int msg_endpoint::open(fid_domain* d, fi_info* info, fid_ep** out, void* context
     if (parent.used_after_fork()) return -FI_EOPBADSTATE;
     const core::unique_info core_info = core_info_behind(*info);
     if (!core_info) return -FI_ENOMEM;
-    std::unique_ptr<msg_endpoint> self(
-        new msg_endpoint(parent.open_children(), parent.core_fabric(), context));
+    std::unique_ptr<msg_endpoint> self(new msg_endpoint(parent, context));
     fid_ep* opened = nullptr;
     // The core's events name its endpoint, which so leads back to ours.
     if (const int ret = fi_endpoint(parent.core(), core_info.get(), &opened, &self->fid))

@@ -5,11 +5,14 @@
 #include <rdma/fi_endpoint.h>
 
 #include "core/fid.hpp"
+#include "device/device_registry.hpp"
 #include "fi/child_count.hpp"
 #include "fi/eq.hpp"
 #include "fi/fork_guard.hpp"
 
 namespace gaudi::fi {
+
+class msg_domain;
 
 /// fid_ep of the provider for FI_EP_MSG, see fi_endpoint(3): an endpoint of the core's. Every
 /// operation is the core's; only event queues, which are ours, have to be translated. Thread rules
@@ -23,14 +26,17 @@ class msg_endpoint final : public fid_ep {
   static msg_endpoint& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
 
   [[nodiscard]] fid_ep* core() const noexcept { return core_.get(); }
+  /// Whose memory it may move.
+  [[nodiscard]] const device::device_registry& devices() const noexcept { return devices_; }
   [[nodiscard]] bool used_after_fork() const noexcept { return fork_guard_.used_after_fork(); }
   int bind(fid_t other, std::uint64_t flags);
 
  private:
-  msg_endpoint(child_count& parent, fid_fabric* core_fabric, void* context) noexcept;
+  msg_endpoint(msg_domain& parent, void* context) noexcept;
   void adopt(fid_ep* core) noexcept;
 
   const fork_guard fork_guard_;
+  const device::device_registry& devices_;
   child_count::ref hold_;
   fid_fabric* const core_fabric_;
   child_count::ref events_hold_;

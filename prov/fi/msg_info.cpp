@@ -67,7 +67,7 @@ core::unique_info hints_for_core(const fi_info* hints, domain_naming naming) {
 /// Why connected endpoints cannot use device memory here; null: they can.
 const char* without_hmem(const msg_connreq& asked, const fi_info& core) {
   const int modes = FI_MR_HMEM | offer::direct_mr_mode;
-  if (!device_present()) return "no Gaudi is present";
+  if (!device_present(asked.context)) return "no Gaudi is present";
   if (core.ep_attr->protocol == FI_PROTO_SOCK_TCP)
     return "tcp cannot read or write it; endpoints of type FI_EP_RDM stage it";
   if (FI_VERSION_LT(fi_version(), FI_VERSION(1, 20)) ||
@@ -110,12 +110,12 @@ base::result<core::unique_info> list_connected(const msg_connreq& asked) {
                                         .node = asked.node,
                                         .service = asked.service,
                                         .flags = asked.flags,
-                                        .nics = asked.params.nics,
-                                        .core = asked.params.core,
+                                        .nics = asked.context.params.nics,
+                                        .core = asked.context.params.core,
                                         .rdma_present = !topo::rdma_devices().empty()},
                                        *hints);
   if (!found) return found;
-  found = in_order(*std::move(found), order_in_use(asked.params));
+  found = in_order(*std::move(found), order_in_use(asked.context));
   add_pci_addresses(found->get());
   const bool hmem = asks_hmem(asked.hints);
   if (hmem) {

@@ -5,10 +5,10 @@
 
 #include <cstdint>
 
-#include "base/params.hpp"
 #include "base/result.hpp"
 #include "core/fid.hpp"
 #include "fi/naming.hpp"
+#include "fi/provider_context.hpp"
 
 /// fi_getinfo for connected endpoints (FI_EP_MSG). They are the core's own, so what they can do and
 /// which hints they take is the core's to say; names are ours, and device memory is added where the
@@ -22,7 +22,7 @@ struct msg_connreq {
   const char* node;
   const char* service;
   std::uint64_t flags;
-  const base::params& params;
+  const provider_context& context;
   bool layered;  ///< the core's name is told
 };
 

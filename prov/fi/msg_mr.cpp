@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "base/log.hpp"
-#include "device/device_registry.hpp"
 #include "fi/child_count.hpp"
 #include "fi/device_region.hpp"
 #include "fi/forward.hpp"
@@ -48,9 +47,9 @@ fid_mr* known_to_core(std::unique_ptr<device_mr> mr) noexcept {
 }
 
 // As in mr.cpp.
-bool is_device_range(const fi_mr_attr& attr) {
+bool is_device_range(const msg_domain& d, const fi_mr_attr& attr) {
   return attr.iov_count == 1 && attr.mr_iov &&
-         device::device_registry::instance().is_surely_device(
+         d.context().devices.is_surely_device(
              reinterpret_cast<std::uint64_t>(attr.mr_iov->iov_base));
 }
 
@@ -66,7 +65,7 @@ int register_device(msg_domain& d, const fi_mr_attr& attr, std::optional<int> re
   mr->cover(*attr.mr_iov, attr.access);
   r.virtual_address = true;
   const base::scoped_lock lock(d.dmabufs_mutex());
-  if (const int ret = attach_device(d.dmabufs(), r, requested, carrier::core)) {
+  if (const int ret = attach_device(d.context(), d.dmabufs(), r, requested, carrier::core)) {
     r.leave_core();
     return ret;
   }
@@ -83,7 +82,7 @@ int register_dmabuf(msg_domain& d, const fi_mr_attr& attr, fid_mr** out) {
   mr->cover({reinterpret_cast<void*>(part.base_addr + part.offset), part.length}, attr.access);
   r.virtual_address = true;
   const base::scoped_lock lock(d.dmabufs_mutex());
-  if (const int ret = attach_imported(d.dmabufs(), r, part, carrier::core)) {
+  if (const int ret = attach_imported(d.context(), d.dmabufs(), r, part, carrier::core)) {
     r.leave_core();
     return ret;
   }
@@ -99,7 +98,7 @@ int regattr_connected(fid_t f, const fi_mr_attr* attr, std::uint64_t flags, fid_
     if (flags & from_dmabuf) return register_dmabuf(d, *attr, out);
     if (attr->iface == FI_HMEM_SYNAPSEAI)
       return register_device(d, *attr, attr->device.synapseai, out);
-    if (attr->iface == FI_HMEM_SYSTEM && d.hmem() && is_device_range(*attr))
+    if (attr->iface == FI_HMEM_SYSTEM && d.hmem() && is_device_range(d, *attr))
       return register_device(d, *attr, std::nullopt, out);
     return d.core()->mr->regattr(&d.core()->fid, attr, flags, out);
   });

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/device_registry.hpp"
 #include "device/generation.hpp"
 #include "fi/forward.hpp"
 
@@ -17,46 +18,59 @@ namespace gaudi::fi {
 
 /// Counts the bytes at `address` as read or written by a NIC (device::counters::zero_copy_bytes),
 /// on the device that has them: not where several open ones have that address, nor none.
-void note_device_bytes(std::uint64_t address, std::size_t length) noexcept;
+void note_device_bytes(const device::device_registry& devices, std::uint64_t address,
+                       std::size_t length) noexcept;
 
-/// The same of a buffer that is mostly host memory.
-inline void note_bytes(const void* buffer, std::size_t length) noexcept {
+/// Calls call(address, length) for each local buffer that may be a device's, of those among the
+/// arguments of an operation of libfabric's, behind its endpoint: a buffer, a vector or a message.
+template <class Call, class... Others>
+void for_device_buffers(Call&& call, const void* buffer, std::size_t length, Others...) noexcept {
   const auto address = reinterpret_cast<std::uint64_t>(buffer);
   if (device::may_be_device_address(address)) [[unlikely]]
-    note_device_bytes(address, length);
+    call(address, length);
 }
-
-/// Of the local buffers that are among the arguments of an operation of libfabric's, behind its
-/// endpoint: a buffer, a vector or a message.
-template <class... Others>
-void note_local(const void* buffer, std::size_t length, Others...) noexcept {
-  note_bytes(buffer, length);
+template <class Call, class... Others>
+void for_device_buffers(Call&& call, const iovec* parts, void**, std::size_t count,
+                        Others...) noexcept {
+  for (std::size_t i = 0; i < count; ++i)
+    for_device_buffers(call, parts[i].iov_base, parts[i].iov_len);
 }
-template <class... Others>
-void note_local(const iovec* parts, void**, std::size_t count, Others...) noexcept {
-  for (std::size_t i = 0; i < count; ++i) note_bytes(parts[i].iov_base, parts[i].iov_len);
-}
-template <class Message>
-void note_local(const Message* message, std::uint64_t) noexcept {
-  note_local(message->msg_iov, message->desc, message->iov_count);
+template <class Call, class Message>
+void for_device_buffers(Call&& call, const Message* message, std::uint64_t) noexcept {
+  for_device_buffers(call, message->msg_iov, message->desc, message->iov_count);
 }
 
 /// An entry of an operation table as `forward` makes it, which counts where the core took the
-/// operation.
+/// operation. One of host memory ends in the core's call: nothing of it is kept for later.
 template <class Wrapper, auto Table, auto Entry>
 struct forward_and_count_t {
   template <class R, class Object, class... Args>
   using function = R (*)(Object*, Args...);
+  template <class R, class Object, class... Args>
+  static constexpr function<R, Object, Args...> plain = forward<Wrapper, Table, Entry>;
 
   template <class R, class Object, class... Args>
   // NOLINTNEXTLINE(google-explicit-constructor)
   constexpr operator function<R, Object, Args...>() const noexcept {
     return [](Object* object, Args... args) -> R {
-      constexpr function<R, Object, Args...> plain = forward<Wrapper, Table, Entry>;
-      const R ret = plain(object, args...);
-      if (ret == 0) note_local(args...);
-      return ret;
+      bool may_be_devices = false;
+      for_device_buffers([&](auto, auto) { may_be_devices = true; }, args...);
+      if (may_be_devices) [[unlikely]]
+        return counted<R>(object, args...);
+      return plain<R, Object, Args...>(object, args...);
     };
+  }
+
+ private:
+  template <class R, class Object, class... Args>
+  [[gnu::noinline]] static R counted(Object* object, Args... args) {
+    const R ret = plain<R, Object, Args...>(object, args...);
+    if (ret != 0) return ret;
+    const auto& devices = Wrapper::of(object).devices();
+    for_device_buffers([&](std::uint64_t address,
+                           std::size_t length) { note_device_bytes(devices, address, length); },
+                       args...);
+    return ret;
   }
 };
 template <class Wrapper, auto Table, auto Entry>

@@ -11,7 +11,6 @@
 
 #include "base/log.hpp"
 #include "device/device.hpp"
-#include "device/device_registry.hpp"
 #include "fi/info.hpp"
 #include "fi/naming.hpp"
 #include "hl/synapse.hpp"
@@ -23,8 +22,8 @@ using base::error;
 using base::result;
 
 /// Null where it does not load: the machine has no Gaudi that could be named.
-std::shared_ptr<const hl::thunk> library(const base::params& params) {
-  auto loaded = device::device_registry::instance().library(params.hlthunk);
+std::shared_ptr<const hl::thunk> library(const provider_context& context) {
+  auto loaded = context.devices.library(context.params.hlthunk);
   return loaded ? *std::move(loaded) : nullptr;
 }
 
@@ -65,19 +64,19 @@ result<void> look_for(const base::params& params, const device::device_list& cho
 }
 
 /// Without a choice among several one of them is meant; empty: which one shows when it is opened.
-std::vector<int> default_indices(const hl::thunk& thunk) {
-  if (const auto open = device::device_registry::instance().opened())
-    return {open->attributes().index};
+std::vector<int> default_indices(const device::device_registry& devices, const hl::thunk& thunk) {
+  if (const auto open = devices.opened()) return {open->attributes().index};
   auto here = indices_here(thunk);
   if (here.size() > 1) here.clear();
   return here;
 }
 
-std::vector<int> indices_chosen(const base::params& params, const hl::thunk& thunk) {
-  const auto chosen = device::device_list::parse(params.device);
+std::vector<int> indices_chosen(const provider_context& context, const hl::thunk& thunk) {
+  const std::string& named = context.params.device;
+  const auto chosen = device::device_list::parse(named);
   if (!chosen) return {};
   if (chosen->all) return indices_here(thunk);
-  if (params.device.empty()) return default_indices(thunk);
+  if (named.empty()) return default_indices(context.devices, thunk);
   std::vector<int> indices;
   for (const auto& which : chosen->listed) {
     const auto index = device::device::index_named(thunk, which);
@@ -88,33 +87,35 @@ std::vector<int> indices_chosen(const base::params& params, const hl::thunk& thu
 
 }  // namespace
 
-result<void> check_named_devices(const base::params& params) {
+result<void> check_named_devices(const provider_context& context) {
+  const base::params& params = context.params;
   static std::atomic<bool> known_good;
   if (params.device.empty() || known_good.load(std::memory_order_acquire)) return {};
   static const result<device::device_list> chosen = device::device_list::parse(params.device);
   if (!chosen) return chosen.failure();
-  if (hl::synapse::find() || !has_real_probe() || !device_expected() || !device_present())
+  if (hl::synapse::find() || !has_real_probe() || !device_expected(params) ||
+      !device_present(context))
     return {};
-  const auto thunk = library(params);
+  const auto thunk = library(context);
   if (!thunk) return {};
   const auto found = look_for(params, *chosen, *thunk);
   if (found) known_good.store(true, std::memory_order_release);
   return found;
 }
 
-std::string devices_label(const base::params& params) {
+std::string devices_label(const provider_context& context) {
   if (hl::synapse::find()) return "synapse";
-  const auto thunk = library(params);
-  const auto indices = thunk ? indices_chosen(params, *thunk) : std::vector<int>{};
+  const auto thunk = library(context);
+  const auto indices = thunk ? indices_chosen(context, *thunk) : std::vector<int>{};
   return indices.empty() ? "any" : "gaudi" + list_text(indices);
 }
 
-void name_devices(fi_info* list, const char* asked, const base::params& params) {
+void name_devices(fi_info* list, const char* asked, const provider_context& context) {
   std::optional<std::string> label;
   for (fi_info* info = list; info; info = info->next) {
     const char* name = info->domain_attr->name;
     if (!has_hmem(*info) || !name || names_device(name)) continue;
-    if (!label && !asked) label = devices_label(params);
+    if (!label && !asked) label = devices_label(context);
     replace(info->domain_attr->name, asked ? asked : std::string(name) + device_mark + *label);
   }
 }

@@ -7,7 +7,6 @@
 #include <utility>
 #include <variant>
 
-#include "device/device_registry.hpp"
 #include "device/sysfs.hpp"
 #include "topo/distance.hpp"
 #include "topo/kernel_class.hpp"
@@ -43,13 +42,14 @@ struct bus_id_of_choice {
   }
 };
 
-std::optional<std::string> bus_id_in_use(const base::params& params, const device::sysfs& names,
+std::optional<std::string> bus_id_in_use(const provider_context& context,
+                                         const device::sysfs& names,
                                          const std::filesystem::path& root) {
-  if (const auto open = device::device_registry::instance().opened()) {
+  if (const auto open = context.devices.opened()) {
     if (open->attributes().simulated) return std::nullopt;
     return open->attributes().bus_id;
   }
-  const auto chosen = device::device_list::parse(params.device);
+  const auto chosen = device::device_list::parse(context.params.device);
   if (!chosen) return std::nullopt;
   return std::visit(bus_id_of_choice{names, root}, chosen->first().choice);
 }
@@ -77,12 +77,12 @@ std::vector<std::string> nics_of(const fi_info* list) {
   return names;
 }
 
-nic_order order_in_use(const base::params& params, const std::filesystem::path& sysfs) {
-  nic_order order{.wanted = params.nics, .device = {}, .sysfs = sysfs};
+nic_order order_in_use(const provider_context& context, const std::filesystem::path& sysfs) {
+  nic_order order{.wanted = context.params.nics, .device = {}, .sysfs = sysfs};
   // Without a choice among several there is nothing to look for.
   if (!order.wanted.empty() || topo::rdma_devices(sysfs / "class").size() < 2) return order;
   const device::sysfs names(sysfs.string());
-  const auto bus_id = bus_id_in_use(params, names, sysfs);
+  const auto bus_id = bus_id_in_use(context, names, sysfs);
   if (!bus_id) return order;
   order.device = topo::place_of_function(*bus_id, sysfs);
   // Not the module id: that of neighbours on one switch may differ by two.

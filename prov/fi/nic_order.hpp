@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/params.hpp"
 #include "core/fid.hpp"
+#include "fi/provider_context.hpp"
 #include "topo/pci_place.hpp"
 
 namespace gaudi::fi {
@@ -22,7 +22,8 @@ struct nic_order {
 
 /// The order for the default Gaudi: the open one, else the first that FI_GAUDI_DEVICE names, else
 /// the only one of the machine. Opens no device. Unknown for the stand-in's, which are on no bus.
-nic_order order_in_use(const base::params& params, const std::filesystem::path& sysfs = "/sys");
+nic_order order_in_use(const provider_context& context,
+                       const std::filesystem::path& sysfs = "/sys");
 
 /// The NICs of a list of the core's, each once, in its order.
 std::vector<std::string> nics_of(const fi_info* list);

@@ -89,7 +89,7 @@ std::unique_ptr<core::inner_domain> open_beside(const core::inner_domain& own,
 }
 
 reg::other_nic::settings settings_of(const base::params& p) {
-  return {.dmabuf = p.dmabuf, .flush = p.flush, .cache = cache_limits(), .windows = windows()};
+  return {.dmabuf = p.dmabuf, .flush = p.flush, .cache = cache_limits(p), .windows = windows(p)};
 }
 
 struct chosen_nic {
@@ -103,13 +103,14 @@ struct chosen_nics {
   std::vector<chosen_nic> list;
 };
 
-chosen_nics chosen_by(const base::params& p, const fi_info& own) {
+chosen_nics chosen_by(const provider_context& context, const fi_info& own) {
+  const base::params& p = context.params;
   chosen_nics chosen;
   std::vector<std::string> names = p.rails.interfaces;
   auto found = core::get_info({.addr_format = own.addr_format,
                                .nics = p.rails.is_automatic ? p.nics : p.rails.interfaces,
                                .core = base::core_choice::verbs});
-  if (found) chosen.all = in_order(std::move(*found), order_in_use(p));
+  if (found) chosen.all = in_order(std::move(*found), order_in_use(context));
   if (p.rails.is_automatic) names = nics_of(chosen.all.get());
   std::erase(names, own.domain_attr->name);
   for (const std::string& name : names) {
@@ -119,11 +120,12 @@ chosen_nics chosen_by(const base::params& p, const fi_info& own) {
   return chosen;
 }
 
-rail_nics open_rail_nics(const core::inner_domain& own, const base::params& p) {
+rail_nics open_rail_nics(const core::inner_domain& own, const provider_context& context) {
+  const base::params& p = context.params;
   rail_nics opened;
   const bool are_wanted = p.rails.is_automatic || !p.rails.interfaces.empty();
   if (!are_wanted || !own.over_rdma()) return opened;
-  const auto [all, list] = chosen_by(p, own.info());
+  const auto [all, list] = chosen_by(context, own.info());
   for (const auto& [name, entry] : list) {
     if (opened.size() + 1 == base::max_rails) break;
     auto core = open_beside(own, entry);
@@ -160,9 +162,9 @@ std::vector<planned_rail> planned_interfaces(const fi_info& own, const base::par
   return rails;
 }
 
-std::vector<planned_rail> planned_nics(const fi_info& own, const base::params& p) {
+std::vector<planned_rail> planned_nics(const fi_info& own, const provider_context& context) {
   std::vector<planned_rail> rails;
-  const auto [all, list] = chosen_by(p, own);
+  const auto [all, list] = chosen_by(context, own);
   std::size_t there = 1;
   for (const auto& [name, entry] : list) {
     if (there == base::max_rails) break;
@@ -181,8 +183,8 @@ const char* name_of_rail(const core::inner_domain& own, const proto::rail_settin
 
 }  // namespace
 
-domain_rails::domain_rails(const core::inner_domain& own, const base::params& p)
-    : nics_(open_rail_nics(own, p)), settings_(rails_of(own, nics_, p)) {
+domain_rails::domain_rails(const core::inner_domain& own, const provider_context& context)
+    : nics_(open_rail_nics(own, context)), settings_(rails_of(own, nics_, context.params)) {
   for (std::size_t place = 1; place < settings_.count; ++place) {
     const base::counters::subject about{.kind = base::counters::block_kind::rail,
                                         .name = name_of_rail(own, settings_, place),
@@ -195,12 +197,13 @@ domain_rails::domain_rails(const core::inner_domain& own, const base::params& p)
     nics_[i]->flush().count_in(settings_.counted[i]->flushes);
 }
 
-std::vector<planned_rail> planned_rails(const fi_info& own, const base::params& p) {
+std::vector<planned_rail> planned_rails(const fi_info& own, const provider_context& context) {
+  const base::params& p = context.params;
   std::vector<planned_rail> rails{{own.domain_attr->name}};
   std::vector<planned_rail> others;
   const bool are_named = p.rails.is_automatic || !p.rails.interfaces.empty();
   if (core::is_rdma(own) && are_named)
-    others = planned_nics(own, p);
+    others = planned_nics(own, context);
   else if (!p.rails.interfaces.empty())
     others = planned_interfaces(own, p);
   else if (!p.rails.is_automatic)

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/counters_page.hpp"
-#include "base/params.hpp"
 #include "core/inner_domain.hpp"
+#include "fi/provider_context.hpp"
 #include "proto/session/rail_settings.hpp"
 #include "reg/other_nic.hpp"
 
@@ -24,7 +24,7 @@ using rail_nics = std::vector<std::unique_ptr<reg::other_nic>>;
 class domain_rails {
  public:
   /// Throws std::bad_alloc.
-  domain_rails(const core::inner_domain& own, const base::params& p);
+  domain_rails(const core::inner_domain& own, const provider_context& context);
 
   /// For as long as this lives.
   [[nodiscard]] const proto::rail_settings& settings() const noexcept { return settings_; }
@@ -43,6 +43,6 @@ struct planned_rail {
 
 /// Those of endpoints whose core domain is that of `own`, one of the core's FI_EP_MSG infos: its
 /// own first.
-std::vector<planned_rail> planned_rails(const fi_info& own, const base::params& p);
+std::vector<planned_rail> planned_rails(const fi_info& own, const provider_context& context);
 
 }  // namespace gaudi::fi

@@ -72,7 +72,7 @@ struct receive_ops {
                       void* context) noexcept {
     return guarded([&] {
       Target& to = Target::of(ep);
-      return receive_on(to, local_memory::from(buf, len, desc),
+      return receive_on(to, local_memory::from(buf, len, desc, to),
                         {.from = from, .kind = FI_MSG, .flags = to.rx_flags(), .context = context});
     });
   }
@@ -81,15 +81,16 @@ struct receive_ops {
                        void* context) noexcept {
     return guarded([&] {
       Target& to = Target::of(ep);
-      return receive_on(to, local_memory::from(iov, desc, count),
+      return receive_on(to, local_memory::from(iov, desc, count, to),
                         {.from = from, .kind = FI_MSG, .flags = to.rx_flags(), .context = context});
     });
   }
 
   static ssize_t recvmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
     return guarded([&] {
+      Target& to = Target::of(ep);
       return receive_on(
-          Target::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
+          to, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, to),
           {.from = msg->addr, .kind = FI_MSG, .flags = flags, .context = msg->context});
     });
   }
@@ -98,7 +99,7 @@ struct receive_ops {
                        std::uint64_t tag, std::uint64_t ignore, void* context) noexcept {
     return guarded([&] {
       Target& to = Target::of(ep);
-      return receive_on(to, local_memory::from(buf, len, desc),
+      return receive_on(to, local_memory::from(buf, len, desc, to),
                         {.from = from,
                          .tag = tag,
                          .ignore = ignore,
@@ -113,7 +114,7 @@ struct receive_ops {
                         void* context) noexcept {
     return guarded([&] {
       Target& to = Target::of(ep);
-      return receive_on(to, local_memory::from(iov, desc, count),
+      return receive_on(to, local_memory::from(iov, desc, count, to),
                         {.from = from,
                          .tag = tag,
                          .ignore = ignore,
@@ -125,7 +126,8 @@ struct receive_ops {
 
   static ssize_t trecvmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noexcept {
     return guarded([&] {
-      return receive_on(Target::of(ep), local_memory::from(msg->msg_iov, msg->desc, msg->iov_count),
+      Target& to = Target::of(ep);
+      return receive_on(to, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, to),
                         {.from = msg->addr,
                          .tag = msg->tag,
                          .ignore = msg->ignore,

@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "device/device_registry.hpp"
 #include "fi/domain.hpp"
 
 namespace gaudi::fi {
@@ -29,7 +28,7 @@ std::optional<readable> find(domain& d, std::uint64_t address, std::size_t lengt
   const reg::region& r = **found;
   const std::uint64_t first = r.virtual_address ? address : r.address + address;
   if (!r.imported || r.core_for(FI_REMOTE_READ)) return readable{&r, first, r.owner};
-  device::device* const guest = device::device_registry::instance().known(0);
+  device::device* const guest = d.context().devices.known(0);
   const auto in_pool = guest ? guest->pool_alias(first, length) : base::error{-FI_EINVAL};
   if (!in_pool) return {};
   return readable{&r, *in_pool, guest};

@@ -21,6 +21,7 @@ class srx final : public fid_ep {
   static srx& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
 
   [[nodiscard]] domain& parent() noexcept { return parent_; }
+  [[nodiscard]] device::device_registry& devices() { return parent_.devices(); }
   /// Under the domain lock.
   proto::receive_context& receives() noexcept { return core_; }
   /// Its endpoints do that by themselves.

@@ -71,7 +71,8 @@ base::result<connection*> wait_for_connection(endpoint& e, connection_manager& c
 
 }  // namespace
 
-endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
+endpoint::endpoint(core::inner_domain& core, reg::key_table& keys,
+                   const device::device_registry& devices, path_counters& paths,
                    const settings& config, const latency_histograms* latencies)
     : config_(config),
       telemetry_{paths, {config.clock, latencies}, {session_routes(&config_.rails), config.clock}},
@@ -84,8 +85,8 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
       channel_(*connections_, transport_, shm_, copies_, paths, *this),
       closer_(*connections_, channel_, config_.clock, config_.limits.most),
       addresses_(*connections_, closer_),
-      transfers_(config_, {core, *connections_, transport_, receive_buffers_, copies_, channel_,
-                           paths, telemetry_.links, keys}),
+      transfers_(config_, {core, devices, *connections_, transport_, receive_buffers_, copies_,
+                           channel_, paths, telemetry_.links, keys}),
       delivery_(config_, {*connections_, receive_buffers_, channel_, transfers_.table,
                           transfers_.mover, transfers_.sink, addresses_, telemetry_.latencies}),
       sender_(config_, {*connections_, transport_, shm_, copies_, channel_, paths, transfers_.table,
@@ -99,7 +100,8 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys, path_counters
                    one_sided_.target, one_sided_.atomics, transfers_.packets, transfers_.sessions,
                    transfers_.rail_making}),
       goodbye_(config_, *connections_, transport_, channel_, sender_),
-      report_({*connections_, transfers_.table, copies_, delivery_, transfers_.direct}) {}
+      report_({*connections_, transfers_.table, copies_, delivery_, transfers_.direct},
+              config_.limits) {}
 
 endpoint::~endpoint() {
   shut_down();

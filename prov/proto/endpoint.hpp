@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device_loss_epoch.hpp"
+#include "device/device_registry.hpp"
 #include "proto/channel/core_transport.hpp"
 #include "proto/channel/packet_channel.hpp"
 #include "proto/channel/receive_buffers.hpp"
@@ -46,8 +47,10 @@ class endpoint final : private connection_observer,
  public:
   using settings = endpoint_settings;
 
-  endpoint(core::inner_domain& core, reg::key_table& keys, path_counters& paths,
-           const settings& config, const latency_histograms* latencies = nullptr);
+  /// All that it is given by reference outlives it; `devices` are those whose addresses it takes.
+  endpoint(core::inner_domain& core, reg::key_table& keys, const device::device_registry& devices,
+           path_counters& paths, const settings& config,
+           const latency_histograms* latencies = nullptr);
   virtual ~endpoint();
   endpoint(const endpoint&) = delete;
   endpoint& operator=(const endpoint&) = delete;

@@ -92,7 +92,6 @@ wait_reason wait_of(const connection& c) noexcept {
 void outstanding_report::open(const base::clock& clock) {
   connections_.reserve(outstanding::max_connections);
   clock_ = clock;
-  limits_ = base::params::get().limits;
   loss_epoch_ = device::device_loss_epoch::count();
   endpoint_ = outstanding::record_owner(outstanding::record_kind::endpoint);
   if (!endpoint_) return;

@@ -33,7 +33,9 @@ class outstanding_report {
     direct_rma& direct;
   };
 
-  explicit outstanding_report(parts of) noexcept : parts_(of) {}
+  /// `limits`: the endpoint's, of which it shows what is left.
+  outstanding_report(parts of, const base::connection_limits& limits) noexcept
+      : parts_(of), limits_(limits) {}
 
   /// The endpoint has a name. Throws std::bad_alloc.
   void open(const base::clock& clock);
@@ -69,8 +71,8 @@ class outstanding_report {
   shown_connection* shown_as(std::uint32_t id) noexcept;
 
   const parts parts_;
+  const base::connection_limits limits_;
   base::clock clock_{};
-  base::connection_limits limits_{};
   base::outstanding::record_owner endpoint_;
   std::vector<shown_connection> connections_;
   base::clock::time_point next_{};

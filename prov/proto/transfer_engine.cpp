@@ -6,7 +6,7 @@ namespace gaudi::proto {
 transfer_engine::transfer_engine(const endpoint_settings& config, const parts& with)
     : planner(config, with.copies),
       slots(with.core, config, with.connections, with.channel, planner),
-      flush(config.flush, config.rails, with.transport, with.channel),
+      flush(config.flush, config.rails, with.devices, with.transport, with.channel),
       rail_choice(config.rails, config.rma_order, config.clock, with.paths),
       fences(with.core, with.transport, rail_choice),
       completion(table, with.channel, slots, flush, fences),
@@ -29,8 +29,8 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
             config.limits, config.clock),
       dmabufs(config, with.connections, with.channel, table, mover),
       source(with.core, config, dmabufs.exporter),
-      sink(with.core, config, with.channel, completion, slots, cooperative, mover, dmabufs.importer,
-           table.records(), with.paths),
+      sink(with.core, config, with.devices, with.channel, completion, slots, cooperative, mover,
+           dmabufs.importer, table.records(), with.paths),
       packets({with.connections, with.channel, table, completion, cooperative, rail_names, mover,
                dmabufs.exporter, dmabufs.importer, sink}) {}
 

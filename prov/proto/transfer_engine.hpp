@@ -31,6 +31,7 @@ struct transfer_engine {
   /// What it works with; all of it outlives this.
   struct parts {
     core::inner_domain& core;
+    const device::device_registry& devices;
     connection_manager& connections;
     core_transport& transport;
     receive_buffers& receives;

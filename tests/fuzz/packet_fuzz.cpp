@@ -32,7 +32,7 @@ struct scene {
     return {.queue = &v.queue, .context = this, .report = true};
   }
   [[nodiscard]] static local_memory memory(std::vector<std::byte>& bytes, std::size_t length) {
-    return *local_memory::from(bytes.data(), length, nullptr);
+    return local_memory::of_host(bytes.data(), length);
   }
 
   /// Operations towards the peer, and receives for what it sends.

@@ -87,15 +87,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   const int count = std::atoi(argv[2]);
-  const auto device =
-      device::device_registry::instance().current({.library = argv[1], .device = ""});
+  device::device_registry devices;
+  const auto device = devices.current({.library = argv[1], .device = ""});
   if (!device) return 1;
   test::fake_nic nic;
   const core::unique_info info(fi_allocinfo());
   info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM;
-  fi::fabric fabric(FI_VERSION(1, 17), nullptr);
-  auto* const domain =
-      new fi::domain(fabric.open_children(), fabric, *info, nic.release_core(), nullptr);
+  fi::fabric fabric(FI_VERSION(1, 17), {base::params::get(), devices}, nullptr);
+  auto* const domain = new fi::domain(fabric, *info, nic.release_core(), nullptr);
   const auto address = (*device)->allocate(length);
   if (!address) return 1;
   for (const region_case& one : cases) {

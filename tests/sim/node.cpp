@@ -60,7 +60,7 @@ proto::net_address name_of(unsigned number, unsigned interface = 0) {
 }
 
 proto::local_memory host_memory_of(std::span<std::byte> bytes) {
-  return *proto::local_memory::from(bytes.data(), bytes.size(), nullptr);
+  return proto::local_memory::of_host(bytes.data(), bytes.size());
 }
 
 // The same bytes as several ranges, the last of which is one byte.
@@ -99,7 +99,7 @@ node::node(network& net, machines& all, const plan& p, ledger& book, unsigned nu
   for (unsigned interface = 1; interface <= interfaces_beside(number); ++interface)
     settings.rails.others.push_back({name_of(number, interface), nullptr});
   if (!p.net.rdma) settings.rails.streams = &streams_;
-  endpoint_.emplace(*core_, keys_, paths_, settings);
+  endpoint_.emplace(*core_, keys_, devices_, paths_, settings);
   endpoint_->use_addresses(addresses_);
   endpoint_->messages().use_queue(&queue_, false);
   // Where the core refuses the first receive there is none yet, and the endpoint says so.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/tcp_streams.hpp"
+#include "device/device_registry.hpp"
 #include "proto/endpoint.hpp"
 #include "sim/core/network.hpp"
 #include "sim/device/simulated_device.hpp"
@@ -81,6 +82,7 @@ class node {
   std::unique_ptr<core::inner_domain> core_;
   std::vector<std::unique_ptr<reg::other_nic>> other_nics_;
   reg::key_table keys_;
+  device::device_registry devices_;
   proto::path_counters paths_;
   proto::address_vector addresses_;
   proto::completion_queue queue_{8};

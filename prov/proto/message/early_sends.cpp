@@ -14,7 +14,7 @@ namespace {
 void copy_of(const local_memory& memory, early_sends::message& m) {
   m.copied = std::make_unique<std::byte[]>(memory.length());
   memory.read(0, m.copied.get(), memory.length());
-  m.memory = *local_memory::from(m.copied.get(), memory.length(), nullptr);
+  m.memory = local_memory::of_host(m.copied.get(), memory.length());
 }
 
 bool is_all_host(const local_memory& memory) noexcept {

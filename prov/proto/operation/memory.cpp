@@ -8,15 +8,20 @@
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
-#include "device/device_registry.hpp"
 
 namespace gaudi::proto {
 namespace {
 
+struct known_devices {
+  [[nodiscard]] device::device_registry& devices() const noexcept { return all; }
+  device::device_registry& all;
+};
+
 // Without a descriptor only the address tells. Null after a warning.
-device::device* device_that_has(std::uint64_t address, std::size_t length) noexcept {
+device::device* device_that_has(device::device_registry& devices, std::uint64_t address,
+                                std::size_t length) noexcept {
   const base::cancellation_deferred until_it_is_known;
-  const auto held = device::device_registry::instance().find_or_attach(address);
+  const auto held = devices.find_or_attach(address);
   if (held.owner && held.owner->find(address, length)) return held.owner;
   if (held.several) {
     GAUDI_WARN(EP_DATA,
@@ -49,12 +54,15 @@ void warn_of_descriptor(const reg::region& taken, std::uint64_t address,
 }  // namespace
 
 base::result<local_memory> local_memory::from_several(const iovec* iov, void* const* descriptors,
-                                                      std::size_t count) noexcept {
+                                                      std::size_t count,
+                                                      device::device_registry& devices) noexcept {
   if (count > max_segments) return base::error{-FI_EINVAL};
   local_memory m;
+  known_devices known{devices};
   for (std::size_t i = 0; i < count; ++i) {
     void* descriptor = descriptors ? descriptors[i] : nullptr;
-    if (const int ret = m.add(iov[i].iov_base, iov[i].iov_len, descriptor)) return base::error{ret};
+    if (const int ret = m.add(iov[i].iov_base, iov[i].iov_len, descriptor, known))
+      return base::error{ret};
   }
   return m;
 }
@@ -65,7 +73,8 @@ void local_memory::take_all_segments(const local_memory& other) noexcept {
 
 // Device memory, or none where it is empty.
 int local_memory::add_checked(std::uint64_t address, std::size_t length,
-                              const reg::region* registered) noexcept {
+                              const reg::region* registered,
+                              device::device_registry& devices) noexcept {
   device::device* on = nullptr;
   if (registered && registered->on_device()) {
     if (length != 0 && !registered->holds(address, length)) {
@@ -74,7 +83,7 @@ int local_memory::add_checked(std::uint64_t address, std::size_t length,
     }
     on = registered->owner;
   } else if (length != 0 && device::is_device_address(address)) {
-    on = device_that_has(address, length);
+    on = device_that_has(devices, address, length);
     if (!on) return -FI_EINVAL;
     registered = nullptr;
   }

@@ -4,10 +4,12 @@
 #include <sys/uio.h>
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 
 #include "base/result.hpp"
+#include "device/device_registry.hpp"
 #include "proto/wire/wire.hpp"
 #include "reg/region.hpp"
 
@@ -34,6 +36,12 @@ struct local_segment {
   }
 };
 
+/// Who knows the devices that an operation's memory may be on: what the operation is of.
+template <class T>
+concept has_devices = requires(T& owner) {
+  { owner.devices() } -> std::same_as<device::device_registry&>;
+};
+
 /// The local memory of one operation: what an iov and its descriptors say, checked once.
 class local_memory {
  public:
@@ -48,20 +56,30 @@ class local_memory {
     return *this;
   }
 
-  /// -FI_EINVAL: too many segments, a device range outside its region, or a device address that no
-  /// allocation known here holds.
+  /// `owner`.devices() are those whose addresses need no descriptor; it is not asked for them where
+  /// there is one, or host memory. -FI_EINVAL: too many segments, a device range outside its
+  /// region, or a device address that no allocation known there holds.
+  template <has_devices Owner>
   static base::result<local_memory> from(const iovec* iov, void* const* descriptors,
-                                         std::size_t count) noexcept {
-    if (count != 1) return from_several(iov, descriptors, count);
-    return from(iov->iov_base, iov->iov_len, descriptors ? *descriptors : nullptr);
+                                         std::size_t count, Owner& owner) noexcept {
+    if (count != 1) return from_several_of_owner(iov, descriptors, count, owner);
+    return from(iov->iov_base, iov->iov_len, descriptors ? *descriptors : nullptr, owner);
   }
 
   /// The common case, made in its place.
-  static base::result<local_memory> from(const void* buffer, std::size_t length,
-                                         void* descriptor) noexcept {
+  template <has_devices Owner>
+  static base::result<local_memory> from(const void* buffer, std::size_t length, void* descriptor,
+                                         Owner& owner) noexcept {
     base::result<local_memory> made = local_memory();
-    if (const int ret = made->add(buffer, length, descriptor)) made = base::error{ret};
+    if (const int ret = made->add(buffer, length, descriptor, owner)) made = base::error{ret};
     return made;
+  }
+
+  /// Memory that is known to be the host's, and not registered.
+  static local_memory of_host(const void* buffer, std::size_t length) noexcept {
+    local_memory m;
+    m.add_host(reinterpret_cast<std::uint64_t>(buffer), length, nullptr);
+    return m;
   }
 
   /// A part of a region, for a peer's request.
@@ -113,20 +131,36 @@ class local_memory {
   void truncate(std::size_t length) noexcept;
 
  private:
-  int add(const void* buffer, std::size_t length, void* descriptor) noexcept {
+  template <has_devices Owner>
+  int add(const void* buffer, std::size_t length, void* descriptor, Owner& owner) noexcept {
     const auto address = reinterpret_cast<std::uint64_t>(buffer);
     const auto* registered = static_cast<const reg::region*>(descriptor);
     // Almost always: host memory. Everything else is out of line.
     if ((registered && registered->on_device()) || device::is_device_address(address))
-      return add_checked(address, length, registered);
-    segments_[count_++] = {address, length, registered, nullptr};
-    length_ += length;
+      return add_of_owner(address, length, registered, owner);
+    add_host(address, length, registered);
     return 0;
   }
+  void add_host(std::uint64_t address, std::size_t length, const reg::region* registered) noexcept {
+    segments_[count_++] = {address, length, registered, nullptr};
+    length_ += length;
+  }
   static base::result<local_memory> from_several(const iovec* iov, void* const* descriptors,
-                                                 std::size_t count) noexcept;
-  int add_checked(std::uint64_t address, std::size_t length,
-                  const reg::region* registered) noexcept;
+                                                 std::size_t count,
+                                                 device::device_registry& devices) noexcept;
+  // Not inlined: asking for devices would cost registers where none are asked for.
+  template <has_devices Owner>
+  [[gnu::noinline]] static base::result<local_memory> from_several_of_owner(
+      const iovec* iov, void* const* descriptors, std::size_t count, Owner& owner) noexcept {
+    return from_several(iov, descriptors, count, owner.devices());
+  }
+  template <has_devices Owner>
+  [[gnu::noinline]] int add_of_owner(std::uint64_t address, std::size_t length,
+                                     const reg::region* registered, Owner& owner) noexcept {
+    return add_checked(address, length, registered, owner.devices());
+  }
+  int add_checked(std::uint64_t address, std::size_t length, const reg::region* registered,
+                  device::device_registry& devices) noexcept;
 
   [[nodiscard]] int loss_of_device() const noexcept;
 

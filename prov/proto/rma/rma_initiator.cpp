@@ -139,7 +139,7 @@ base::result<buffer*> rma_initiator::copy_injected(connection& c, const local_me
 }
 
 local_memory rma_initiator::memory_in(const buffer& copied) noexcept {
-  return *local_memory::from(copied.bytes, copied.length, nullptr);
+  return local_memory::of_host(copied.bytes, copied.length);
 }
 
 int rma_initiator::write_by_message(connection& c, const local_memory& memory,

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/log.hpp"
-#include "device/device_registry.hpp"
 #include "proto/transfer/cts.hpp"
 #include "proto/transfer/rendezvous_source.hpp"
 
@@ -46,15 +45,15 @@ bool rendezvous_sink::is_one_device(const connection& c, const wire::rts_fields&
   for (std::size_t i = 0; i < sink.count(); ++i) {
     if (sink[i].owner != sink[0].owner) return false;
   }
-  return std::all_of(
-      source.segments, source.segments + source.segment_count, [&](const wire::segment& s) {
-        const auto where = sink[0].owner->find(s.address, s.length);
-        if (by_allocation) return where && where->allocation_id == s.key;
-        // A Gaudi1's address alone does not tell, nor does any that several devices
-        // have.
-        return where && device::is_device_address(s.address) &&
-               device::device_registry::instance().find_owner(s.address).owner == sink[0].owner;
-      });
+  return std::all_of(source.segments, source.segments + source.segment_count,
+                     [&](const wire::segment& s) {
+                       const auto where = sink[0].owner->find(s.address, s.length);
+                       if (by_allocation) return where && where->allocation_id == s.key;
+                       // A Gaudi1's address alone does not tell, nor does any that several devices
+                       // have.
+                       return where && device::is_device_address(s.address) &&
+                              devices_.find_owner(s.address).owner == sink[0].owner;
+                     });
 }
 
 path_facts rendezvous_sink::facts_of_sink(connection& c, const transfer& t) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/inner_domain.hpp"
+#include "device/device_registry.hpp"
 #include "proto/connection/endpoint_settings.hpp"
 #include "proto/transfer/cooperative_copier.hpp"
 #include "proto/transfer/data_mover.hpp"
@@ -21,11 +22,13 @@ namespace gaudi::proto {
 class rendezvous_sink {
  public:
   rendezvous_sink(core::inner_domain& core, const endpoint_settings& config,
-                  packet_channel& channel, transfer_completion& completion, slot_granter& slots,
+                  const device::device_registry& devices, packet_channel& channel,
+                  transfer_completion& completion, slot_granter& slots,
                   cooperative_copier& cooperative, data_mover& mover, dmabuf_importer& importer,
                   operation_records& records, path_counters& paths) noexcept
       : core_(core),
         config_(config),
+        devices_(devices),
         channel_(channel),
         completion_(completion),
         slots_(slots),
@@ -53,6 +56,7 @@ class rendezvous_sink {
 
   core::inner_domain& core_;
   const endpoint_settings& config_;
+  const device::device_registry& devices_;
   packet_channel& channel_;
   transfer_completion& completion_;
   slot_granter& slots_;

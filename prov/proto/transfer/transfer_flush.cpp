@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "base/cancellation_deferred.hpp"
-#include "device/device_registry.hpp"
 
 namespace gaudi::proto {
 
@@ -97,7 +96,7 @@ void transfer_flush::fin_left(transfer& t, int error) noexcept {
 int transfer_flush::flush_at(std::uint64_t address) {
   if (!flush_ || !device::may_be_device_address(address)) return 0;
   int failed = 0;
-  device::device_registry::instance().each_owner(address, [&](device::device& on) {
+  devices_.each_owner(address, [&](device::device& on) {
     if (const int error = flush_device(on)) failed = error;
   });
   return failed;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "device/device_registry.hpp"
 #include "proto/channel/packet_channel.hpp"
 #include "proto/operation/transfer.hpp"
 #include "proto/session/rail_settings.hpp"
@@ -18,10 +19,11 @@ namespace gaudi::proto {
 class transfer_flush {
  public:
   /// `flush`: of the domain, which outlives this; null: what the NIC wrote is not flushed.
-  /// `rails`: has the other NICs.
-  transfer_flush(reg::write_flush* flush, const rail_settings& rails, core_transport& core,
+  /// `rails`: has the other NICs. `devices`: those that a peer may have written to.
+  transfer_flush(reg::write_flush* flush, const rail_settings& rails,
+                 const device::device_registry& devices, core_transport& core,
                  packet_channel& channel) noexcept
-      : flush_(flush), rails_(rails), core_(core), channel_(channel) {}
+      : flush_(flush), rails_(rails), devices_(devices), core_(core), channel_(channel) {}
 
   /// Flushes what the endpoint's own NIC has written to the device. 0 or a positive FI_E*.
   int flush_own(device::device& on);
@@ -61,6 +63,7 @@ class transfer_flush {
 
   reg::write_flush* const flush_;
   const rail_settings& rails_;
+  const device::device_registry& devices_;
   core_transport& core_;
   packet_channel& channel_;
   std::uint16_t other_writers_ = 0;  // by reg::other_nic::number

@@ -163,7 +163,7 @@ TEST_F(many_devices, come_from_one_library) {
 TEST_F(many_devices, none_is_opened_for_an_address_that_nobody_knows) {
   device_registry& all = device_registry::instance();
   {
-    const device_registry::user uses(listing("all"));
+    const device_registry::user uses(all, listing("all"));
     EXPECT_EQ(all.find_or_attach(0x1001001800000000).owner, nullptr);
     for (unsigned n = 0; n < 8; ++n) EXPECT_EQ(all.opened(n), nullptr);
   }

@@ -47,8 +47,7 @@ fid_ep* only_endpoint() {
 class connected_traffic : public with_device {
  protected:
   connected_traffic()
-      : domain_(
-            new msg_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr)),
+      : domain_(new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr)),
         address_(allocate(length)) {
     answers_t::answer = 0;
     auto& core = *msg_domain::of(domain_.get()).core();
@@ -94,7 +93,7 @@ class connected_traffic : public with_device {
 
   static constexpr std::uint64_t length = 1 << 20;
   gaudi::test::fake_nic nic_;
-  fabric fabric_{FI_VERSION(1, 17), nullptr};
+  fabric fabric_{FI_VERSION(1, 17), context(), nullptr};
   unique_fid<fid_domain> domain_;
   const std::uint64_t address_;
   unique_fid<fid_ep> ep_;

@@ -160,7 +160,7 @@ TEST_F(many_devices, an_address_without_descriptor_must_be_on_one_only) {
 }
 
 TEST_F(many_devices, an_adopted_one_is_selected) {
-  auto& table = device::device_registry::instance();
+  auto& table = devices();
   table.clear();
   ASSERT_EQ(*table.count({.library = GAUDI_HLSIM, .device = "0,1"}), 2U);
   const auto library = *table.library(GAUDI_HLSIM);

@@ -229,7 +229,7 @@ TEST_F(extension, cuts_a_pool_into_pieces) {
 }
 
 TEST_F(extension, counts_nothing_for_a_device_that_is_not_open) {
-  device::device_registry::instance().clear();
+  devices().clear();
   fi_gaudi_device_stats stats;
   std::memset(&stats, 1, sizeof stats);
   ASSERT_EQ(ops().device_stats(domain(), &stats), 0);

@@ -58,17 +58,17 @@ class given_dmabuf : public testing::Test {
     return {ret, unique_fid<fid_mr>(mr)};
   }
   unique_fid<fid_domain> open_domain() {
-    return unique_fid<fid_domain>(
-        new domain(fabric_.open_children(), fabric_, *info_, nic_.release_core(), nullptr));
+    return unique_fid<fid_domain>(new domain(fabric_, *info_, nic_.release_core(), nullptr));
   }
   unique_fid<fid_domain> open_connected_domain() {
     return unique_fid<fid_domain>(
-        new msg_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr));
+        new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr));
   }
 
   gaudi::test::fake_nic nic_;
   nic_mr* last_ = nullptr;
-  fabric fabric_{FI_VERSION(1, 17), nullptr};
+  device::device_registry devices_;
+  fabric fabric_{FI_VERSION(1, 17), {base::params::get(), devices_}, nullptr};
   core::unique_info info_;
   base::scoped_fd file_;
 };
@@ -170,7 +170,7 @@ class own_memory : public with_device {
 
   gaudi::test::fake_nic nic_;
   std::uint64_t granted_ = ~0ULL;
-  fabric fabric_{FI_VERSION(1, 17), nullptr};
+  fabric fabric_{FI_VERSION(1, 17), context(), nullptr};
   core::unique_info info_;
   std::uint64_t address_ = 0;
 };
@@ -178,7 +178,7 @@ class own_memory : public with_device {
 // There, a key is good for the whole allocation, and no transfer of ours needs one.
 TEST_F(own_memory, of_connected_endpoints_is_open_to_peers_as_far_as_was_asked_for) {
   const unique_fid<fid_domain> d(
-      new msg_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr));
+      new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr));
   for (const std::uint64_t access : std::initializer_list<std::uint64_t>{
            FI_SEND | FI_RECV, FI_READ | FI_WRITE, FI_SEND | FI_REMOTE_READ, remote}) {
     const std::uint64_t address = allocate(1 << 20);  // what was registered before may be kept
@@ -191,7 +191,7 @@ TEST_F(own_memory, of_connected_endpoints_is_open_to_peers_as_far_as_was_asked_f
 
 TEST_F(own_memory, of_a_pool_of_connected_endpoints_likewise) {
   const unique_fid<fid_domain> d(
-      new msg_domain(fabric_.open_children(), nullptr, true, nic_.release_core(), nullptr));
+      new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr));
   void* found = nullptr;
   ASSERT_EQ(fi_open_ops(&d->fid, FI_GAUDI_DOMAIN_OPS, 0, &found, nullptr), 0);
   const auto& ops = *static_cast<fi_gaudi_ops*>(found);

@@ -154,7 +154,7 @@ TEST_F(infos, are_called_by_the_domain_name_that_was_asked_for) {
     EXPECT_NE(i->caps & FI_HMEM, 0U);
     EXPECT_STREQ(i->domain_attr->name, "gaudi-lo@gaudi63");
   }
-  const auto core = gaudi::fi::core_info_for(*found_);
+  const auto core = gaudi::fi::core_info_for(*found_, gaudi::base::params::get());
   ASSERT_TRUE(core);
   EXPECT_STREQ((*core)->domain_attr->name, "lo");
 }
@@ -163,7 +163,7 @@ TEST_F(infos, lead_back_to_the_cores_info) {
   hints_->domain_attr->name = ::strdup("gaudi-lo");
   hints_->addr_format = FI_SOCKADDR_IN6;
   if (get(hints_.get()) != 0) GTEST_SKIP() << "no IPv6 on the loopback interface";
-  const auto core = gaudi::fi::core_info_for(*found_);
+  const auto core = gaudi::fi::core_info_for(*found_, gaudi::base::params::get());
   ASSERT_TRUE(core);
   EXPECT_STREQ((*core)->domain_attr->name, "lo");
   EXPECT_EQ((*core)->addr_format, FI_SOCKADDR_IN6);

@@ -27,7 +27,7 @@ class a_pool : public testing::Test {
     gaudi::test::fake_nic::knows_dmabufs = false;
   }
   std::unique_ptr<memory_pool> create(std::uint64_t access) {
-    auto made = memory_pool::create(dmabufs_, on_, length, access);
+    auto made = memory_pool::create(context_, dmabufs_, on_, length, access);
     EXPECT_TRUE(made);
     return made ? *std::move(made) : nullptr;
   }
@@ -37,10 +37,13 @@ class a_pool : public testing::Test {
     r->address = addr;
     r->length = 100;
     r->access = access;
-    EXPECT_EQ(attach_device(dmabufs_, *r, *on_), 0);
+    EXPECT_EQ(attach_device(context_, dmabufs_, *r, *on_), 0);
     return r;
   }
 
+  const base::params params_;
+  device::device_registry devices_;
+  const provider_context context_{params_, devices_};
   gaudi::test::fake_driver driver_;
   gaudi::test::fake_nic nic_;
   std::shared_ptr<device::device> on_;
@@ -94,7 +97,7 @@ TEST_F(a_pool, is_staged_where_the_nic_refuses_it) {
 TEST_F(a_pool, that_cannot_be_registered_leaves_nothing_behind) {
   reg::dmabuf_registrar strict(nic_.core(), base::dmabuf_choice::on, {});
   nic_.refuse = [] { return -FI_EACCES; };
-  EXPECT_EQ(memory_pool::create(strict, on_, length, FI_SEND).code(), -FI_EACCES);
+  EXPECT_EQ(memory_pool::create(context_, strict, on_, length, FI_SEND).code(), -FI_EACCES);
   EXPECT_FALSE(on_->find(gaudi::test::fake_driver::first_va, 1));
 }
 

@@ -19,6 +19,7 @@
 #include "device/device_registry.hpp"
 #include "fi/fabric.hpp"
 #include "fi/info.hpp"
+#include "fi/provider_context.hpp"
 
 namespace gaudi::fi::test {
 
@@ -26,10 +27,12 @@ using core::unique_fid;
 
 inline constexpr int direct_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 
-/// A fabric and a domain of the provider on loopback, opened through its C interface.
+/// A fabric and a domain of the provider on loopback. `context`: as fi_fabric has it, or one of the
+/// test's own.
 struct opened {
   explicit opened(int mr_mode = direct_mode, std::uint32_t version = FI_VERSION(1, 17),
-                  std::uint64_t caps = FI_MSG | FI_TAGGED | FI_RMA) {
+                  std::uint64_t caps = FI_MSG | FI_TAGGED | FI_RMA,
+                  const provider_context& context = provider_context::of_process()) {
     set_device_probe([] { return false; });
     const core::unique_info hints(fi_allocinfo());
     hints->mode = ~0ULL;
@@ -39,11 +42,9 @@ struct opened {
     EXPECT_EQ(getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints.get(), &found), 0);
     info.reset(found);
     info->fabric_attr->api_version = version;
-    fid_fabric* f = nullptr;
-    EXPECT_EQ(fabric_open(info->fabric_attr, &f, nullptr), 0);
-    fabric.reset(f);
+    fabric.reset(new gaudi::fi::fabric(version, context, nullptr));
     fid_domain* d = nullptr;
-    EXPECT_EQ(fi_domain(f, info.get(), &d, nullptr), 0);
+    EXPECT_EQ(fi_domain(fabric.get(), info.get(), &d, nullptr), 0);
     domain.reset(d);
   }
   ~opened() { set_device_probe(nullptr); }
@@ -116,18 +117,23 @@ ssize_t retry(fid_cq* queue, Call&& call) {
   return ret;
 }
 
-/// A simulated Gaudi2 of this process alone is the provider's device.
+/// A simulated Gaudi2 of this process alone is the device of the domain, and of no other object:
+/// the process's own registry has none.
 class with_device : public testing::Test {
  protected:
   static void SetUpTestSuite() { set_up(""); }
-  static void set_up(const char* devices) {
-    device::device_registry::instance().clear();  // what tests before had it look for
+  static void set_up(const char* list) {
+    devices().clear();  // what tests before had it look for
     setenv("HLSIM_DIR", folder(), 1);
     setenv("HLSIM_DEVICES", "8", 1);  // read once in the process
-    ASSERT_TRUE(
-        device::device_registry::instance().current({.library = GAUDI_HLSIM, .device = devices}));
+    ASSERT_TRUE(devices().current({.library = GAUDI_HLSIM, .device = list}));
   }
-  static void TearDownTestSuite() { device::device_registry::instance().clear(); }
+  static void TearDownTestSuite() { devices().clear(); }
+  static device::device_registry& devices() {
+    static device::device_registry all;
+    return all;
+  }
+  static provider_context context() { return {base::params::get(), devices()}; }
   /// One for all suites: the stand-in knows its files by their inodes, which a new folder's may
   /// have again.
   static const char* folder() {
@@ -147,7 +153,7 @@ class with_device : public testing::Test {
     return address;
   }
 
-  opened o_;
+  opened o_{direct_mode, FI_VERSION(1, 17), FI_MSG | FI_TAGGED | FI_RMA, context()};
 };
 
 }  // namespace gaudi::fi::test

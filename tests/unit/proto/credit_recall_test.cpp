@@ -39,7 +39,7 @@ TEST(credit_recall, is_answered_with_all_but_a_few_which_are_left_to_send) {
   const auto to = v.addresses.add(address_of(ours));
   ASSERT_TRUE(to);
   char byte = 0;
-  const auto memory = *local_memory::from(&byte, 1, nullptr);
+  const auto memory = local_memory::of_host(&byte, 1);
   unsigned sent = 0;
   while (sent < 64 && v.ep->send(memory, {.to = *to, .inject = true, .completion = {}}) == 0)
     ++sent;

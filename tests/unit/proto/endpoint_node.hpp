@@ -62,8 +62,21 @@ inline endpoint::settings with_sessions() {
   return s;
 }
 
+/// No devices, of whoever is asked for some.
+struct without_devices {
+  device::device_registry& devices() noexcept { return none; }
+  device::device_registry none;
+};
+
 inline local_memory memory_of(void* bytes, std::size_t length, void* descriptor = nullptr) {
-  const auto m = local_memory::from(bytes, length, descriptor);
+  without_devices owner;
+  const auto m = local_memory::from(bytes, length, descriptor, owner);
+  EXPECT_TRUE(m);
+  return m ? *m : local_memory();
+}
+inline local_memory memory_of(std::span<const iovec> parts) {
+  without_devices owner;
+  const auto m = local_memory::from(parts.data(), nullptr, parts.size(), owner);
   EXPECT_TRUE(m);
   return m ? *m : local_memory();
 }
@@ -80,7 +93,7 @@ struct node {
       : core(std::move(over)), queue(completions) {
     for (const net_address& at : nics_at)
       config.rails.others.push_back({at, other_nics.emplace_back(open_nic()).get()});
-    ep.emplace(*core, keys, paths, config);
+    ep.emplace(*core, keys, devices, paths, config);
     ep->use_addresses(addresses);
     ep->messages().use_queue(&queue, false);
   }
@@ -137,6 +150,7 @@ struct node {
   std::unique_ptr<core::inner_domain> core;
   std::vector<std::unique_ptr<reg::other_nic>> other_nics;
   reg::key_table keys;
+  device::device_registry devices;
   path_counters paths;
   address_vector addresses;
   completion_queue queue;

@@ -137,7 +137,7 @@ local_memory in_pieces(std::vector<std::byte>& bytes) {
   std::array<iovec, 4> pieces{};
   const std::size_t each = bytes.size() / pieces.size();
   for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = {bytes.data() + i * each, each};
-  return *local_memory::from(pieces.data(), nullptr, pieces.size());
+  return test::memory_of(pieces);
 }
 
 // More and longer writes than the core takes at once, all to one place, with reads of it in between

@@ -45,7 +45,7 @@ struct victim {
     region.virtual_address = true;
     region.core = *core->register_memory(target.data(), target.size(), region.access);
     EXPECT_TRUE(keys.add_requested(region, 77));
-    ep.emplace(*core, keys, paths,
+    ep.emplace(*core, keys, devices, paths,
                endpoint::settings{
                    .directed_receive = true,
                    .provider_keys = false,
@@ -64,6 +64,7 @@ struct victim {
   std::vector<std::byte> target;
   reg::region region;
   reg::key_table keys;
+  device::device_registry devices;
   path_counters paths;
   address_vector addresses;
   completion_queue queue{64};

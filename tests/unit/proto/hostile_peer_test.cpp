@@ -94,12 +94,12 @@ TEST(hostile_peer, random_packets_do_no_harm) {
     }
     // Leave some receives behind, for the packets to match.
     if (seed % 4 == 0) {
-      const auto memory = local_memory::from(v.target.data(), 100, nullptr);
+      const auto memory = local_memory::of_host(v.target.data(), 100);
       EXPECT_EQ(
-          v.ep->receives().receive(*memory, {.tag = 1,
-                                             .ignore = 7,
-                                             .tagged = true,
-                                             .completion = {.queue = &v.queue, .report = true}}),
+          v.ep->receives().receive(memory, {.tag = 1,
+                                            .ignore = 7,
+                                            .tagged = true,
+                                            .completion = {.queue = &v.queue, .report = true}}),
           0);
     }
     while (!v.queue.empty()) v.queue.pop();
@@ -117,11 +117,11 @@ TEST(hostile_peer, random_packets_do_no_harm) {
   message.head = {wire::kind::eager, wire::tagged, 0, 0, theirs.connection};
   message.tag = 0x123456789;
   ASSERT_TRUE(honest.send(&message, wire::eager_size(wire::tagged)));
-  const auto memory = local_memory::from(v.target.data(), 100, nullptr);
+  const auto memory = local_memory::of_host(v.target.data(), 100);
   ASSERT_EQ(v.ep->receives().receive(
-                *memory, {.tag = message.tag,
-                          .tagged = true,
-                          .completion = {.queue = &v.queue, .context = &v, .report = true}}),
+                memory, {.tag = message.tag,
+                         .tagged = true,
+                         .completion = {.queue = &v.queue, .context = &v, .report = true}}),
             0);
   const auto give_up = std::chrono::steady_clock::now() + 20s;
   const auto done = [&] { return !v.queue.empty() && v.queue.front().context == &v; };
@@ -164,12 +164,11 @@ class two_peers : public testing::Test {
   }
 
   void receive_any() {
-    const auto memory = local_memory::from(v.target.data(), 100, nullptr);
-    EXPECT_EQ(
-        v.ep->receives().receive(*memory, {.ignore = UINT64_MAX,
-                                           .tagged = true,
-                                           .completion = {.queue = &v.queue, .report = true}}),
-        0);
+    const auto memory = local_memory::of_host(v.target.data(), 100);
+    EXPECT_EQ(v.ep->receives().receive(memory, {.ignore = UINT64_MAX,
+                                                .tagged = true,
+                                                .completion = {.queue = &v.queue, .report = true}}),
+              0);
   }
 
   victim v;
@@ -302,11 +301,11 @@ class sink_by_hand : public testing::Test {
 
   /// Sends it a message that is too long for one packet. The number of the operation.
   std::uint64_t send() {
-    const auto memory = local_memory::from(bytes.data(), bytes.size(), nullptr);
+    const auto memory = local_memory::of_host(bytes.data(), bytes.size());
     const completion_spec completion{.queue = &v.queue, .report = true};
     int rc = -FI_EAGAIN;
     for (int i = 0; i < 1000 && rc == -FI_EAGAIN; ++i) {
-      rc = v.ep->send(*memory, {.to = to, .completion = completion});
+      rc = v.ep->send(memory, {.to = to, .completion = completion});
       v.ep->progress();
     }
     EXPECT_EQ(rc, 0);

@@ -16,6 +16,17 @@ namespace {
 
 constexpr std::uint64_t device_address = 0x1001001800000000;
 
+struct with_no_device {
+  device::device_registry& devices() noexcept { return none; }
+  device::device_registry none;
+};
+// Nobody's address is known there.
+template <class... Named>
+base::result<local_memory> memory_without_devices(Named... named) {
+  with_no_device owner;
+  return local_memory::from(named..., owner);
+}
+
 std::vector<std::byte> counting(std::size_t length) {
   std::vector<std::byte> bytes(length);
   for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(i * 7 + 1);
@@ -24,7 +35,7 @@ std::vector<std::byte> counting(std::size_t length) {
 
 TEST(local_memory, one_host_buffer_is_known_as_such) {
   char buffer[10]{};
-  const auto m = local_memory::from(buffer, sizeof buffer, nullptr);
+  const auto m = memory_without_devices(buffer, sizeof buffer, nullptr);
   ASSERT_TRUE(m);
   EXPECT_EQ(m->length(), 10U);
   EXPECT_EQ(m->single_host(), reinterpret_cast<std::byte*>(buffer));
@@ -32,29 +43,29 @@ TEST(local_memory, one_host_buffer_is_known_as_such) {
 }
 
 TEST(local_memory, nothing_at_all_is_valid) {
-  const auto empty = local_memory::from(nullptr, nullptr, 0);
+  const auto empty = memory_without_devices(nullptr, nullptr, 0);
   ASSERT_TRUE(empty);
   EXPECT_EQ(empty->length(), 0U);
   empty->read(0, nullptr, 0);
-  const auto null = local_memory::from(nullptr, 0, nullptr);
+  const auto null = memory_without_devices(nullptr, 0, nullptr);
   ASSERT_TRUE(null);
   EXPECT_EQ(null->length(), 0U);
 }
 
 TEST(local_memory, more_segments_than_offered_are_refused) {
   const std::vector<iovec> iov(local_memory::max_segments + 1);
-  EXPECT_EQ(local_memory::from(iov.data(), nullptr, iov.size()).code(), -FI_EINVAL);
+  EXPECT_EQ(memory_without_devices(iov.data(), nullptr, iov.size()).code(), -FI_EINVAL);
 }
 
 TEST(local_memory, a_device_address_that_nobody_knows_is_refused_not_read) {
-  const auto m = local_memory::from(reinterpret_cast<void*>(device_address), 64, nullptr);
+  const auto m = memory_without_devices(reinterpret_cast<void*>(device_address), 64, nullptr);
   EXPECT_EQ(m.code(), -FI_EINVAL);
 }
 
 /// What is said, at the level of warnings, about a buffer with that descriptor.
 std::string refusal(void* buffer, void* descriptor) {
   const test::logged_warnings said;
-  EXPECT_EQ(local_memory::from(buffer, 64, descriptor).code(), -FI_EINVAL);
+  EXPECT_EQ(memory_without_devices(buffer, 64, descriptor).code(), -FI_EINVAL);
   return said.text();
 }
 
@@ -89,7 +100,7 @@ TEST(local_memory, segments_make_one_range) {
       iov.push_back({memory.data() + used, length});
       used += length;
     }
-    const auto m = local_memory::from(iov.data(), nullptr, iov.size());
+    const auto m = memory_without_devices(iov.data(), nullptr, iov.size());
     ASSERT_TRUE(m);
     ASSERT_EQ(m->length(), used);
     if (used == 0) continue;
@@ -112,7 +123,7 @@ TEST(local_memory, truncation_keeps_the_beginning) {
   char a[10];
   char b[10];
   const iovec iov[] = {{a, 10}, {b, 10}};
-  auto m = *local_memory::from(iov, nullptr, 2);
+  auto m = *memory_without_devices(iov, nullptr, 2);
   m.truncate(15);
   EXPECT_EQ(m.length(), 15U);
   EXPECT_EQ(m.count(), 2U);

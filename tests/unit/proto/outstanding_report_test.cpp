@@ -183,7 +183,9 @@ TEST(endpoint_outstanding_report, shows_a_connection_without_credit_until_some_c
 }
 
 TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
-  live_node a;
+  auto config = small_settings();
+  config.limits.connect_timeout = std::chrono::minutes(7);
+  live_node a(config);
   live_node b;
   std::byte one{};
   ASSERT_EQ(a.send(a.meet(b), memory_of(&one, 1), 1, nullptr), 0);
@@ -192,7 +194,7 @@ TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
   const record shown = records_of(record_kind::connection, a)[0];
   EXPECT_EQ(shown.counts[outstanding::queued_packets], 1U);
   EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::connecting));
-  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(base::params::get().limits.connect_timeout));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(config.limits.connect_timeout));
 }
 
 // The other end is not progressed, so that it does not answer.
@@ -215,8 +217,7 @@ TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that
   const record shown = records_of(record_kind::connection, a)[0];
   EXPECT_GE(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::interrupted));
   EXPECT_GE(shown.since, nanoseconds(before));
-  EXPECT_EQ(shown.total - shown.since,
-            nanoseconds_of(base::params::get().limits.reconnect_timeout));
+  EXPECT_EQ(shown.total - shown.since, nanoseconds_of(with_sessions().limits.reconnect_timeout));
   EXPECT_NE(shown.done, 0U) << "what ended it";
   // Attempts that fail are no losses of their own.
   for (int i = 0; i < 5; ++i) {

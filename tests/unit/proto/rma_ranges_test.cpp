@@ -121,7 +121,7 @@ TEST_F(operations_on_ranges, of_the_peers_core_reach_each_of_them) {
   // Ends of ranges here are not those there.
   const std::array<iovec, 2> parts{
       {{first.data(), first.size()}, {second.data(), length_of_all(apart) - first.size()}}};
-  ASSERT_EQ(read(apart, *local_memory::from(parts.data(), nullptr, 2)), 0);
+  ASSERT_EQ(read(apart, test::memory_of(parts)), 0);
   peer.settle();
   expect_one_end(0);
   EXPECT_EQ(std::memcmp(first.data(), bytes.data(), first.size()), 0);

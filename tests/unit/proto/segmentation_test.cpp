@@ -63,7 +63,7 @@ class scattered {
     return std::count_if(rest.begin(), rest.end(), [](std::byte b) { return b != untouched; });
   }
   [[nodiscard]] local_memory memory() const {
-    return *local_memory::from(pieces_.data(), nullptr, count_);
+    return test::memory_of(std::span(pieces_).first(count_));
   }
 
  private:
