@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How large a class may be, and which way the components of a room may call each other.
+"""How large a class may be, which way the components of a room may call each other, and who may reach for what belongs
+to the process.
 
 A component is a header with the .cpp file of its name, and those .cpp files without a header of their own whose first
 include of the room it is. Who calls a component has to include it, so where no includes go in a circle, no calls do;
@@ -22,6 +23,14 @@ LAYERED_ROOMS = {
     "proto": ("wire", "operation", "match", "session", "peer", "connection", "channel", "transfer", "recovery", "message",
               "rma"),
 }
+
+# Rooms whose objects are handed the parameters and the devices (fi::provider_context), the one file of them that finds the
+# process's, and the calls without an object of ours that ask it to.
+HANDED_DOWN_ROOMS = ("fi", "proto")
+FINDS_THE_PROCESS = "fi/provider_context.cpp"
+WITHOUT_AN_OBJECT = {"fi/info.cpp", "fi/fabric.cpp"}
+GLOBAL = re.compile(r"::\s*instance\s*\(|\bparams\s*::\s*(?:get|parsed)\s*\(|\bper_process\s*<")
+CONTEXT_OF_PROCESS = re.compile(r"\bprovider_context\s*::\s*(?:of_process|checked)\s*\(")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?([A-Za-z_]\w*)(?:\s+final)?\s*(?::[^;{]*)?\{")
@@ -163,4 +172,19 @@ def upward_includes(prov, room):
             there = inner_room(header, room)
             if there in order and order.index(there) > order.index(here):
                 found.append(f"{path}: {room}/{here} must not include {header}")
+    return found
+
+
+def global_reaches(prov):
+    """One line for each place under `prov` that reaches for what it should be handed."""
+    found = []
+    for path in sorted(path for room in HANDED_DOWN_ROOMS for path in (pathlib.Path(prov) / room).rglob("*")
+                       if path.suffix in {".hpp", ".cpp"}):
+        name = path.relative_to(prov).as_posix()
+        if name == FINDS_THE_PROCESS:
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            code = line.split("//")[0]
+            if GLOBAL.search(code) or (name not in WITHOUT_AN_OBJECT and CONTEXT_OF_PROCESS.search(code)):
+                found.append(f"{path}:{number}: takes the process's, not what it is handed (fi::provider_context): {code.strip()}")
     return found

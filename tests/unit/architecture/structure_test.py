@@ -30,6 +30,12 @@ class the_tree(unittest.TestCase):
             self.assertEqual([name for name in inner if not list((ROOT / "prov" / room / name).glob("*.hpp"))], [], "empty")
             self.assertEqual(structure_rules.upward_includes(ROOT / "prov", room), [])
 
+    def test_hands_down_what_belongs_to_the_process(self):
+        for name in {structure_rules.FINDS_THE_PROCESS} | structure_rules.WITHOUT_AN_OBJECT:
+            text = (ROOT / "prov" / name).read_text(encoding="utf-8")
+            self.assertRegex(text, structure_rules.CONTEXT_OF_PROCESS, f"{name} needs no exception")
+        self.assertEqual(structure_rules.global_reaches(ROOT / "prov"), [])
+
     def test_counts_the_endpoint_s_parts(self):
         found = dict((name, rest) for name, *rest in
                      structure_rules.classes((ROOT / "prov/proto/endpoint.hpp").read_text(encoding="utf-8")))
@@ -120,6 +126,23 @@ class the_checks(unittest.TestCase):
         found = structure_rules.upward_includes(self.planted({"proto/more/d.hpp": "\n", "proto/rma/deep/e.hpp": "\n"}), "proto")
         self.assertEqual(len(found), 2)
         self.assertIn("proto/more is not a known room", found[0])
+
+    def test_find_who_reaches_for_what_belongs_to_the_process(self):
+        for code in ("device::device_registry::instance().find(a);", "auto& p = base::params::get();", "if (params::parsed()) f();",
+                     "return page::instance ().fd();", "base::per_process<table>::get();",
+                     "order_in_use(provider_context::of_process());", "provider_context::checked();"):
+            for name in ("fi/mr.cpp", "proto/transfer/a.hpp"):
+                found = structure_rules.global_reaches(self.planted({name: f"// first line\n{code}\n"}))
+                self.assertEqual(len(found), 1, code)
+                self.assertIn(f"{name}:2: takes the process's", found[0])
+
+    def test_leave_alone_who_is_handed_it_and_who_hands_it_out(self):
+        handed = "c.instance(); context.params.rails; p.get(); // device_registry::instance()\n"
+        finds = "base::params::get(), device::device_registry::instance()\n"
+        self.assertEqual(structure_rules.global_reaches(self.planted({
+            "fi/mr.cpp": handed, "proto/a.hpp": handed, "reg/a.cpp": finds, structure_rules.FINDS_THE_PROCESS: finds,
+            "fi/info.cpp": "provider_context::checked();\n"})), [])
+        self.assertTrue(structure_rules.global_reaches(self.planted({"fi/info.cpp": finds})))
 
     def test_take_a_file_without_a_header_for_a_part_of_what_it_includes_first(self):
         files = {"proto/a.hpp": "\n", "proto/b.hpp": '#include "proto/a.hpp"\n',
