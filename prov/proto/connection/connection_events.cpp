@@ -167,7 +167,9 @@ void connection_manager::end(connection& c, int error, bool final) {
 bool connection_manager::confirm_connected(connection& c) {
   read_events();
   if (c.state == connection_state::reaccepting) c.state = connection_state::resuming;
-  if (c.state == connection_state::accepting && shm_.is_settled_or_awaited(c)) now_usable(c);
+  const bool is_unconfirmed =
+      c.state == connection_state::accepting || (c.is_interrupted() && !c.session.is_confirmed);
+  if (is_unconfirmed && shm_.is_settled_or_awaited(c)) now_usable(c);
   return c.usable();
 }
 
