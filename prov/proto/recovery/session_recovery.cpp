@@ -17,6 +17,15 @@ bool is_behind(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>(a - b) > 0;
 }
 
+// Its payload was in the memory of a device that has been lost, which nobody has any more.
+bool is_gone(const sent_packets::packet& p) noexcept {
+  if (!p.whole) return false;
+  const local_memory& gathered = p.whole->gathered;
+  for (std::size_t i = 0; i < gathered.count(); ++i)
+    if (!gathered[i].is_host() && !gathered[i].core_descriptor()) return true;
+  return false;
+}
+
 }  // namespace
 
 void session_recovery::reserve(std::size_t connections) {
@@ -188,6 +197,11 @@ int session_recovery::replay(connection& c) {
   int ret = 0;
   s.packets.each_from(s.next, [&](const sent_packets::packet& p) {
     ret = post_undone_before(c, p.number);
+    if (ret == 0 && is_gone(p)) {
+      // The peer takes packets only in their order, and this one never comes.
+      parts_.connections.fail_soon(c, FI_EIO);
+      ret = -FI_EAGAIN;
+    }
     if (ret == 0) ret = parts_.transport.send_again(c, p);
     if (ret != 0) return false;
     ++parts_.paths.again.packets;
