@@ -55,7 +55,7 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open_over(unique_fid<f
   self->random_ = random;
   self->ask_for_addresses_and_keys();
   if (const auto opened = self->open_domain(self->fabric_.get()); !opened) return opened.failure();
-  self->reads_safely_ = core::reads_safely(self->over_rdma_, libfabric);
+  self->libfabric_ = libfabric;
   return self;
 }
 
@@ -72,7 +72,7 @@ base::result<std::unique_ptr<inner_domain>> inner_domain::open_beside(const inne
   std::unique_ptr<inner_domain> self(new inner_domain);
   self->info_ = std::move(info);
   self->random_ = first.random_;
-  self->reads_safely_ = first.reads_safely_;
+  self->libfabric_ = first.libfabric_;
   self->ask_for_addresses_and_keys();
   if (const auto opened = self->open_domain(first.fabric()); !opened) return opened.failure();
   return self;
@@ -130,7 +130,7 @@ bool inner_domain::chooses_keys() const noexcept {
 
 bool inner_domain::takes_dmabufs() const noexcept {
   // An older one does not look at the flag, and would take the descriptor for an address.
-  return fi_version() >= FI_VERSION(1, 20) && over_rdma();
+  return libfabric() >= FI_VERSION(1, 20) && over_rdma();
 }
 
 base::result<inner_mr> inner_domain::register_dmabuf(const dmabuf_range& range,

@@ -55,10 +55,11 @@ class inner_domain {
   static base::result<std::unique_ptr<inner_domain>> open(unique_info info);
   /// As open, in a fabric that is open already: one of the core provider's for this info, or a
   /// test's. `random` is what keys are drawn from where the core has none of its own, `libfabric`
-  /// the release that the fabric is of.
-  static base::result<std::unique_ptr<inner_domain>> open_over(
-      unique_fid<fid_fabric> fabric, unique_info info, base::random_source random = {},
-      std::uint32_t libfabric = fi_version());
+  /// the release that the fabric is of; 0: the process's.
+  static base::result<std::unique_ptr<inner_domain>> open_over(unique_fid<fid_fabric> fabric,
+                                                               unique_info info,
+                                                               base::random_source random = {},
+                                                               std::uint32_t libfabric = 0);
   /// A domain as `info` has it, in a fabric that outlives it, for an application that uses the
   /// core's domain directly.
   static base::result<std::unique_ptr<inner_domain>> open_in(fid_fabric* fabric, unique_info info);
@@ -85,7 +86,9 @@ class inner_domain {
   /// Whether an RDMA NIC carries the data.
   [[nodiscard]] bool over_rdma() const noexcept { return over_rdma_; }
   /// See core::reads_safely.
-  [[nodiscard]] bool reads_safely() const noexcept { return reads_safely_; }
+  [[nodiscard]] bool reads_safely() const noexcept {
+    return core::reads_safely(over_rdma_, libfabric());
+  }
   /// Whether register_dmabuf can be asked at all: over_rdma, and a libfabric from 1.20 on.
   [[nodiscard]] bool takes_dmabufs() const noexcept;
 
@@ -99,6 +102,9 @@ class inner_domain {
   inner_domain() = default;
   base::result<void> open_domain(fid_fabric* fabric);
   void ask_for_addresses_and_keys() noexcept;
+  [[nodiscard]] std::uint32_t libfabric() const noexcept {
+    return libfabric_ != 0 ? libfabric_ : fi_version();
+  }
   [[nodiscard]] bool chooses_keys() const noexcept;
 
   unique_info info_;
@@ -108,7 +114,7 @@ class inner_domain {
   unique_fid<fid_domain> domain_;
   bool needs_local_mr_ = false;
   bool over_rdma_ = false;
-  bool reads_safely_ = true;
+  std::uint32_t libfabric_ = 0;  // that the fabric is of; 0: the process's
 };
 
 }  // namespace gaudi::core

@@ -239,6 +239,14 @@ std::shared_ptr<device> device_registry::opened(unsigned number) const noexcept 
   return open ? open->weak_from_this().lock() : nullptr;
 }
 
+void device_registry::add(std::shared_ptr<device> open) {
+  const base::scoped_lock lock(mutex_);
+  listed_ = true;
+  entries_.emplace_back();
+  put(static_cast<unsigned>(entries_.size() - 1), std::move(open));
+  count_.store(static_cast<unsigned>(entries_.size()), std::memory_order_release);
+}
+
 result<unsigned> device_registry::adopt(const settings& config, int fd) {
   const base::scoped_lock lock(mutex_);
   if (const auto rc = list(config); !rc) return rc.failure();

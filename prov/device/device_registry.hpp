@@ -77,6 +77,10 @@ class device_registry {
   /// count() and device::adopt.
   base::result<unsigned> adopt(const settings& config, int fd);
 
+  /// Lists one that is open already, by whatever library, as the next number, of which there must
+  /// be one. For tests that have a library of their own.
+  void add(std::shared_ptr<device> open);
+
   /// While it lives, devices are used: without any, those that are Synapse's rest. `how` is what
   /// find_or_attach() opens with, until another user comes.
   class user {
