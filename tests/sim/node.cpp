@@ -91,9 +91,10 @@ node::node(network& net, machines& all, const plan& p, ledger& book, unsigned nu
           p.net.reads_badly ? FI_VERSION(1, 17) : FI_VERSION(2, 1)))) {
   for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(name_of(n)));
   if (!p.devices.empty() && p.devices[number]) device_.emplace(net, p.copies, device_bytes);
+  auto settings = settings_of(p, host_);
+  if (device_ && p.nic_reaches_devices) reach_device(settings);
   expose();
   open_other_nics();
-  auto settings = settings_of(p, host_);
   if (!p.machines.empty()) settings.kernel = &kernel_.emplace(all, host_, p.machines[number]);
   for (const auto& nic : other_nics_) settings.rails.others.push_back({name_of(number), nic.get()});
   for (unsigned interface = 1; interface <= interfaces_beside(number); ++interface)
@@ -106,6 +107,17 @@ node::node(network& net, machines& all, const plan& p, ledger& book, unsigned nu
   for (int tries = 0; tries < 100 && !endpoint_->enabled(); ++tries)
     static_cast<void>(endpoint_->enable({.waitable = !p.sleepers.empty() && p.sleepers[number]}));
   if (!endpoint_->enabled()) book_.fail("an endpoint that cannot be enabled");
+}
+
+void node::reach_device(proto::endpoint::settings& settings) {
+  devices_.add(device_->shared());
+  dmabufs_.emplace(*core_, base::dmabuf_choice::on, reg::cache_limits{});
+  if (!device_->make_known(*dmabufs_)) book_.fail("a NIC that does not know its device");
+  const base::clock clock(host_);
+  loop_.emplace(*core_, clock);
+  flush_.emplace(*loop_, base::flush_choice::read, nullptr, clock);
+  settings.loop = &*loop_;
+  settings.flush = &*flush_;
 }
 
 // Nodes have different numbers of them.
@@ -140,6 +152,8 @@ void node::expose() {
   if (!on_device)
     region_.core =
         std::move(*core_->register_memory(exposed_.data(), exposed_.size(), region_.access));
+  else if (dmabufs_ && !device_->make_known(region_, *dmabufs_))
+    book_.fail("a region that no NIC reaches");
   if (plan_.core_keys) {
     keys_.add_chosen_here(region_);
   } else {

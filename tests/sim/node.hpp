@@ -9,6 +9,9 @@
 #include "core/tcp_streams.hpp"
 #include "device/device_registry.hpp"
 #include "proto/endpoint.hpp"
+#include "reg/dmabuf_registrar.hpp"
+#include "reg/nic_loopback.hpp"
+#include "reg/write_flush.hpp"
 #include "sim/core/network.hpp"
 #include "sim/device/simulated_device.hpp"
 #include "sim/ledger.hpp"
@@ -66,6 +69,7 @@ class node {
   void take_claimed(record& r);
   proto::completion_spec asked(record& r, std::uint64_t flags);
   void expose();
+  void reach_device(proto::endpoint::settings& settings);
   /// As much of its memory as the operation wants, once.
   void give_memory(record& r, std::size_t length);
   [[nodiscard]] proto::local_memory memory_of(record& r) const;
@@ -86,7 +90,11 @@ class node {
   proto::path_counters paths_;
   proto::address_vector addresses_;
   proto::completion_queue queue_{8};
+  std::optional<reg::dmabuf_registrar> dmabufs_;  // outlives the registrations
   std::optional<simulated_device> device_;
+  // Of a NIC that reaches the device.
+  std::optional<reg::nic_loopback> loop_;
+  std::optional<reg::write_flush> flush_;
   bool has_lost_device_ = false;
   bool is_asleep_ = false;
   nanoseconds wakes_at_ = 0;

@@ -358,6 +358,10 @@ plan make_plan(std::uint64_t seed) {
   if (p.rails > 1 && r.chance(600)) add_interfaces(r, p);
   if (r.chance(250)) add_devices(r, p);
   if (r.chance(300)) add_machines(r, p);
+  // What a NIC reads of a device in reset is anything, and nobody tells it.
+  const bool is_reset = std::any_of(p.faults.begin(), p.faults.end(),
+                                    [](const fault& f) { return f.what == fault::kind::reset; });
+  p.nic_reaches_devices = !p.devices.empty() && p.net.rdma && r.chance(600) && !is_reset;
   if (r.chance(200))
     for (unsigned n = 0; n < p.nodes; ++n) p.sleepers.push_back(r.chance(700));
   return p;

@@ -85,6 +85,7 @@ struct plan {
   std::vector<bool> devices;         // which nodes have one; empty: none
   std::vector<bool> device_regions;  // which have their region there
   delay copies{};                    // of these
+  bool nic_reaches_devices = false;  // or all of their memory is staged
   std::vector<bool> sleepers;        // which nodes sleep while nothing comes; empty: none
   std::vector<unsigned> machines;    // which one each node is on; empty: none shares memory
   std::size_t connections = 0;       // that a node has at most, while some are idle; 0: any number

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,25 +23,53 @@ int close_memory(fid* f) {
   return 0;
 }
 
-int register_memory(fid* f, const void* bytes, std::size_t length, std::uint64_t access,
-                    std::uint64_t, std::uint64_t requested_key, std::uint64_t, fid_mr** out,
-                    void* context) {
+int add_memory(core_domain& d, const core_memory& what, std::uint64_t requested_key, fid_mr** out,
+               void* context) {
   static fi_ops ops{.size = sizeof(fi_ops), .close = close_memory};
-  auto& d = of_fid<core_domain, fid_domain>(f);
   const std::uint64_t key = d.chooses_keys ? d.at->net().next_number() : requested_key;
   if (d.keys.contains(key)) return -FI_ENOKEY;
-  auto* m = new core_memory{};
+  auto* m = new core_memory(what);
   m->fid = {.fclass = FI_CLASS_MR, .context = context, .ops = &ops};
   m->domain = &d;
-  m->address = reinterpret_cast<std::uint64_t>(bytes);
-  m->length = length;
-  m->access = access;
   m->key = key;
   m->mem_desc = m;
   d.keys.emplace(m->key, m);
   d.at->opened();
   *out = m;
   return 0;
+}
+
+int register_memory(fid* f, const void* bytes, std::size_t length, std::uint64_t access,
+                    std::uint64_t, std::uint64_t requested_key, std::uint64_t, fid_mr** out,
+                    void* context) {
+  core_memory m{};
+  m.address = reinterpret_cast<std::uint64_t>(bytes);
+  m.first = static_cast<std::byte*>(const_cast<void*>(bytes));
+  m.length = length;
+  m.access = access;
+  return add_memory(of_fid<core_domain, fid_domain>(f), m, requested_key, out, context);
+}
+
+// struct fi_mr_dmabuf of libfabric 1.20 and later.
+struct part_of_dmabuf {
+  int fd;
+  std::uint64_t offset;
+  std::size_t length;
+  void* base;
+};
+
+int register_dmabuf(fid* f, const fi_mr_attr* attr, std::uint64_t, fid_mr** out) {
+  auto& d = of_fid<core_domain, fid_domain>(f);
+  const auto& part = *reinterpret_cast<const part_of_dmabuf*>(attr->mr_iov);
+  const auto bytes = d.at->net().exported(part.fd);
+  if (!bytes || part.offset > bytes->size()) return -FI_EOPNOTSUPP;
+  core_memory m{};
+  m.address = reinterpret_cast<std::uint64_t>(part.base) + part.offset;
+  m.first = bytes->data() + part.offset;
+  m.length = std::min(part.length, bytes->size() - part.offset);
+  m.access = attr->access;
+  m.on_device = bytes;
+  return add_memory(d, m, attr->requested_key, out, nullptr);
 }
 
 int close_domain(fid* f) {
@@ -58,7 +87,8 @@ int open_domain(fid_fabric* fabric, fi_info* info, fid_domain** out, void* conte
                                   .cq_open = open_completions,
                                   .endpoint = open_endpoint,
                                   .srx_ctx = open_receives};
-  static fi_ops_mr mr_ops{.size = sizeof(fi_ops_mr), .reg = register_memory};
+  static fi_ops_mr mr_ops{
+      .size = sizeof(fi_ops_mr), .reg = register_memory, .regattr = register_dmabuf};
   auto* d = new core_domain{};
   d->fid = {.fclass = FI_CLASS_DOMAIN, .context = context, .ops = &ops};
   d->ops = &domain_ops;
@@ -89,35 +119,46 @@ void held_writes::place_next() {
   at->net().wrote(w.target, w.bytes.size(), w.number, true);
 }
 
-void core_domain::take_write(std::byte* target, const operation& op, bool late) {
+void core_domain::take_write(std::byte* target, const operation& op, bool late, bool on_device) {
   network& net = at->net();
-  if (takes_messages || !net.how().rdma) {
+  if (!on_device && (takes_messages || !net.how().rdma)) {
     if (op.length != 0) std::memcpy(target, op.data.data(), op.length);
     return net.wrote(target, op.length, op.number, late);
   }
-  held->all.push_back({op.number, target, op.data});
-  net.after(net.how().placement, [all = held, number = op.number] {
-    while (!all->all.empty() && all->all.front().number <= number) all->place_next();
+  hold(op.number, target, op.data);
+}
+
+void core_domain::hold(std::uint64_t number, std::byte* target, std::vector<std::byte> bytes) {
+  held->all.push_back({number, target, std::move(bytes)});
+  at->net().after(at->net().how().placement, [all = held, number] {
+    const auto last = std::find_if(all->all.begin(), all->all.end(),
+                                   [&](const held_writes::one& w) { return w.number == number; });
+    for (auto left = last == all->all.end() ? 0 : last - all->all.begin() + 1; left > 0; --left)
+      all->place_next();
   });
 }
 
-void core_domain::check_local(const void* bytes, std::size_t count, void* descriptor) {
-  if (!at->net().how().rdma || count == 0) return;
+const core_memory* core_domain::check_local(const void* bytes, std::size_t count,
+                                            void* descriptor) {
+  if (!at->net().how().rdma || count == 0) return nullptr;
   for (const auto& [key, m] : keys) {
     if (m != descriptor) continue;
-    if (m->holds(reinterpret_cast<std::uint64_t>(bytes), count)) return;
-    return at->net().complain("a core operation on memory outside its registration");
+    if (m->holds(reinterpret_cast<std::uint64_t>(bytes), count)) return m;
+    at->net().complain("a core operation on memory outside its registration");
+    return nullptr;
   }
   at->net().complain("a core operation without a registration of its memory");
+  return nullptr;
 }
 
-std::byte* core_domain::find_remote(std::uint64_t address, std::size_t count, std::uint64_t key,
-                                    std::uint64_t access) {
+core_domain::place core_domain::find_remote(std::uint64_t address, std::size_t count,
+                                            std::uint64_t key, std::uint64_t access) {
   const auto found = keys.find(key);
   if (found == keys.end() || (found->second->access & access) != access ||
       !found->second->holds(address, count))
-    return nullptr;
-  return reinterpret_cast<std::byte*>(address);
+    return {};
+  const core_memory& m = *found->second;
+  return {m.first + (address - m.address), m.on_device != nullptr};
 }
 
 sockaddr_in address_of(unsigned number, unsigned interface, std::uint16_t port) noexcept {

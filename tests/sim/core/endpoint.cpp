@@ -67,8 +67,13 @@ ssize_t post_to(receive_queue& queue, core_domain& domain, const receive_queue::
   network& net = domain.at->net();
   if (net.numbers().chance(net.how().refused_posts)) return -FI_EAGAIN;
   domain.takes_messages = true;
-  domain.check_local(room.bytes, room.length, descriptor);
+  const core_memory* const m = domain.check_local(room.bytes, room.length, descriptor);
   queue.buffers.push_back(room);
+  if (m && m->on_device) {
+    receive_queue::posted& last = queue.buffers.back();
+    last.of_device = &domain;
+    last.bytes = m->first + (reinterpret_cast<std::uint64_t>(room.bytes) - m->address);
+  }
   for (const auto& stopped : std::exchange(queue.waiting, {})) stopped.wire->arrive(stopped.sender);
   return 0;
 }

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "sim/core/network.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "sim/core/objects.hpp"
 
 namespace gaudi::sim {
+namespace {
+
+// Whatever number a descriptor has in whichever process, it is the same file.
+std::uint64_t inode_of(int fd) noexcept {
+  struct stat facts {};
+  return ::fstat(fd, &facts) == 0 ? facts.st_ino : 0;
+}
+
+}  // namespace
 
 void host::kill() {
   alive_ = false;
@@ -46,6 +57,15 @@ void network::calm() noexcept {
   how_.lost_writers = 0;
   how_.refused_sharing = 0;
   how_.denied_memory = 0;
+}
+
+void network::exports(int fd, std::shared_ptr<std::vector<std::byte>> bytes) {
+  exported_[inode_of(fd)] = std::move(bytes);
+}
+
+std::shared_ptr<std::vector<std::byte>> network::exported(int fd) const {
+  const auto found = exported_.find(inode_of(fd));
+  return found == exported_.end() ? nullptr : found->second;
 }
 
 void network::at(nanoseconds when, std::function<void()> what) {

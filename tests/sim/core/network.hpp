@@ -157,6 +157,10 @@ class network {
     if (record_) record_->arrow(now_, from, to, text());
   }
 
+  /// Device memory that a descriptor names, whoever has it by now.
+  void exports(int fd, std::shared_ptr<std::vector<std::byte>> bytes);
+  [[nodiscard]] std::shared_ptr<std::vector<std::byte>> exported(int fd) const;
+
   // For the fids of the core.
   std::map<std::uint16_t, core_listener*>& listeners() noexcept { return listeners_; }
   std::unordered_map<std::uint64_t, core_completions*>& queues() noexcept { return queues_; }
@@ -189,6 +193,7 @@ class network {
   std::map<std::uint16_t, core_listener*> listeners_;
   std::unordered_map<std::uint64_t, core_completions*> queues_;
   std::vector<std::shared_ptr<wire_connection>> connections_;
+  std::map<std::uint64_t, std::shared_ptr<std::vector<std::byte>>> exported_;  // by inode
   struct landed {
     const std::byte* target;
     std::size_t length;

@@ -35,6 +35,8 @@ struct core_memory : fid_mr {
   std::uint64_t address;
   std::size_t length;
   std::uint64_t access;
+  std::byte* first;                 // where its bytes are in this process
+  std::shared_ptr<void> on_device;  // keeps the device's memory; null: the host's
 
   [[nodiscard]] bool holds(std::uint64_t first, std::size_t count) const noexcept {
     return first >= address && count <= length && first - address <= length - count;
@@ -64,19 +66,28 @@ struct core_domain : fid_domain {
   std::map<std::uint64_t, core_memory*> keys;
   std::shared_ptr<held_writes> held;
 
-  /// A peer's write, which is seen later where this is another NIC than the one of packets.
-  void take_write(std::byte* target, const operation& op, bool late);
+  /// A peer's write, which is seen later where this is another NIC than the one of packets, or
+  /// where it is for a device.
+  void take_write(std::byte* target, const operation& op, bool late, bool on_device);
+  /// Is seen later: after what was there before it, or before what this NIC reads next.
+  void hold(std::uint64_t number, std::byte* target, std::vector<std::byte> bytes);
 
-  /// Complains where the core is given memory that it was not told of.
-  void check_local(const void* bytes, std::size_t count, void* descriptor);
-  /// Null: a peer may not do that there.
-  std::byte* find_remote(std::uint64_t address, std::size_t count, std::uint64_t key,
-                         std::uint64_t access);
+  /// Complains where the core is given memory that it was not told of; null then, or where it needs
+  /// not be told.
+  const core_memory* check_local(const void* bytes, std::size_t count, void* descriptor);
+  /// None: a peer may not do that there.
+  struct place {
+    std::byte* bytes = nullptr;
+    bool on_device = false;
+  };
+  place find_remote(std::uint64_t address, std::size_t count, std::uint64_t key,
+                    std::uint64_t access);
 };
 
 struct core_completions : fid_cq {
   host* at;
   std::uint64_t number;
+  std::size_t entry_bytes;  // of its format
   std::size_t room;
   std::size_t under_way = 0;  // operations that will report here
   struct entry {
@@ -118,6 +129,7 @@ struct receive_queue {
     std::byte* bytes;
     std::size_t length;
     void* context;
+    core_domain* of_device = nullptr;  // where it is a device's memory
   };
   std::deque<posted> buffers;
   struct stopped {
@@ -141,6 +153,8 @@ struct operation {
   std::uint64_t number = 0;
   std::vector<std::byte> data;  // has left the sender's memory, or has been read at the peer
   std::array<iovec, 5> local{};
+  std::array<bool, 5> on_device{};   // of these
+  core_domain* of_device = nullptr;  // where one is, which reads and writes it
   std::size_t parts = 0;
   std::size_t length = 0;
   void* context = nullptr;
@@ -219,7 +233,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   [[nodiscard]] bool may_arrive(int end) const noexcept;
   void keep_what_has_left(int end);
   nanoseconds until_noticed();
-  void write(int end, const std::shared_ptr<operation>& op, std::byte* target);
+  void write(int end, const std::shared_ptr<operation>& op, const core_domain::place& target);
 };
 
 struct core_endpoint : fid_ep {

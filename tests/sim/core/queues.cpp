@@ -24,10 +24,11 @@ ssize_t read_completions(fid_cq* f, void* into, std::size_t most) {
   q.at->look();
   if (q.entries.empty() || !q.at->is_alive()) return -FI_EAGAIN;
   if (q.entries.front().error) return -FI_EAVAIL;
-  auto* out = static_cast<fi_cq_msg_entry*>(into);
+  auto* out = static_cast<std::byte*>(into);
   std::size_t count = 0;
-  while (count < most && !q.entries.empty() && !q.entries.front().error) {
-    out[count++] = q.entries.front().done;
+  for (; count < most && !q.entries.empty() && !q.entries.front().error; ++count) {
+    // An entry of a shorter format is the beginning of this one.
+    std::memcpy(out + count * q.entry_bytes, &q.entries.front().done, q.entry_bytes);
     q.entries.pop_front();
   }
   return static_cast<ssize_t>(count);
@@ -118,6 +119,8 @@ int open_completions(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* c
   q->fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &ops};
   q->ops = &cq_ops;
   q->at = &at;
+  q->entry_bytes =
+      attr->format == FI_CQ_FORMAT_CONTEXT ? sizeof(fi_cq_entry) : sizeof(fi_cq_msg_entry);
   q->number = at.net().next_number();
   q->room = std::min<std::size_t>(attr->size, at.net().how().completions);
   at.net().queues().emplace(q->number, q);

@@ -22,8 +22,13 @@ std::shared_ptr<operation> operation_of(core_endpoint& ep, const iovec* parts, v
     if (net.how().rdma && descriptors && !descriptors[i])
       net.complain("a null pointer among the descriptors, which verbs follows");
     if (injected) continue;
-    ep.domain->check_local(parts[i].iov_base, parts[i].iov_len,
-                           descriptors ? descriptors[i] : nullptr);
+    const core_memory* const m = ep.domain->check_local(parts[i].iov_base, parts[i].iov_len,
+                                                        descriptors ? descriptors[i] : nullptr);
+    if (!m || !m->on_device) continue;
+    op->on_device[i] = true;
+    op->of_device = ep.domain;
+    op->local[i].iov_base =
+        m->first + (reinterpret_cast<std::uint64_t>(parts[i].iov_base) - m->address);
   }
   if (injected) op->gather();  // by the CPU: the memory is the caller's again
   if (injected && op->length > net.how().inject_size)
@@ -63,6 +68,17 @@ ssize_t send_message(fid_ep* f, const fi_msg* m, std::uint64_t flags) {
   return post(ep, operation_of(ep, m->msg_iov, m->desc, m->iov_count, m->context, flags));
 }
 
+ssize_t send(fid_ep* f, const void* bytes, std::size_t length, void* descriptor, fi_addr_t,
+             void* context) {
+  const iovec part{const_cast<void*>(bytes), length};
+  fi_msg m{};
+  m.msg_iov = &part;
+  m.desc = &descriptor;
+  m.iov_count = 1;
+  m.context = context;
+  return send_message(f, &m, FI_COMPLETION);
+}
+
 ssize_t access(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags, operation::kind what) {
   auto& ep = down<core_endpoint>(f);
   auto op = operation_of(ep, m->msg_iov, m->desc, m->iov_count, m->context, flags);
@@ -78,6 +94,20 @@ ssize_t read_message(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags) {
   return access(f, m, flags, operation::kind::read);
 }
 
+ssize_t read(fid_ep* f, void* bytes, std::size_t length, void* descriptor, fi_addr_t,
+             std::uint64_t address, std::uint64_t key, void* context) {
+  const iovec part{bytes, length};
+  const fi_rma_iov remote{address, length, key};
+  fi_msg_rma m{};
+  m.msg_iov = &part;
+  m.desc = &descriptor;
+  m.iov_count = 1;
+  m.rma_iov = &remote;
+  m.rma_iov_count = 1;
+  m.context = context;
+  return read_message(f, &m, FI_COMPLETION);
+}
+
 ssize_t write_message(fid_ep* f, const fi_msg_rma* m, std::uint64_t flags) {
   return access(f, m, flags, operation::kind::write);
 }
@@ -88,6 +118,7 @@ void operation::gather() {
   if (departed) return;
   departed = true;
   if (what == kind::read || parts == 0) return;
+  if (of_device) of_device->held->place_all();
   data.resize(length);
   std::byte* at = data.data();
   for (std::size_t i = 0; i < parts; ++i) {
@@ -99,20 +130,27 @@ void operation::gather() {
 void operation::scatter() const {
   const std::byte* at = data.data();
   for (std::size_t i = 0; i < parts; ++i) {
-    if (local[i].iov_len != 0) std::memcpy(local[i].iov_base, at, local[i].iov_len);
+    if (on_device[i])
+      of_device->hold(number, static_cast<std::byte*>(local[i].iov_base),
+                      {at, at + local[i].iov_len});
+    else if (local[i].iov_len != 0)
+      std::memcpy(local[i].iov_base, at, local[i].iov_len);
     at += local[i].iov_len;
   }
 }
 
 fi_ops_msg* endpoint_msg_ops() noexcept {
-  static fi_ops_msg ops{
-      .size = sizeof(fi_ops_msg), .recv = receive, .sendmsg = send_message, .inject = inject};
+  static fi_ops_msg ops{.size = sizeof(fi_ops_msg),
+                        .recv = receive,
+                        .send = send,
+                        .sendmsg = send_message,
+                        .inject = inject};
   return &ops;
 }
 
 fi_ops_rma* endpoint_rma_ops() noexcept {
   static fi_ops_rma ops{
-      .size = sizeof(fi_ops_rma), .readmsg = read_message, .writemsg = write_message};
+      .size = sizeof(fi_ops_rma), .read = read, .readmsg = read_message, .writemsg = write_message};
   return &ops;
 }
 

@@ -121,13 +121,15 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
     end_later(end, op);  // no key is looked at
     return true;
   }
-  std::byte* const target = there.ep->domain->find_remote(op->address, op->length, op->key,
-                                                          reads ? FI_REMOTE_READ : FI_REMOTE_WRITE);
+  const auto target = there.ep->domain->find_remote(op->address, op->length, op->key,
+                                                    reads ? FI_REMOTE_READ : FI_REMOTE_WRITE);
   net.note(me.at->number(), there.at->number(), [&] {
     return (reads ? "RDMA read " : "RDMA write ") + std::to_string(op->length) + " B" +
-           (target ? "" : " (refused)");
+           (target.on_device ? " of device memory"
+            : target.bytes   ? ""
+                             : " (refused)");
   });
-  if (!target) {
+  if (!target.bytes) {
     if (is_cut && !net.was_disturbed(me.at->number(), there.at->number()))
       net.complain("a write that was lost comes after its memory was given back");
     refuse_access(end, op);
@@ -135,7 +137,7 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
   }
   if (reads) {
     there.ep->domain->held->place_all();
-    op->data.assign(target, target + op->length);
+    op->data.assign(target.bytes, target.bytes + op->length);
     answer_read(end, op);
     return true;
   }
@@ -143,9 +145,10 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
   return true;
 }
 
-void wire_connection::write(int end, const std::shared_ptr<operation>& op, std::byte* target) {
+void wire_connection::write(int end, const std::shared_ptr<operation>& op,
+                            const core_domain::place& target) {
   core_domain& nic = *ends[1 - end].ep->domain;
-  nic.take_write(target, *op, is_cut);
+  nic.take_write(target.bytes, *op, is_cut, target.on_device);
   if (!nic.takes_messages && net.numbers().chance(net.how().lost_writers))
     net.after(net.how().placement, [self = shared_from_this()] { self->cut(); });
   end_later(end, op);
@@ -164,7 +167,10 @@ bool wire_connection::deliver(int end, const std::shared_ptr<operation>& op) {
     net.complain("a message longer than the buffer that it comes to");
     return true;
   }
-  if (!op->data.empty()) std::memcpy(room.bytes, op->data.data(), op->data.size());
+  if (room.of_device)
+    room.of_device->hold(op->number, room.bytes, op->data);
+  else if (!op->data.empty())
+    std::memcpy(room.bytes, op->data.data(), op->data.size());
   net.note(ends[end].at->number(), there.at->number(), [&] { return packet_text(op->data); });
   there.ep->arrivals->entries.push_back({{room.context, FI_MSG | FI_RECV, op->data.size()}, 0, 0});
   end_later(end, op);
@@ -269,6 +275,7 @@ void wire_connection::cut(bool by_network) {
 }
 
 bool wire_connection::has_link() const noexcept {
+  if (ends[0].at == ends[1].at) return true;
   for (unsigned end = 0; end < 2; ++end) {
     if (ends[end].at && !net.is_plugged_in(ends[end].at->number(), interfaces[end])) return false;
   }

@@ -23,7 +23,9 @@ namespace gaudi::sim {
 /// What the driver knows.
 struct device_state : std::enable_shared_from_this<device_state> {
   device_state(network& n, const delay& d, std::size_t size)
-      : net(n), copies(d), bytes(std::make_shared<std::vector<std::byte>>(size)) {}
+      : net(n), copies(d), bytes(std::make_shared<std::vector<std::byte>>(size + for_provider)) {}
+
+  static constexpr std::size_t for_provider = std::size_t{64} * 1024;  // behind the application's
 
   network& net;
   const delay copies;
@@ -157,6 +159,15 @@ int unmap(int fd, std::uint64_t address) {
   return 0;
 }
 
+// What a NIC knows it by: all of the mapping, of which only so many bytes are there.
+int export_memory(int fd, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t) {
+  device_state& s = state_of(fd);
+  if (s.is_in_reset) return -EBUSY;
+  const int exported = ::memfd_create("simulated-dmabuf", MFD_CLOEXEC);
+  if (exported >= 0) s.net.exports(exported, s.bytes);
+  return exported;
+}
+
 hl::functions functions_of_library() {
   hl::functions all;
   all.open = open_by;
@@ -190,6 +201,7 @@ hl::functions functions_of_library() {
     return address;
   };
   all.memory_unmap = unmap;
+  all.device_mapped_memory_export_dmabuf_fd = export_memory;
   all.command_submission = submit;
   all.wait_for_cs = wait_for;
   return all;
@@ -220,7 +232,19 @@ simulated_device::simulated_device(network& net, const delay& copies, std::size_
   all_.access = FI_REMOTE_READ | FI_REMOTE_WRITE;
 }
 
+bool simulated_device::make_known(reg::region& r, reg::dmabuf_registrar& to) const {
+  const auto where = gaudi_->pin_in(r.pin, r.address, r.length);
+  if (!where) return false;
+  auto known = to.obtain(*gaudi_, *where, r.length, r.access);
+  if (!known || !*known) return false;
+  r.transfers = *std::move(known);
+  r.transfer_access = r.access;
+  return true;
+}
+
 simulated_device::~simulated_device() {
+  all_.leave_core();
+  all_.pin = {};
   static_cast<void>(gaudi_->free(all_.address));
 }
 
@@ -233,7 +257,7 @@ void simulated_device::reset(bool is_told) {
 }
 
 std::span<std::byte> simulated_device::take(std::size_t bytes) noexcept {
-  if (bytes > state_->bytes->size() - taken_) return {};
+  if (bytes > all_.length - taken_) return {};
   const auto all = std::span(*state_->bytes);
   return all.subspan(std::exchange(taken_, taken_ + bytes), bytes);
 }
