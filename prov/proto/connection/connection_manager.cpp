@@ -118,8 +118,8 @@ base::result<void> connection_manager::connect(peer& p) {
   return request;
 }
 
-// Where its core connection has been lost by then, the peer's word on the channel tells of it: what
-// the peer has put there is taken, whatever becomes of the session.
+// Its core connection may have been lost by then, where the peer's word on the channel or a packet
+// tells that it was up: what the peer has sent is taken, whatever becomes of the session.
 void connection_manager::now_usable(connection& c) {
   if (c.is_interrupted()) {
     c.session.is_confirmed = true;
