@@ -99,7 +99,8 @@ void data_mover::all_copied(buffer& b) {
     case transfer_strategy::pull: {
       const std::size_t length = b.length;
       release_staging(b);
-      return piece_finished(*t, length, error);
+      const bool is_lost = t->pull.via_copy_engine && !immediate_copies::peer_is_there(*t);
+      return piece_finished(*t, length, is_lost ? FI_ECONNRESET : error);
     }
     case transfer_strategy::push:
       return chunk_loaded(*t, b, error);

@@ -24,6 +24,10 @@ void immediate_copies::disable_cma(connection& c, int why) noexcept {
              c.remote->name.to_string().c_str(), fi_strerror(-why));
 }
 
+bool immediate_copies::peer_is_there(const transfer& t) noexcept {
+  return !t.connection || !t.connection->shm || !t.connection->shm->peer_is_gone();
+}
+
 // A peer that closes says so here before its application has its memory back. The core tells of
 // the end of the connection later.
 int immediate_copies::copy_once(const transfer& t, void* bytes, std::size_t length,
@@ -55,7 +59,7 @@ int immediate_copies::read_by_nic(const transfer& t, posted_op& w, void* bytes, 
   const base::cancellation_deferred until_it_is_read;
   const auto done = loop_->read(bytes, descriptor, length, from.address, from.key);
   core_.list(*t.connection, w);
-  ended_.push_back({&w, length, -done.code()});
+  ended_.push_back({&w, length, peer_is_there(t) ? -done.code() : FI_ECONNRESET});
   return 0;
 }
 

@@ -26,6 +26,9 @@ class immediate_copies {
   /// may be a Gaudi1's memory goes the way that is right for that.
   [[nodiscard]] static bool reaches(const transfer& t, std::uint64_t local,
                                     std::uint64_t remote) noexcept;
+  /// Whether the peer has not left: until it does, what a copy that has ended now has read was the
+  /// peer's source, and no other use of that memory.
+  [[nodiscard]] static bool peer_is_there(const transfer& t) noexcept;
   /// Copies as the transfer's strategy says, where reaches(). -FI_EAGAIN: the peer is not reached
   /// any more. -FI_ENOMEM.
   int copy_by_cma(const transfer& t, posted_op& w, void* bytes, std::size_t length,
