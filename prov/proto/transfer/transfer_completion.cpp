@@ -57,9 +57,11 @@ void transfer_completion::try_retire(transfer& t) {
   if (t.pull.cooperative && !t.helper_is_through()) return table_.stall(t);
   if (t.ending.slots_on_loan) return free(t);
   if (t.outcome.status == 0) t.outcome.status = t.memory.loss();
-  // Before the application is told.
+  // Before the application is told, of a failure, too: what the NIC has written by then must not
+  // come when the memory is the application's again.
   if (t.flush.nic_wrote && flush_.flush_by_fin(t)) return;
-  if (t.flush.nic_wrote && t.outcome.status == 0) t.outcome.status = flush_.flush_local(t);
+  const int flushed = t.flush.nic_wrote ? flush_.flush_local(t) : 0;
+  if (t.outcome.status == 0) t.outcome.status = flushed;
   if (t.connection && t.connection->goes_on()) tell_peer(t);
   cq_entry entry = t.outcome.entry;
   if (t.outcome.status != 0) entry.error = t.outcome.status;
