@@ -102,7 +102,8 @@ class connection {
     base::clock::time_point made_at{};
     bool requested_here = false;  // ours was the request
     bool crossed = false;         // usable, a request of the peer's was refused as older than it
-    bool awaits_shm = false;      // accepting: only the peer's word on the channel is missing
+    bool awaits_shm = false;      // accepting: the peer's word on the channel is missing
+    bool is_answered = false;     // accepting: the peer has the answer, as its packets tell
   } handshake;
   /// The peer's silence: what others see of it, and what the message_sender makes of it.
   struct {

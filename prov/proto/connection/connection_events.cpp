@@ -169,7 +169,10 @@ bool connection_manager::confirm_connected(connection& c) {
   if (c.state == connection_state::reaccepting) c.state = connection_state::resuming;
   const bool is_unconfirmed =
       c.state == connection_state::accepting || (c.is_interrupted() && !c.session.is_confirmed);
-  if (is_unconfirmed && shm_.is_settled_or_awaited(c)) now_usable(c);
+  if (is_unconfirmed) {
+    c.handshake.is_answered = true;
+    if (shm_.is_settled_or_awaited(c)) now_usable(c);
+  }
   return c.usable();
 }
 
@@ -294,8 +297,10 @@ void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_he
       return observer_.session_changed(*c);
     }
     // A core can say this of a peer that has given its request up: it has sent the answer, and what
-    // is sent behind it is lost. The peer's first packet, or word on the channel, tells.
-    if (c->state == connection_state::accepting && c->shm && shm_.is_settled_or_awaited(*c))
+    // is sent behind it is lost. The peer's first packet tells, or its word that it shares the
+    // channel, which it would not have without the answer.
+    if (c->state == connection_state::accepting && c->shm && shm_.is_settled_or_awaited(*c) &&
+        c->shm)
       now_usable(*c);
   } catch (const std::bad_alloc&) {
     fail_soon(*c, FI_ENOMEM);

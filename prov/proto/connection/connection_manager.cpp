@@ -136,6 +136,7 @@ void connection_manager::now_usable(connection& c) {
 void connection_manager::resumed(connection& c) {
   if (!c.session.is_confirmed) {
     c.state = connection_state::accepting;
+    c.handshake.is_answered = true;
     // The peer's word on the channel, which no core connection carries, is still to come.
     if (c.shm && !shm_.is_settled_or_awaited(c)) return;
     return now_usable(c);

@@ -56,17 +56,18 @@ class shm_negotiator {
     if (awaited_.capacity() < connections) awaited_.reserve(2 * connections);
   }
   [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
-  /// Calls usable(connection&) for each that only waits for its peer's word, when that is there. Of
-  /// one that is about to end, or is interrupted, too, the latter where it is yes: what the peer
-  /// has put into the channel is as good as sent.
+  /// Calls usable(connection&) for each whose peer's word is there: that it shares the channel, or,
+  /// of one whose answer it has, that it does not, which it says to all alike. Of one that is about
+  /// to end, or is interrupted, too, the latter where it is yes: what the peer has put into the
+  /// channel is as good as sent.
   template <class Usable>
   void settle(const connection_table& table, const pending_ends& ending, Usable&& usable) {
     std::erase_if(awaited_, [&](std::uint32_t id) {
       connection* const c = table.find(id);
-      if (!c || c->usable() || c->state == connection_state::failed) return true;
+      if (!c || !c->shm || c->usable() || c->state == connection_state::failed) return true;
       const bool may_be_up = c->is_interrupted() || c->handshake.awaits_shm || ending.contains(id);
       if (!may_be_up || !is_settled(*c)) return false;
-      if (c->shm || !c->is_interrupted()) usable(*c);
+      if (c->shm || (c->handshake.is_answered && !c->is_interrupted())) usable(*c);
       return true;
     });
   }
