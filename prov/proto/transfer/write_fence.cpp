@@ -105,7 +105,10 @@ void write_fence::give_up(rail& r) noexcept {
   while (!r.fences.empty()) {
     auto& w = static_cast<fence_op&>(r.fences.front());
     r.fences.pop_front();
-    if (w.chunk) release_staging(*w.chunk);
+    if (w.chunk) {
+      w.chunk->rail = 0;  // the next one to have it begins without
+      release_staging(*w.chunk);
+    }
     operations_.destroy(&w);
   }
 }
