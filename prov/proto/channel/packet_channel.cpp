@@ -53,12 +53,13 @@ void packet_channel::flush_ordered(connection& c) {
   while (!c.outbox.ordered.empty() && first_of(c.outbox.ordered).ready) {
     buffer& b = first_of(c.outbox.ordered);
     c.outbox.ordered.pop_front();
+    if (const int lost = b.gathered.loss()) b.failed = -lost;
     if (b.failed) {
       // The device failed, not the peer: it never learns of this message.
       c.data.returned(1);
       b.on_sent.end({.error = -b.failed});
       observer_.message_failed(b.awaits, -b.failed);
-      release(b);
+      recycle(b);
       continue;
     }
     if (post(c, b)) return c.outbox.ordered.push_front(b);
