@@ -28,6 +28,9 @@ class host_kernel {
   /// Bytes of one piece of a copy that two processes make together: some 10 to 30 us, so that
   /// whoever has the last one is not waited for long.
   [[nodiscard]] virtual std::uint32_t copy_piece() const noexcept { return 128 * 1024; }
+  /// Bytes of device memory at least whose dma-buf a peer gets that has none of the allocation yet:
+  /// shorter ones are staged sooner than its NIC learns of their memory.
+  [[nodiscard]] virtual std::size_t min_passed() const noexcept { return std::size_t{128} * 1024; }
   /// Who helps takes it from who copies then. (Not what this process may use: ranks are often bound
   /// to one each.)
   [[nodiscard]] virtual bool has_one_cpu() const noexcept;

@@ -9,12 +9,6 @@
 #include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::proto {
-namespace {
-
-// Shorter ones are staged sooner than the NIC learns of their memory.
-constexpr std::size_t min_to_pass = std::size_t{128} * 1024;
-
-}  // namespace
 
 bool dmabuf_exporter::name_for_peer(const connection& c, const local_memory& memory,
                                     wire::rts_fields& rts) const {
@@ -24,7 +18,7 @@ bool dmabuf_exporter::name_for_peer(const connection& c, const local_memory& mem
   if (!config_.passes_dmabufs || !c.shm || !c.terms.takes_dmabufs || !pulled ||
       !name_allocations(memory, rts))
     return false;
-  return memory.length() >= min_to_pass ||
+  return memory.length() >= c.shm->kernel().min_passed() ||
          std::any_of(rts.segments, rts.segments + rts.segment_count,
                      [&](const wire::segment& s) { return exported_.has(s.key, c.id); });
 }
