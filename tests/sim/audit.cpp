@@ -64,9 +64,21 @@ std::string endpoint_audit::leftover(endpoint& e) {
   }});
 }
 
-std::string endpoint_audit::truncated_bytes(endpoint& e) {
+std::size_t endpoint_audit::of_no_rail(endpoint& e) {
+  std::size_t found = 0;
+  e.connections_->for_each([&](connection& c) {
+    const std::size_t rails = c.at_core.rails ? c.at_core.rails->rails.size() : 0;
+    found += static_cast<std::size_t>(std::count_if(
+        c.at_core.posted.begin(), c.at_core.posted.end(),
+        [&](const posted_op& w) { return w.rail > rails && w.what != posted_op::kind::probe; }));
+  });
+  return found;
+}
+
+std::string endpoint_audit::breach(endpoint& e) {
   if (e.receive_buffers_.posted_ > e.receive_buffers_.out_) return "receive buffers posted twice";
   if (e.transport_.messages().total() > 4096) return "message buffers";
+  if (of_no_rail(e) != 0) return "operations of no rail";
   if (!e.transport_.core().over_rdma()) return {};
   std::size_t promised = 0;
   e.connections_->for_each(

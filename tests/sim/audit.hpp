@@ -28,11 +28,14 @@ struct endpoint_audit {
   }
   /// What is still held although nothing is outstanding; empty: nothing.
   static std::string leftover(endpoint& e);
-  /// What grew beyond its limit; empty: nothing.
-  static std::string truncated_bytes(endpoint& e);
+  /// What must not be at any time; empty: nothing.
+  static std::string breach(endpoint& e);
   /// Connections of `a` and `b` with each other whose credits do not add up; empty: none. Nothing
   /// is on its way between them.
   static std::string lost_credits(endpoint& a, endpoint& b);
+
+ private:
+  static std::size_t of_no_rail(endpoint& e);
 };
 
 }  // namespace gaudi::proto

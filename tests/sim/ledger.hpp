@@ -33,12 +33,14 @@ struct record {
   unsigned peer_life = 0;  // send: of the peer when it was started
   state now = state::waiting;
   int error = 0;
-  std::vector<std::byte> bytes;  // the application's memory, unless it is its device's
-  std::span<std::byte> on_device;
-  std::shared_ptr<std::vector<std::byte>> device_bytes;  // which these are of
-  std::size_t got = 0;                                   // bytes of a message, or of a read
-  std::uint64_t posted = 0;                              // among all calls that started something
-  std::uint64_t ended = 0;                               // among all that happened
+  // The application's memory, and behind it what nobody may write to: here or of its device.
+  std::vector<std::byte> bytes;
+  std::shared_ptr<std::vector<std::byte>> device_bytes;
+  std::span<std::byte> memory;
+  std::span<std::byte> guard;
+  std::size_t got = 0;            // bytes of a message, or of a read
+  std::uint64_t posted = 0;       // among all calls that started something
+  std::uint64_t ended = 0;        // among all that happened
   record* match = nullptr;        // the message of a receive; of a send its receive
   std::size_t place = 0;          // of a message in the buffer of its receive_many
   std::vector<record*> messages;  // of a receive_many
@@ -48,16 +50,14 @@ struct record {
   bool has_event = false;  // write: its data was told to the target
   std::uint64_t sum = 0;   // receive: of its bytes when it ended
 
+  static constexpr std::size_t guard_bytes = 256;
+
   [[nodiscard]] bool is_receive() const noexcept {
     return asked.what == action::kind::receive || asked.what == action::kind::receive_many;
   }
   [[nodiscard]] bool is_open() const noexcept { return now == state::started; }
-  [[nodiscard]] std::span<std::byte> memory() noexcept {
-    return on_device.empty() ? std::span(bytes) : on_device;
-  }
-  [[nodiscard]] std::span<const std::byte> memory() const noexcept {
-    return on_device.empty() ? std::span(bytes) : std::span<const std::byte>(on_device);
-  }
+  /// Gives it that much of what is here or of a device, which ends with a guard.
+  void take(std::span<std::byte> whole) noexcept;
 };
 
 /// What was started and what has been told of it, and whether that can be right.
@@ -87,6 +87,9 @@ class ledger {
   [[nodiscard]] const record* unfinished() const;
   [[nodiscard]] std::deque<record>& all() noexcept { return all_; }
 
+  /// Whether a NIC reads or writes its memory, of a device that has been reset.
+  [[nodiscard]] bool may_be_anything(const record& r) const;
+
   [[nodiscard]] const std::string& failure() const noexcept { return failure_; }
   void fail(std::string what) {
     if (failure_.empty()) failure_ = std::move(what);
@@ -96,6 +99,8 @@ class ledger {
  private:
   [[nodiscard]] bool may_fail(const record& r) const;
   [[nodiscard]] bool lost_at(unsigned node) const;
+  [[nodiscard]] bool is_of_forger(const record& r, const proto::cq_entry& entry) const;
+  [[nodiscard]] bool any_unreadable() const;
   [[nodiscard]] bool may_have_lost_memory(const record& r) const;
   record* message_of(const proto::cq_entry& entry, const record& r, const std::byte* bytes,
                      std::size_t length);

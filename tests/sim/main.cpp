@@ -23,6 +23,7 @@ constexpr const char* usage =
     "       sim --seed S [--trace]                 run one, and say what happened\n"
     "       sim ... --keep-going                   count failures instead of stopping\n"
     "       sim ... --resets                       streams are reset by what comes after a close\n"
+    "       sim ... --forged                       a node in each sends what no honest peer does\n"
     "       sim ... --brief                        do not shrink and draw what fails\n";
 
 struct options {
@@ -33,6 +34,7 @@ struct options {
   bool keep_going = false;
   bool brief = false;
   bool resets = false;
+  bool forged = false;
 };
 
 bool parse(int argc, char** argv, options& o) {
@@ -51,6 +53,8 @@ bool parse(int argc, char** argv, options& o) {
       o.traced = true;
     } else if (name == "--resets") {
       o.resets = true;
+    } else if (name == "--forged") {
+      o.forged = true;
     } else if (name == "--brief") {
       o.brief = true;
     } else if (name == "--keep-going") {
@@ -74,7 +78,7 @@ void tell_seed(int fatal) {
 }
 
 plan plan_for(std::uint64_t seed, const options& o) {
-  plan p = make_plan(seed);
+  plan p = make_plan(seed, o.forged);
   p.net.reset_by_late_data = o.resets && !p.net.rdma;
   return p;
 }
@@ -104,6 +108,7 @@ int main(int argc, char** argv) {
   std::uint64_t operations = 0;
   std::uint64_t failures = 0;
   std::uint64_t moved = 0;
+  std::uint64_t passed = 0;
   std::uint64_t digest = 0;
   const std::clock_t began = std::clock();
   for (std::uint64_t seed = o.first; seed < o.first + o.schedules; ++seed) {
@@ -113,6 +118,7 @@ int main(int argc, char** argv) {
     steps += got.steps;
     operations += got.operations;
     moved += got.moved;
+    passed += got.passed;
     digest = digest * 1099511628211u + got.digest;
     if (got.failure.empty()) continue;
     ++failures;
@@ -127,7 +133,10 @@ int main(int argc, char** argv) {
               static_cast<unsigned long long>(o.schedules),
               static_cast<unsigned long long>(operations), static_cast<unsigned long long>(steps),
               static_cast<unsigned long long>(failures), static_cast<unsigned long long>(digest));
-  std::printf("%.0f schedules a minute of the CPU, %llu sessions on another route\n",
-              static_cast<double>(o.schedules) / took * 60, static_cast<unsigned long long>(moved));
+  std::printf(
+      "%.0f schedules a minute of the CPU, %llu sessions on another route, %llu reads of passed "
+      "memory\n",
+      static_cast<double>(o.schedules) / took * 60, static_cast<unsigned long long>(moved),
+      static_cast<unsigned long long>(passed));
   return failures == 0 ? 0 : 1;
 }

@@ -92,7 +92,8 @@ node::node(network& net, machines& all, const plan& p, ledger& book, unsigned nu
   for (unsigned n = 0; n < p.nodes; ++n) static_cast<void>(addresses_.add(name_of(n)));
   if (!p.devices.empty() && p.devices[number]) device_.emplace(net, p.copies, device_bytes);
   auto settings = settings_of(p, host_);
-  if (device_ && p.nic_reaches_devices) reach_device(settings);
+  if (device_ && p.is_reached(number)) reach_device(settings);
+  if (p.passes_dmabufs) take_dmabufs(settings);
   expose();
   open_other_nics();
   if (!p.machines.empty()) settings.kernel = &kernel_.emplace(all, host_, p.machines[number]);
@@ -118,6 +119,15 @@ void node::reach_device(proto::endpoint::settings& settings) {
   flush_.emplace(*loop_, base::flush_choice::read, nullptr, clock);
   settings.loop = &*loop_;
   settings.flush = &*flush_;
+}
+
+// Of peers on its machine, by its NIC's loopback; and they may have its own.
+void node::take_dmabufs(proto::endpoint::settings& settings) {
+  if (!loop_) loop_.emplace(*core_, base::clock(host_));
+  imports_.emplace(*core_, reg::cache_limits{.count = 1, .bytes = ~std::uint64_t{0}});
+  settings.loop = &*loop_;
+  settings.imports = &*imports_;
+  settings.passes_dmabufs = true;
 }
 
 // Nodes have different numbers of them.
@@ -162,16 +172,21 @@ void node::expose() {
 }
 
 void node::give_memory(record& r, std::size_t length) {
-  if (!r.memory().empty()) return;
-  if (r.asked.on_device && length != 0 && !has_lost_device_) {
-    r.on_device = device_->take(length);
-    r.device_bytes = device_->bytes();
+  if (!r.memory.empty()) return;
+  if (length == 0) return;
+  const std::size_t whole = length + record::guard_bytes;
+  if (r.asked.on_device && !has_lost_device_) {
+    if (const auto taken = device_->take(whole); !taken.empty()) {
+      r.device_bytes = device_->bytes();
+      return r.take(taken);
+    }
   }
-  if (r.on_device.empty()) r.bytes.resize(length);
+  r.bytes.resize(whole);
+  r.take(r.bytes);
 }
 
 proto::local_memory node::memory_of(record& r) const {
-  return r.on_device.empty() ? host_memory_of(r.bytes) : device_->memory_of(r.on_device);
+  return r.device_bytes ? device_->memory_of(r.memory) : host_memory_of(r.memory);
 }
 
 proto::completion_spec node::asked(record& r, std::uint64_t flags) {
@@ -216,9 +231,9 @@ int node::start(record& r, const node* peer) {
 // The ledger has to know of it before the call: it may end in it.
 int node::start_message(record& r) {
   const action& a = r.asked;
-  if (r.memory().empty()) {
+  if (r.memory.empty()) {
     give_memory(r, a.length);
-    fill(r.memory(), r.number);
+    fill(r.memory, r.number);
   }
   book_.started(r);
   std::uint8_t flags = 0;
@@ -264,12 +279,12 @@ int node::start_peek(record& r) {
 void node::take_claimed(record& r) {
   r.is_claim = true;
   r.now = record::state::started;
-  r.match->is_taken = false;
+  if (r.match) r.match->is_taken = false;
   r.match = nullptr;
   r.asked.claim = false;
   if (!r.asked.discard) {
     r.asked.what = action::kind::receive;
-    r.bytes.resize(r.asked.length);
+    give_memory(r, r.asked.length);
   }
   const proto::recv_params wanted{
       .tag = r.asked.tag, .tagged = r.asked.tagged, .completion = asked(r, FI_RECV)};
@@ -280,9 +295,9 @@ void node::take_claimed(record& r) {
 int node::start_access(record& r, const node& peer) {
   const action& a = r.asked;
   const bool writes = a.what == action::kind::write;
-  if (r.memory().empty()) {
+  if (r.memory.empty()) {
     give_memory(r, a.length);
-    if (writes) fill(r.memory(), r.number);
+    if (writes) fill(r.memory, r.number);
   }
   r.peer_life = peer.life();
   book_.started(r);
@@ -304,9 +319,9 @@ int node::start_access(record& r, const node& peer) {
 
 int node::start_atomic(record& r, const node& peer) {
   const action& a = r.asked;
-  r.bytes.resize(16);
+  give_memory(r, 16);
   const std::uint64_t operand = std::uint64_t{1} << a.bit;
-  std::memcpy(r.bytes.data(), &operand, sizeof operand);
+  std::memcpy(r.memory.data(), &operand, sizeof operand);
   r.peer_life = peer.life();
   book_.started(r);
   using proto::atomic_math::call;
@@ -318,8 +333,8 @@ int node::start_atomic(record& r, const node& peer) {
   access.type = FI_UINT64;
   access.op = FI_SUM;
   access.count = 1;
-  access.operands = host_memory_of(std::span(r.bytes).first(8));
-  if (a.fetch) access.results = host_memory_of(std::span(r.bytes).subspan(8));
+  access.operands = host_memory_of(r.memory.first(8));
+  if (a.fetch) access.results = host_memory_of(r.memory.subspan(8));
   access.completion = asked(r, FI_ATOMIC);
   return endpoint_->atomic(access);
 }
@@ -382,6 +397,7 @@ void node::reset(bool is_told) {
   net_.note(number_, number_, [] { return "has its device reset"; });
   book_.lost_device(number_);
   device_->reset(is_told);
+  net_.lose_memory(device_->bytes());
 }
 
 void node::collect() {
@@ -391,8 +407,7 @@ void node::collect() {
     auto* r = static_cast<record*>(entry.context);
     const bool was_peek = r && r->asked.what == action::kind::peek && r->is_open();
     book_.completed(number_, life_, entry, exposed_);
-    if (was_peek && r->asked.claim && r->error == 0 && r->match && book_.failure().empty())
-      take_claimed(*r);
+    if (was_peek && r->asked.claim && r->error == 0 && book_.failure().empty()) take_claimed(*r);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "device/device_registry.hpp"
 #include "proto/endpoint.hpp"
 #include "reg/dmabuf_registrar.hpp"
+#include "reg/import_cache.hpp"
 #include "reg/nic_loopback.hpp"
 #include "reg/write_flush.hpp"
 #include "sim/core/network.hpp"
@@ -38,6 +39,7 @@ class node {
   [[nodiscard]] proto::endpoint& endpoint() noexcept { return *endpoint_; }
   [[nodiscard]] host& at() noexcept { return host_; }
   [[nodiscard]] std::span<const std::byte> region() const noexcept { return exposed_; }
+  [[nodiscard]] std::uint64_t dmabufs_read() const noexcept { return paths_.dmabuf_ipc_ops; }
   [[nodiscard]] std::uint64_t sessions_moved() const noexcept { return paths_.again.elsewhere; }
 
   /// -FI_EAGAIN: to be repeated. All else is in the ledger.
@@ -70,6 +72,7 @@ class node {
   proto::completion_spec asked(record& r, std::uint64_t flags);
   void expose();
   void reach_device(proto::endpoint::settings& settings);
+  void take_dmabufs(proto::endpoint::settings& settings);
   /// As much of its memory as the operation wants, once.
   void give_memory(record& r, std::size_t length);
   [[nodiscard]] proto::local_memory memory_of(record& r) const;
@@ -95,6 +98,7 @@ class node {
   // Of a NIC that reaches the device.
   std::optional<reg::nic_loopback> loop_;
   std::optional<reg::write_flush> flush_;
+  std::optional<reg::import_cache> imports_;
   bool has_lost_device_ = false;
   bool is_asleep_ = false;
   nanoseconds wakes_at_ = 0;

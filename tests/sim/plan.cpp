@@ -303,6 +303,25 @@ void add_machines(rng& r, plan& p) {
   if (!p.net.reads_badly) p.net.denied_memory = denied;
 }
 
+// Half of the devices are not reached by their own NICs, but may be by others on their machine.
+void pass_dmabufs(rng& r, plan& p) {
+  p.passes_dmabufs = true;
+  if (p.machines.empty()) add_machines(r, p);
+  if (r.chance(500)) p.rendezvous = base::rendezvous_choice::automatic;
+}
+
+// On a machine of its own: what it could do to memory that is shared with it goes no way that the
+// network sees.
+void add_forger(rng& r, plan& p) {
+  p.forger = static_cast<unsigned>(r.below(p.nodes));
+  p.net.forged = static_cast<unsigned>(r.chance(700) ? r.between(10, 100) : r.between(100, 600));
+  if (!p.machines.empty()) p.machines[*p.forger] = p.nodes;
+  // So that what comes of it has its name.
+  std::erase_if(p.faults, [&](const fault& f) {
+    return f.what == fault::kind::forget && f.peer == *p.forger;
+  });
+}
+
 }  // namespace
 
 std::size_t plan::size() const noexcept {
@@ -316,7 +335,7 @@ bool plan::forgets(unsigned node, unsigned peer) const noexcept {
   });
 }
 
-plan make_plan(std::uint64_t seed) {
+plan make_plan(std::uint64_t seed, bool forged) {
   rng r(seed);
   plan p;
   p.seed = seed;
@@ -358,12 +377,11 @@ plan make_plan(std::uint64_t seed) {
   if (p.rails > 1 && r.chance(600)) add_interfaces(r, p);
   if (r.chance(250)) add_devices(r, p);
   if (r.chance(300)) add_machines(r, p);
-  // What a NIC reads of a device in reset is anything, and nobody tells it.
-  const bool is_reset = std::any_of(p.faults.begin(), p.faults.end(),
-                                    [](const fault& f) { return f.what == fault::kind::reset; });
-  p.nic_reaches_devices = !p.devices.empty() && p.net.rdma && r.chance(600) && !is_reset;
+  p.nic_reaches_devices = !p.devices.empty() && p.net.rdma && r.chance(600);
   if (r.chance(200))
     for (unsigned n = 0; n < p.nodes; ++n) p.sleepers.push_back(r.chance(700));
+  if ((r.chance(100) || forged) && p.nodes > 1) add_forger(r, p);
+  if (p.nic_reaches_devices && !p.forger && r.chance(500)) pass_dmabufs(r, p);
   return p;
 }
 

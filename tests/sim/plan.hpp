@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,8 +87,10 @@ struct plan {
   std::vector<bool> device_regions;  // which have their region there
   delay copies{};                    // of these
   bool nic_reaches_devices = false;  // or all of their memory is staged
+  bool passes_dmabufs = false;       // of what its own NIC does not reach, to others on its machine
   std::vector<bool> sleepers;        // which nodes sleep while nothing comes; empty: none
   std::vector<unsigned> machines;    // which one each node is on; empty: none shares memory
+  std::optional<unsigned> forger;    // the node whose packets are not those of an honest peer
   std::size_t connections = 0;       // that a node has at most, while some are idle; 0: any number
   nanoseconds max_step = 2'000;
   std::vector<unsigned> pace;  // of each node, in thousandths of all steps
@@ -97,6 +100,11 @@ struct plan {
   std::uint64_t numbers = 0;  // the seed of everything that is decided on the way
 
   [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] bool is_honest(unsigned node) const noexcept { return forger != node; }
+  /// Whether its own NIC reaches its device.
+  [[nodiscard]] bool is_reached(unsigned node) const noexcept {
+    return nic_reaches_devices && (!passes_dmabufs || node % 2 != 0);
+  }
   /// Whether the node at times has no address of the peer.
   [[nodiscard]] bool forgets(unsigned node, unsigned peer) const noexcept;
 };
@@ -109,6 +117,7 @@ inline constexpr std::size_t region_bytes = cell_bytes + written_bytes + read_by
 /// Receives of this many bytes take any message.
 inline constexpr std::size_t max_message = std::size_t{24} * 1024;
 
-plan make_plan(std::uint64_t seed);
+/// `forged`: of several nodes one is a forger, which it is in one of ten plans otherwise.
+plan make_plan(std::uint64_t seed, bool forged = false);
 
 }  // namespace gaudi::sim

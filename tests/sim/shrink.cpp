@@ -100,6 +100,9 @@ std::string settings(const plan& p) {
          std::to_string(p.eager_size) + " B, posts refused " + std::to_string(p.net.refused_posts) +
          " in 1000, completions " + std::to_string(p.net.completions) +
          (p.net.sessions ? ", sessions" : "") +
+         (p.forger ? std::string(", ") + static_cast<char>('A' + *p.forger) + " forges " +
+                         std::to_string(p.net.forged) + " packets in 1000"
+                   : "") +
          (p.connections != 0 ? ", " + std::to_string(p.connections) + " connections at most" : "") +
          "\n";
 }

@@ -18,7 +18,9 @@ struct outcome {
   std::string failure;  // empty: all was right
   std::uint64_t steps = 0;
   std::uint64_t operations = 0;
-  std::uint64_t moved = 0;   // sessions that have gone on over another route, of those still there
+  // Of the nodes that are still there:
+  std::uint64_t moved = 0;   // sessions that have gone on over another route
+  std::uint64_t passed = 0;  // reads of device memory of others on their machine
   std::uint64_t digest = 0;  // the same for the same seed on any machine
 };
 
@@ -48,6 +50,7 @@ class world {
     std::size_t until;  // the step that it has its link again at
   };
 
+  void distrust(unsigned n);
   void step(std::size_t now);
   void apply(const fault& f);
   void leave(unsigned n, bool politely, std::size_t away);

@@ -38,6 +38,7 @@ struct conditions {
   delay placement{0, 200'000};
   unsigned refused_sharing = 0;  // calls of the kernel to share memory
   unsigned denied_memory = 0;    // accesses to another process's, which was open at first
+  unsigned forged = 0;           // packets of a host that is not honest
   unsigned lost_writers = 0;     // connections of such a NIC, soon after a write has come by it
   /// The endpoints keep sessions: the loss of a connection is no reason for a failure.
   bool sessions = false;

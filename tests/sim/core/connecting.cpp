@@ -113,10 +113,11 @@ int connect(fid_ep* f, const void* address, const void* said, std::size_t length
   ep.wire = wire;
   ep.end = 0;
   net.connections().push_back(wire);
-  net.after(net.how().connecting,
-            [wire, port = ntohs(to.sin_port), hello = bytes_of(said, length)] {
-              request_arrives(wire, port, hello);
-            });
+  auto hello = bytes_of(said, length);
+  net.alter_hello(*ep.at, hello);
+  net.after(net.how().connecting, [wire, port = ntohs(to.sin_port), hello = std::move(hello)] {
+    request_arrives(wire, port, hello);
+  });
   return 0;
 }
 
@@ -156,7 +157,9 @@ int accept(fid_ep* f, const void* said, std::size_t length) {
   // What this end sends comes behind its answer.
   const nanoseconds when = net.now() + net.some(net.how().connecting);
   wire->ends[1].last_arrival = when;
-  net.at(when, [wire, hello = bytes_of(said, length)] { answer_arrives(wire, hello); });
+  auto hello = bytes_of(said, length);
+  net.alter_hello(*ep.at, hello);
+  net.at(when, [wire, hello = std::move(hello)] { answer_arrives(wire, hello); });
   if (!net.how().rdma) net.after(net.how().connecting, [wire] { acceptor_is_up(*wire); });
   return 0;
 }
@@ -170,10 +173,11 @@ void refuse_request(core_request& asked, std::span<const std::byte> said) {
   delete &asked;
   if (wire->is_cut) return;
   network& net = wire->net;
-  net.after(net.how().connecting,
-            [wire, hello = std::vector<std::byte>(said.begin(), said.end())]() mutable {
-              tell_of_refusal(*wire, FI_ECONNREFUSED, std::move(hello));
-            });
+  std::vector<std::byte> answer(said.begin(), said.end());
+  net.alter_hello(*wire->ends[1].at, answer);
+  net.after(net.how().connecting, [wire, hello = std::move(answer)]() mutable {
+    tell_of_refusal(*wire, FI_ECONNREFUSED, std::move(hello));
+  });
 }
 
 // Without a port it gets one of its own.

@@ -114,7 +114,7 @@ int close_fabric(fid* f) {
 void held_writes::place_next() {
   const one w = std::move(all.front());
   all.pop_front();
-  if (!at->is_alive()) return;
+  if (!at->is_alive() || at->net().is_lost_memory(w.target)) return;
   std::memcpy(w.target, w.bytes.data(), w.bytes.size());
   at->net().wrote(w.target, w.bytes.size(), w.number, true);
 }

@@ -53,6 +53,7 @@ std::uint64_t host::next() noexcept {
 }
 
 void network::calm() noexcept {
+  how_.forged = 0;
   how_.refused_posts = 0;
   how_.lost_writers = 0;
   how_.refused_sharing = 0;
@@ -66,6 +67,12 @@ void network::exports(int fd, std::shared_ptr<std::vector<std::byte>> bytes) {
 std::shared_ptr<std::vector<std::byte>> network::exported(int fd) const {
   const auto found = exported_.find(inode_of(fd));
   return found == exported_.end() ? nullptr : found->second;
+}
+
+bool network::is_lost_memory(const std::byte* place) const noexcept {
+  return std::any_of(lost_memory_.begin(), lost_memory_.end(), [&](const auto& bytes) {
+    return place >= bytes->data() && place < bytes->data() + bytes->size();
+  });
 }
 
 void network::at(nanoseconds when, std::function<void()> what) {
@@ -149,6 +156,18 @@ bool network::holds_anything_back() const noexcept {
     return wire->is_silent && !wire->is_cut &&
            (!wire->ends[0].sent.empty() || !wire->ends[1].sent.empty());
   });
+}
+
+bool network::alter(const host& sender, std::vector<std::byte>& packet, std::size_t room) {
+  if (how_.forged == 0) return true;
+  forger_.overhear(packet);
+  if (!is_distrusted(sender) || !numbers_.chance(how_.forged)) return true;
+  return forger_.forge(numbers_, packet, room);
+}
+
+void network::alter_hello(const host& sender, std::vector<std::byte>& said) {
+  if (!said.empty() && is_distrusted(sender) && numbers_.chance(how_.forged))
+    packet_forger::forge_hello(numbers_, said);
 }
 
 std::string network::open_fids() const {

@@ -19,6 +19,7 @@
 #include "base/random_source.hpp"
 #include "core/fid.hpp"
 #include "sim/core/conditions.hpp"
+#include "sim/core/packet_forger.hpp"
 #include "sim/rng.hpp"
 #include "sim/trace.hpp"
 
@@ -137,6 +138,14 @@ class network {
   /// Whether something is for ever on its way, and nobody has been told.
   [[nodiscard]] bool holds_anything_back() const noexcept;
 
+  /// From here on what this host sends is not always what its endpoint has sent.
+  void distrust(unsigned host) noexcept { distrusted_ = host; }
+  [[nodiscard]] bool has_forger() const noexcept { return distrusted_ != max_hosts; }
+  /// What arrives of a packet where there is `room` for it. False: nothing does.
+  bool alter(const host& sender, std::vector<std::byte>& packet, std::size_t room);
+  /// The same of what is said in a request or an answer.
+  void alter_hello(const host& sender, std::vector<std::byte>& said);
+
   /// What a host has left open; empty: nothing.
   [[nodiscard]] std::string open_fids() const;
 
@@ -161,6 +170,12 @@ class network {
   void exports(int fd, std::shared_ptr<std::vector<std::byte>> bytes);
   [[nodiscard]] std::shared_ptr<std::vector<std::byte>> exported(int fd) const;
 
+  /// A device has been reset: what NICs read of this memory is anything, what they write is lost.
+  void lose_memory(std::shared_ptr<std::vector<std::byte>> of_device) {
+    lost_memory_.push_back(std::move(of_device));
+  }
+  [[nodiscard]] bool is_lost_memory(const std::byte* place) const noexcept;
+
   // For the fids of the core.
   std::map<std::uint16_t, core_listener*>& listeners() noexcept { return listeners_; }
   std::unordered_map<std::uint64_t, core_completions*>& queues() noexcept { return queues_; }
@@ -171,6 +186,9 @@ class network {
   static constexpr unsigned max_hosts = 4;
 
  private:
+  [[nodiscard]] bool is_distrusted(const host& sender) const noexcept {
+    return how_.forged != 0 && distrusted_ == sender.number();
+  }
   std::shared_ptr<wire_connection> pick(unsigned a, unsigned b, std::uint64_t which) const;
 
   struct event {
@@ -194,6 +212,7 @@ class network {
   std::unordered_map<std::uint64_t, core_completions*> queues_;
   std::vector<std::shared_ptr<wire_connection>> connections_;
   std::map<std::uint64_t, std::shared_ptr<std::vector<std::byte>>> exported_;  // by inode
+  std::vector<std::shared_ptr<std::vector<std::byte>>> lost_memory_;
   struct landed {
     const std::byte* target;
     std::size_t length;
@@ -203,6 +222,8 @@ class network {
   std::set<std::pair<unsigned, unsigned>> unplugged_;  // interfaces of hosts
   std::array<std::array<bool, max_hosts>, max_hosts> disturbed_{};
   std::array<std::array<bool, max_hosts>, max_hosts> lost_{};
+  unsigned distrusted_ = max_hosts;  // none
+  packet_forger forger_;
   std::string complaint_;
 };
 

@@ -147,6 +147,9 @@ struct core_receives : fid_ep {
 };
 
 /// One operation on its way from one end to the other.
+/// What a NIC reads of a device that has been reset.
+inline constexpr std::byte unreadable{0xee};
+
 struct operation {
   enum class kind { send, write, read, close };
   kind what = kind::send;

@@ -24,6 +24,7 @@ std::shared_ptr<operation> operation_of(core_endpoint& ep, const iovec* parts, v
     if (injected) continue;
     const core_memory* const m = ep.domain->check_local(parts[i].iov_base, parts[i].iov_len,
                                                         descriptors ? descriptors[i] : nullptr);
+    if (!m && net.how().rdma) op->local[i].iov_len = 0;  // complained of: it may be nowhere
     if (!m || !m->on_device) continue;
     op->on_device[i] = true;
     op->of_device = ep.domain;
@@ -122,7 +123,11 @@ void operation::gather() {
   data.resize(length);
   std::byte* at = data.data();
   for (std::size_t i = 0; i < parts; ++i) {
-    if (local[i].iov_len != 0) std::memcpy(at, local[i].iov_base, local[i].iov_len);
+    const auto* const first = static_cast<const std::byte*>(local[i].iov_base);
+    if (on_device[i] && of_device->at->net().is_lost_memory(first))
+      std::fill_n(at, local[i].iov_len, unreadable);
+    else if (local[i].iov_len != 0)
+      std::memcpy(at, first, local[i].iov_len);
     at += local[i].iov_len;
   }
 }

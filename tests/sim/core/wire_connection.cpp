@@ -138,6 +138,7 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
   if (reads) {
     there.ep->domain->held->place_all();
     op->data.assign(target.bytes, target.bytes + op->length);
+    if (net.is_lost_memory(target.bytes)) std::fill(op->data.begin(), op->data.end(), unreadable);
     answer_read(end, op);
     return true;
   }
@@ -162,6 +163,11 @@ bool wire_connection::deliver(int end, const std::shared_ptr<operation>& op) {
     return false;
   }
   const auto room = receives.buffers.front();
+  if (!net.alter(*ends[end].at, op->data, room.length)) {
+    net.note(ends[end].at->number(), there.at->number(), [] { return "nothing (forged)"; });
+    end_later(end, op);
+    return true;
+  }
   receives.buffers.pop_front();
   if (op->data.size() > room.length) {
     net.complain("a message longer than the buffer that it comes to");

@@ -41,6 +41,7 @@ class simulated_kernel final : public ipc::host_kernel {
   [[nodiscard]] std::uint32_t identity() override;
   [[nodiscard]] std::size_t min_ring() const noexcept override;
   [[nodiscard]] std::uint32_t copy_piece() const noexcept override { return 512; }
+  [[nodiscard]] std::size_t min_passed() const noexcept override { return 512; }
   [[nodiscard]] bool has_one_cpu() const noexcept override { return false; }
   base::result<std::unique_ptr<ipc::fd_source>> listen(std::uint64_t instance) override;
   base::result<ipc::control_socket> send_fd(const ipc::fd_handshake_id& says, int memory) override;
