@@ -34,8 +34,8 @@ struct endpoint_by_itself : simulated_hosts, simulated_endpoint {
 };
 
 /// The way that packets take, both ways. `ring_alone`: and neither process reaches the other's
-/// memory.
-enum class packet_way { core, ring, ring_alone };
+/// memory; the core, as the peer takes no memory that it is offered.
+enum class packet_way { core, ring, ring_alone, ring_refused };
 /// Whether it says that the answer to its request has come.
 enum class word { given, kept };
 
@@ -50,7 +50,8 @@ class peer_by_hand {
     ours_.flags = flags;
     open_core_objects();
     connect(way);
-    if (way == packet_way::core && confirmation == word::given) confirm();
+    const bool by_core = way == packet_way::core || way == packet_way::ring_refused;
+    if (by_core && confirmation == word::given) confirm();
     settle();
   }
 
@@ -239,7 +240,8 @@ class peer_by_hand {
     EXPECT_EQ(fi_connect(ep_.get(), v_.ep->name().raw(), &ours_, sizeof ours_), 0);
     for (int i = 0; i < 20 && theirs_.magic == 0; ++i) settle();
     EXPECT_EQ(theirs_.magic, wire::magic) << "the endpoint has not answered";
-    if (listener) attach(*listener, way == packet_way::ring_alone);
+    if (listener && way != packet_way::ring_refused)
+      attach(*listener, way == packet_way::ring_alone);
   }
 
   void attach(ipc::fd_listener& listener, bool alone) {

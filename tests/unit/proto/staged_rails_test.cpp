@@ -145,6 +145,32 @@ TEST_F(written_through_slots, of_a_peer_that_is_gone_are_forgotten_where_they_wa
   end_without_peer();
 }
 
+// The next message is for another peer, and goes by no rail.
+TEST_F(written_through_slots, of_a_peer_that_is_gone_leave_their_chunks_to_others) {
+  sim::wire_connection* const rail = the_rail();
+  ASSERT_NE(rail, nullptr);
+  rail->has_no_room_for_reads = true;
+  start_to_device_of_b();
+  step_until([&] { return rail->refused_reads != 0; });
+  end_without_peer();
+  test::simulated_endpoint c(net, net.add_host(2, 5002), test::with_two_rails(),
+                             {test::some_address(3)});
+  const fi_addr_t to_c = a.meet(c);
+  c.meet(a);
+  const auto sent = on(device_a);
+  std::fill(sent.begin(), sent.end(), std::byte{42});
+  c.receive(test::memory_of(there.data(), bytes), 1, &c);
+  int ret = -FI_EAGAIN;
+  for (int i = 0; i < 1000 && (ret == -FI_EAGAIN || a.queue.empty()); ++i) {
+    if (ret == -FI_EAGAIN) ret = a.send(to_c, device_a->memory_of(sent), 1, &a);
+    a.progress(std::chrono::milliseconds(10));
+    c.progress(std::chrono::milliseconds(10));
+    net.advance(1'000'000);
+  }
+  EXPECT_EQ(a.take().error, 0);
+  EXPECT_TRUE(std::ranges::equal(sent, there));
+}
+
 class staged_in_chunks : public staged_over_two_nics {};
 
 TEST_F(staged_in_chunks, are_read_by_another_nic) {

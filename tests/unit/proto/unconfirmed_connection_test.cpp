@@ -99,5 +99,27 @@ TEST_F(unconfirmed_connection, has_one_request_wait_for_its_end) {
   EXPECT_FALSE(p.is_accepted(*third));
 }
 
+endpoint::settings with_shared_memory() {
+  auto s = test::small_settings();
+  s.kernel = &ipc::host_kernel::real();
+  return s;
+}
+
+// A peer that takes no memory ends its sockets, also that of an answer which it has lost.
+TEST(unconfirmed_memory, that_is_refused_is_no_word) {
+  endpoint_by_itself v(with_shared_memory());
+  peer_by_hand p(v, packet_way::ring_refused, 1, word::kept);
+  std::string bytes = "what nobody may lose";
+  EXPECT_EQ(v.ep->send(test::memory_of(bytes.data(), bytes.size()),
+                       {.to = p.address(), .completion = v.completion(&bytes)}),
+            0);
+  p.settle();
+  EXPECT_EQ(p.waiting(wire::kind::eager), 0U);
+  p.confirm();
+  p.settle();
+  EXPECT_EQ(p.waiting(wire::kind::eager), 1U);
+  EXPECT_EQ(v.take().error, 0);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
