@@ -85,6 +85,15 @@ class written_through_slots : public staged_over_two_nics {
     lost = a.paths.rails.lost + b.paths.rails.lost;
   }
 
+  void end_while_reads_wait() {
+    sim::wire_connection* const rail = the_rail();
+    ASSERT_NE(rail, nullptr);
+    rail->has_no_room_for_reads = true;
+    start_to_device_of_b();
+    step_until([&] { return rail->refused_reads != 0; });
+    end_without_peer();
+  }
+
   std::span<std::byte> got;
 };
 
@@ -137,22 +146,12 @@ TEST_F(written_through_slots, of_a_peer_that_is_gone_are_forgotten) {
 }
 
 TEST_F(written_through_slots, of_a_peer_that_is_gone_are_forgotten_where_they_wait_for_room) {
-  sim::wire_connection* const rail = the_rail();
-  ASSERT_NE(rail, nullptr);
-  rail->has_no_room_for_reads = true;
-  start_to_device_of_b();
-  step_until([&] { return rail->refused_reads != 0; });
-  end_without_peer();
+  end_while_reads_wait();
 }
 
 // The next message is for another peer, and goes by no rail.
 TEST_F(written_through_slots, of_a_peer_that_is_gone_leave_their_chunks_to_others) {
-  sim::wire_connection* const rail = the_rail();
-  ASSERT_NE(rail, nullptr);
-  rail->has_no_room_for_reads = true;
-  start_to_device_of_b();
-  step_until([&] { return rail->refused_reads != 0; });
-  end_without_peer();
+  end_while_reads_wait();
   test::simulated_endpoint c(net, net.add_host(2, 5002), test::with_two_rails(),
                              {test::some_address(3)});
   const fi_addr_t to_c = a.meet(c);
