@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "device/generation.hpp"
 #include "sim/core/objects.hpp"
 
 namespace gaudi::sim {
@@ -44,6 +45,7 @@ int register_memory(fid* f, const void* bytes, std::size_t length, std::uint64_t
                     void* context) {
   core_memory m{};
   m.address = reinterpret_cast<std::uint64_t>(bytes);
+  if (device::is_device_address(m.address)) return -FI_EFAULT;  // no memory of the process
   m.first = static_cast<std::byte*>(const_cast<void*>(bytes));
   m.length = length;
   m.access = access;
