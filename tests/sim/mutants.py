@@ -103,7 +103,7 @@ MUTANTS = [
     ("posted-message-ends-twice", "core_transport::connection_down", "core_transport.cpp", "b.on_sent = {};", ""),
     ("done-before-the-last-read", "piece_finished", "data_mover_completions.cpp", "t.moved.finished < t.length", "t.moved.issued < t.length"),
     ("ends-under-the-core", "try_retire", "transfer_completion.cpp", "!t.ending.begun || t.moved.in_flight != 0", "!t.ending.begun"),
-    ("source-is-never-told", "try_retire", "transfer_completion.cpp", "t.ending.tell_peer || failed_source", "failed_source"),
+    ("source-is-never-told", "try_retire", "transfer_completion.cpp", "!t.ending.tell_peer && !failed_source", "!failed_source"),
     ("sender-of-a-discarded-message", "discard_message", "message_delivery.cpp",
      "m.connection && (m.info.rendezvous || (m.info.flags & wire::want_fin))", "m.connection && false"),
     ("multi-receive-given-back-early", "message_ended", "multi_receive.cpp",
@@ -145,6 +145,7 @@ MUTANTS = [
     ("chunk-keeps-its-fence", "write_fence", "write_fence.cpp", "w.chunk->rail = 0;", ""),
     ("sends-what-a-device-has-lost", "packet_channel", "packet_channel.cpp", "b.gathered.loss()", "0"),
     ("sends-again-what-is-lost", "session_recovery", "session_recovery.cpp", "ret == 0 && is_gone(p)", "false"),
+    ("failure-overtakes-writes", "transfer_completion", "transfer_completion.cpp", "failed_source ? behind_data(t) : 0", "0"),
     ("begins-while-it-is-resumed", "core_transport", "core_transport.hpp", "(c.usable() || c.session.is_replaying)", "true"),
 ]
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/probes.hpp"
+#include "proto/transfer/cts.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -46,8 +47,10 @@ inline void transfer_completion::tell_peer(const transfer& t) {
     channel_.send_event(*t.connection, *t.rma.event_data, t.length, t.remote.front().address);
   const bool failed_source =
       t.outcome.status != 0 && t.role == transfer_role::source && t.peer_operation != 0;
-  if (t.ending.tell_peer || failed_source)
-    channel_.send_fin(*t.connection, t.peer_operation, t.outcome.status);
+  if (!t.ending.tell_peer && !failed_source) return;
+  // What the core has given back can still be on its way to the peer.
+  channel_.send_fin(*t.connection, t.peer_operation, t.outcome.status,
+                    failed_source ? behind_data(t) : 0);
 }
 
 void transfer_completion::try_retire(transfer& t) {

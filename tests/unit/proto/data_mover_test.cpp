@@ -301,6 +301,17 @@ TEST_F(data_by_the_core, is_not_overtaken_by_the_word_that_it_is_there) {
   EXPECT_EQ(place, sent);
 }
 
+// What the core gives back with its connection can still be on its way.
+TEST_F(data_by_the_core, is_not_overtaken_by_the_word_that_it_failed) {
+  const auto operation = send(test::memory_of(sent.data(), sent.size()));
+  grant(operation, sent.size(), peer->expose(place), wire::direct);
+  peer->let_look();
+  ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
+  peer->settle();
+  EXPECT_EQ(v.take().error, FI_ECONNRESET);
+  EXPECT_FALSE(peer->heard_by<wire::fin_fields>(packet_way::ring, wire::kind::fin));
+}
+
 TEST_F(data_by_the_core, of_a_device_is_not_overtaken_either) {
   const auto operation = send(dev.part(5000));
   grant(operation, 5000, peer->expose(place), 0);
