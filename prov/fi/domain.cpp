@@ -204,8 +204,8 @@ base::result<domain::sleeping_place> domain::open_sleeping_place() {
   return sleeping_place{*std::move(set), *std::move(waker)};
 }
 
-void domain::posted_to(const proto::endpoint& e) noexcept {
-  if (thread_ && e.needs_polling()) thread_->notify();
+void domain::notify_of(const proto::endpoint& e) noexcept {
+  if (e.needs_polling()) thread_->notify();
 }
 
 void domain::posted_to_any() noexcept {

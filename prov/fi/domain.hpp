@@ -124,12 +124,17 @@ class domain final : public domain_base {
   [[nodiscard]] bool progresses_itself() const noexcept { return asked_.auto_progress; }
   /// An operation was posted to `e`: what cannot wait until the application comes again is done by
   /// the thread.
-  void posted_to(const proto::endpoint& e) noexcept;
+  void posted_to(const proto::endpoint& e) noexcept {
+    if (thread_) [[unlikely]]
+      notify_of(e);
+  }
   void posted_to_any() noexcept;
   /// Before the domain goes. Not under the lock.
   void stop_thread() noexcept { thread_.reset(); }
 
  private:
+  void notify_of(const proto::endpoint& e) noexcept;
+
   child_count::ref parent_;
   child_count children_;
   base::domain_lock lock_;

@@ -12,7 +12,7 @@ using receive = receive_ops<endpoint>;
 
 ssize_t send(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_t to,
              void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(buf, len, desc, e),
                    {.to = to, .kind = FI_MSG, .flags = e.tx_flags(), .context = context});
@@ -21,7 +21,7 @@ ssize_t send(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_t
 
 ssize_t sendv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_addr_t to,
               void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(iov, desc, count, e),
                    {.to = to, .kind = FI_MSG, .flags = e.tx_flags(), .context = context});
@@ -29,7 +29,7 @@ ssize_t sendv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_a
 }
 
 ssize_t sendmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e),
                    {.to = msg->addr,
@@ -41,7 +41,7 @@ ssize_t sendmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
 }
 
 ssize_t inject(fid_ep* ep, const void* buf, std::size_t len, fi_addr_t to) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(buf, len, nullptr, e),
                    {.to = to, .kind = FI_MSG, .flags = FI_INJECT | silent});
@@ -50,7 +50,7 @@ ssize_t inject(fid_ep* ep, const void* buf, std::size_t len, fi_addr_t to) noexc
 
 ssize_t senddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std::uint64_t data,
                  fi_addr_t to, void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(buf, len, desc, e),
                    {.to = to,
@@ -63,7 +63,7 @@ ssize_t senddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std::
 
 ssize_t injectdata(fid_ep* ep, const void* buf, std::size_t len, std::uint64_t data,
                    fi_addr_t to) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(
         e, local_memory::from(buf, len, nullptr, e),

@@ -84,10 +84,18 @@ template <class Post>
   return ret;
 }
 
-ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
+// Always inlined, as are the bodies of the four calls that applications post nearly all of their
+// RMA with: by each call in between registers are saved, and arguments stored and read again.
+[[gnu::always_inline]] inline ssize_t write_range(endpoint& e,
+                                                  const base::result<local_memory>& memory,
+                                                  const rma_call& call) {
   return write_by(e, memory, call, [](auto& core, const auto& from, const auto& access) {
     return core.write(from, access);
   });
+}
+
+ssize_t write_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
+  return write_range(e, memory, call);
 }
 
 [[gnu::noinline]] ssize_t write_ranges(endpoint& e, const fi_msg_rma& msg, std::uint64_t flags) {
@@ -126,11 +134,17 @@ template <class ReadOwn, class Post>
   return ret;
 }
 
-ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
+[[gnu::always_inline]] inline ssize_t read_range(endpoint& e,
+                                                 const base::result<local_memory>& memory,
+                                                 const rma_call& call) {
   return read_by(
       e, memory, call,
       [&](auto& d, const auto& to) { return read_own_region(d, to, call.address, call.key); },
       [](auto& core, const auto& to, const auto& access) { return core.read(to, access); });
+}
+
+ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma_call& call) {
+  return read_range(e, memory, call);
 }
 
 /// nullopt: some of them are to be read as a peer's are.
@@ -161,9 +175,9 @@ std::optional<int> read_own_regions(domain& d, const local_memory& memory,
 
 ssize_t read(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from, std::uint64_t addr,
              std::uint64_t key, void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
-    return read_on(
+    return read_range(
         e, local_memory::from(buf, len, desc, e),
         {.target = from, .address = addr, .key = key, .flags = e.tx_flags(), .context = context});
   });
@@ -180,21 +194,21 @@ ssize_t readv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_a
 }
 
 ssize_t readmsg(fid_ep* ep, const fi_msg_rma* msg, std::uint64_t flags) noexcept {
-  return guarded([&]() -> ssize_t {
+  return guarded([&]() __attribute__((always_inline))->ssize_t {
     if (msg->rma_iov_count != 1) [[unlikely]]
       return read_ranges(endpoint::of(ep), *msg, flags);
     endpoint& e = endpoint::of(ep);
     const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e);
     if (memory && memory->length() != msg->rma_iov[0].len) return -FI_EINVAL;
-    return read_on(e, memory, call_of(*msg, flags));
+    return read_range(e, memory, call_of(*msg, flags));
   });
 }
 
 ssize_t write(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_t to,
               std::uint64_t addr, std::uint64_t key, void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
-    return write_on(
+    return write_range(
         e, local_memory::from(buf, len, desc, e),
         {.target = to, .address = addr, .key = key, .flags = e.tx_flags(), .context = context});
   });
@@ -211,13 +225,13 @@ ssize_t writev(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_
 }
 
 ssize_t writemsg(fid_ep* ep, const fi_msg_rma* msg, std::uint64_t flags) noexcept {
-  return guarded([&]() -> ssize_t {
+  return guarded([&]() __attribute__((always_inline))->ssize_t {
     if (msg->rma_iov_count != 1) [[unlikely]]
       return write_ranges(endpoint::of(ep), *msg, flags);
     endpoint& e = endpoint::of(ep);
     const auto memory = local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e);
     if (memory && memory->length() != msg->rma_iov[0].len) return -FI_EINVAL;
-    return write_on(e, memory, call_of(*msg, flags));
+    return write_range(e, memory, call_of(*msg, flags));
   });
 }
 

@@ -12,7 +12,7 @@ using receive = receive_ops<endpoint>;
 
 ssize_t tsend(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_t to,
               std::uint64_t tag, void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(
         e, local_memory::from(buf, len, desc, e),
@@ -22,7 +22,7 @@ ssize_t tsend(fid_ep* ep, const void* buf, std::size_t len, void* desc, fi_addr_
 
 ssize_t tsendv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_addr_t to,
                std::uint64_t tag, void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(
         e, local_memory::from(iov, desc, count, e),
@@ -31,7 +31,7 @@ ssize_t tsendv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_
 }
 
 ssize_t tsendmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, e),
                    {.to = msg->addr,
@@ -45,7 +45,7 @@ ssize_t tsendmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noex
 
 ssize_t tinject(fid_ep* ep, const void* buf, std::size_t len, fi_addr_t to,
                 std::uint64_t tag) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(buf, len, nullptr, e),
                    {.to = to, .tag = tag, .kind = FI_TAGGED, .flags = FI_INJECT | silent});
@@ -54,7 +54,7 @@ ssize_t tinject(fid_ep* ep, const void* buf, std::size_t len, fi_addr_t to,
 
 ssize_t tsenddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std::uint64_t data,
                   fi_addr_t to, std::uint64_t tag, void* context) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(buf, len, desc, e),
                    {.to = to,
@@ -68,7 +68,7 @@ ssize_t tsenddata(fid_ep* ep, const void* buf, std::size_t len, void* desc, std:
 
 ssize_t tinjectdata(fid_ep* ep, const void* buf, std::size_t len, std::uint64_t data, fi_addr_t to,
                     std::uint64_t tag) noexcept {
-  return guarded([&] {
+  return guarded([&]() __attribute__((always_inline)) {
     endpoint& e = endpoint::of(ep);
     return send_on(e, local_memory::from(buf, len, nullptr, e),
                    {.to = to,

@@ -70,7 +70,7 @@ struct receive_ops {
 
   static ssize_t recv(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from,
                       void* context) noexcept {
-    return guarded([&] {
+    return guarded([&]() __attribute__((always_inline)) {
       Target& to = Target::of(ep);
       return receive_on(to, local_memory::from(buf, len, desc, to),
                         {.from = from, .kind = FI_MSG, .flags = to.rx_flags(), .context = context});
@@ -79,7 +79,7 @@ struct receive_ops {
 
   static ssize_t recvv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count, fi_addr_t from,
                        void* context) noexcept {
-    return guarded([&] {
+    return guarded([&]() __attribute__((always_inline)) {
       Target& to = Target::of(ep);
       return receive_on(to, local_memory::from(iov, desc, count, to),
                         {.from = from, .kind = FI_MSG, .flags = to.rx_flags(), .context = context});
@@ -87,7 +87,7 @@ struct receive_ops {
   }
 
   static ssize_t recvmsg(fid_ep* ep, const fi_msg* msg, std::uint64_t flags) noexcept {
-    return guarded([&] {
+    return guarded([&]() __attribute__((always_inline)) {
       Target& to = Target::of(ep);
       return receive_on(
           to, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, to),
@@ -97,7 +97,7 @@ struct receive_ops {
 
   static ssize_t trecv(fid_ep* ep, void* buf, std::size_t len, void* desc, fi_addr_t from,
                        std::uint64_t tag, std::uint64_t ignore, void* context) noexcept {
-    return guarded([&] {
+    return guarded([&]() __attribute__((always_inline)) {
       Target& to = Target::of(ep);
       return receive_on(to, local_memory::from(buf, len, desc, to),
                         {.from = from,
@@ -112,7 +112,7 @@ struct receive_ops {
   static ssize_t trecvv(fid_ep* ep, const iovec* iov, void** desc, std::size_t count,
                         fi_addr_t from, std::uint64_t tag, std::uint64_t ignore,
                         void* context) noexcept {
-    return guarded([&] {
+    return guarded([&]() __attribute__((always_inline)) {
       Target& to = Target::of(ep);
       return receive_on(to, local_memory::from(iov, desc, count, to),
                         {.from = from,
@@ -125,7 +125,7 @@ struct receive_ops {
   }
 
   static ssize_t trecvmsg(fid_ep* ep, const fi_msg_tagged* msg, std::uint64_t flags) noexcept {
-    return guarded([&] {
+    return guarded([&]() __attribute__((always_inline)) {
       Target& to = Target::of(ep);
       return receive_on(to, local_memory::from(msg->msg_iov, msg->desc, msg->iov_count, to),
                         {.from = msg->addr,

@@ -21,13 +21,14 @@ namespace gaudi::proto {
 struct direct_op : posted_op {
   static constexpr std::size_t max_kept = 64;  // bytes
 
-  direct_op(proto::connection& c, const local_segment& memory, const rma_access& access,
-            bool reads) noexcept
+  /// `descriptor`: memory.core_descriptor().
+  direct_op(proto::connection& c, const local_segment& memory, void* descriptor,
+            const rma_access& access, bool reads) noexcept
       : posted_op(kind::direct),
         on(&c),
         operation{.read = reads,
                   .bytes = memory.host(),
-                  .descriptor = memory.core_descriptor(),
+                  .descriptor = descriptor,
                   .length = memory.length,
                   .remote = {access.address, access.key, memory.length}},
         owner(memory.owner),

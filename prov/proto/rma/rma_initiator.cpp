@@ -37,33 +37,11 @@ rma_initiator::rma_initiator(core::inner_domain& core, const endpoint_settings& 
       parts_(collaborators),
       injected_(core, max_inject, injected_per_slab, injected_limit) {}
 
-int rma_initiator::write(connection& c, const local_memory& memory, const rma_access& access) {
-  return is_direct(c, access.key) ? access_directly(c, memory, access, transfer_strategy::push)
-                                  : write_by_message(c, memory, access);
-}
-
-int rma_initiator::read(connection& c, const local_memory& memory, const rma_access& access) {
-  return reads_directly_ && is_direct(c, access.key)
-             ? access_directly(c, memory, access, transfer_strategy::pull)
-             : read_by_message(c, memory, access);
-}
-
-// To a peer on this host all goes the one way that messages go, and the peer looks at the key.
-bool rma_initiator::is_direct(const connection& c, std::uint64_t key) const noexcept {
-  return config_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm;
-}
-
 // By message a long operation takes several, and a later one could come between them.
 void rma_initiator::keep_order(transfer& t) noexcept {
   if (!config_.rma_order || (!t.connection->shm && reads_directly_)) return;
   t.rma.blocks_later = true;
   ++t.connection->rma_order.pending;
-}
-
-int rma_initiator::access_directly(connection& c, const local_memory& memory,
-                                   const rma_access& access, transfer_strategy way) {
-  const int ret = parts_.direct.post(c, memory, access, way == transfer_strategy::pull);
-  return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, way) : ret;
 }
 
 // What takes more than one operation of the core, or more than the core; and what it has no room

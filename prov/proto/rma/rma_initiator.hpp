@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_errno.h>
+
 #include <cstdint>
 
 #include "core/inner_domain.hpp"
@@ -14,6 +16,7 @@
 #include "proto/transfer/rendezvous_source.hpp"
 #include "proto/transfer/transfer_completion.hpp"
 #include "proto/transfer/transfer_table.hpp"
+#include "reg/key_table.hpp"
 
 namespace gaudi::proto {
 
@@ -40,8 +43,16 @@ class rma_initiator {
   rma_initiator(core::inner_domain& core, const endpoint_settings& config, parts collaborators);
 
   // On a connection that has a credit for it. 0, -FI_EAGAIN: no room; or an error.
-  int write(connection& c, const local_memory& memory, const rma_access& access);
-  int read(connection& c, const local_memory& memory, const rma_access& access);
+  int write(connection& c, const local_memory& memory, const rma_access& access) {
+    if (!is_direct(c, access.key)) return write_by_message(c, memory, access);
+    const int ret = parts_.direct.post(c, memory, access, false);
+    return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, transfer_strategy::push) : ret;
+  }
+  int read(connection& c, const local_memory& memory, const rma_access& access) {
+    if (!reads_directly_ || !is_direct(c, access.key)) return read_by_message(c, memory, access);
+    const int ret = parts_.direct.post(c, memory, access, true);
+    return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, transfer_strategy::pull) : ret;
+  }
 
   /// A copy of memory of any kind, at most max_inject bytes, for release_staging() to take back.
   /// -FI_EAGAIN, or an error: none is left, or the device does not copy.
@@ -52,9 +63,10 @@ class rma_initiator {
   void free_buffers() noexcept { injected_.free_all(); }
 
  private:
-  [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept;
-  int access_directly(connection& c, const local_memory& memory, const rma_access& access,
-                      transfer_strategy way);
+  // To a peer on this host all goes the one way that messages go, and the peer looks at the key.
+  [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept {
+    return config_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm;
+  }
   int access_by_transfer(connection& c, const local_memory& memory, const rma_access& access,
                          transfer_strategy way);
   int inject_write(connection& c, const local_memory& memory, const rma_access& access);

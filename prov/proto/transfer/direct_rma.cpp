@@ -10,11 +10,12 @@
 namespace gaudi::proto {
 
 // A core that copies short messages reads them with the CPU when it sends.
-inline bool direct_rma::core_takes(const local_segment& s, bool reads) const noexcept {
+inline bool direct_rma::core_takes(const local_segment& s, const void* descriptor,
+                                   bool reads) const noexcept {
   if (s.is_host()) [[likely]]
-    return !needs_descriptor_ || s.core_descriptor();
+    return !needs_descriptor_ || descriptor;
   const bool inlined = !reads && s.length <= parts_.transport.inline_limit();
-  return !inlined && s.core_descriptor();
+  return !inlined && descriptor;
 }
 
 // The operation keeps what is injected. Longer than that, it leaves from a buffer.
@@ -24,22 +25,20 @@ inline bool direct_rma::keeps(const local_segment& s) const noexcept {
 }
 
 // Delivery to a device's memory is the peer's to see to.
-inline bool direct_rma::takes(const local_memory& memory, const rma_access& access,
-                              bool reads) const noexcept {
+inline bool direct_rma::is_one_operation(const local_memory& memory,
+                                         const rma_access& access) const noexcept {
   const std::size_t length = memory.length();
-  if (memory.count() != 1 || length == 0 || length >= shared_out_from_ ||
-      length > parts_.transport.operation_limit() || access.delivery)
-    return false;
-  if (access.inject) [[unlikely]]
-    return keeps(memory[0]);
-  return core_takes(memory[0], reads);
+  return memory.count() == 1 && length != 0 && length < shared_out_from_ &&
+         length <= parts_.transport.operation_limit() && !access.delivery;
 }
 
 int direct_rma::post(connection& c, const local_memory& memory, const rma_access& access,
                      bool reads) {
-  if (!takes(memory, access, reads)) return -FI_EAGAIN;
+  if (!is_one_operation(memory, access)) return -FI_EAGAIN;
   const local_segment& s = memory[0];
-  direct_op* const op = pool_.create(c, s, access, reads);
+  void* const descriptor = s.core_descriptor();
+  const bool is_taken = access.inject ? keeps(s) : core_takes(s, descriptor, reads);
+  direct_op* const op = is_taken ? pool_.create(c, s, descriptor, access, reads) : nullptr;
   if (!op) return -FI_EAGAIN;
   if (access.inject) [[unlikely]]
     op->keep_bytes(needs_descriptor_ ? FI_INJECT : 0);

@@ -74,9 +74,10 @@ class direct_rma {
   }
 
  private:
-  [[nodiscard]] bool takes(const local_memory& memory, const rma_access& access,
-                           bool reads) const noexcept;
-  [[nodiscard]] bool core_takes(const local_segment& s, bool reads) const noexcept;
+  [[nodiscard]] bool is_one_operation(const local_memory& memory,
+                                      const rma_access& access) const noexcept;
+  [[nodiscard]] bool core_takes(const local_segment& s, const void* descriptor,
+                                bool reads) const noexcept;
   [[nodiscard]] bool keeps(const local_segment& s) const noexcept;
   void count_posted(const local_memory& memory) noexcept;
   void finish(direct_op& op, int error);
