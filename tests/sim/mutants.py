@@ -134,7 +134,7 @@ MUTANTS = [
      "    completion.end({.error = error});", ""),
     ("data-of-direct-writes-is-forgotten", "direct_rma", "direct_rma.cpp", "op.has_data && error == 0 && c.goes_on()", "false"),
     ("rma-of-a-lost-rail-is-forgotten", "rail_recovery", "rail_recovery.cpp", "ret = post_elsewhere(w);", "ret = 0;"),
-    ("lost-rails-fail-rma", "rail_recovery", "rail_recovery.cpp", "!t || t->ending.begun", "true"),
+    ("lost-rails-fail-rma", "rail_recovery", "rail_recovery.cpp", "!t || (t->ending.begun && t->strategy != transfer_strategy::push)", "true"),
     ("rails-outlive-their-connection", "rail_recovery", "progress.cpp", "transfers_.rails.connection_down(c, error);", ""),
     ("copies-what-was-given-back", "data_mover", "data_mover_completions.cpp",
      "t->pull.via_copy_engine && !immediate_copies::peer_is_there(*t)", "false"),

@@ -28,12 +28,13 @@ bool rail_recovery::ended(posted_op& w, int error) {
   return false;
 }
 
-// A rail that gives back what it had is lost.
+// A rail that gives back what it had is lost. What was written may still come to the peer, also of
+// a transfer that has failed: the peer hears of that when it has closed its end.
 bool rail_recovery::keeps(connection& c, rail& r, posted_op& w) {
   parts_.scheduler.fail(c, r);
   parts_.scheduler.look_at(c);
   const transfer* const t = transfer_of(w);
-  if (!t || t->ending.begun) return false;
+  if (!t || (t->ending.begun && t->strategy != transfer_strategy::push)) return false;
   r.undone.push_back(w);
   return true;
 }
@@ -94,7 +95,7 @@ bool rail_recovery::redo(connection& c, rail& r) {
     posted_op& w = r.undone.front();
     r.undone.pop_front();
     const transfer& t = *transfer_of(w);
-    if (t.strategy == transfer_strategy::push && !t.ending.begun && !r.peer_has_closed) {
+    if (t.strategy == transfer_strategy::push && !r.peer_has_closed) {
       writes.push_back(w);
       continue;
     }

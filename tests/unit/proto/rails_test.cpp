@@ -20,6 +20,7 @@ constexpr std::size_t long_enough = 8 * piece;
 endpoint::settings with_a_second_rail(rail_counters& counted) {
   auto s = test::small_settings();
   s.kernel = nullptr;
+  s.rendezvous = base::rendezvous_choice::write;
   s.rails = {.count = 2,
              .chunk = piece,
              .others = {},
@@ -60,6 +61,16 @@ class rail_to_a_peer : public testing::Test {
     for (int i = 0; i < 100 && ret == -FI_EAGAIN; ++i)
       ret = read ? v.ep->read(memory, access) : v.ep->write(memory, access);
     ASSERT_EQ(ret, 0);
+  }
+  // The peer says where a message of the endpoint's is to be written.
+  void grant(std::uint64_t operation) {
+    wire::cts_fields cts{};
+    cts.source_operation = operation;
+    cts.target_operation = 77;
+    cts.length = there.size();
+    cts.segment_count = 1;
+    cts.segments[0] = target;
+    p.say(wire::kind::cts, cts, offsetof(wire::cts_fields, segments) + sizeof target, wire::direct);
   }
   void lose_the_rail() {
     // The connection is the older one.
@@ -114,6 +125,31 @@ TEST_F(rail_to_a_peer, that_is_lost_is_closed_by_the_peer_before_writes_go_anoth
   EXPECT_EQ(there, here);
   EXPECT_EQ(v.paths.rails.lost, 1U);
   EXPECT_EQ(v.paths.again.rma, long_enough / 2 / piece);
+}
+
+// The same of what has failed: its source says so when nothing more comes.
+TEST_F(rail_to_a_peer, that_is_lost_is_closed_by_the_peer_before_a_transfer_fails) {
+  std::fill(here.begin(), here.end(), std::byte{2});
+  ASSERT_EQ(v.ep->send(test::memory_of(here.data(), here.size()),
+                       {.to = p.address(), .completion = v.completion(&here)}),
+            0);
+  settle();
+  const auto rts = p.heard<wire::eager_fields>(wire::kind::rts);
+  ASSERT_TRUE(rts);
+  grant(rts->operation);
+  wire::fin_fields failed{};
+  failed.operation = rts->operation;
+  failed.status = FI_EIO;
+  p.say(wire::kind::fin, failed);
+  for (int i = 0; i < 100 && there.front() != std::byte{2}; ++i) {
+    v.net.advance(100'000);
+    v.progress(std::chrono::milliseconds(0));
+  }
+  lose_the_rail();
+  EXPECT_EQ(v.take().error, FI_ENODATA);
+  say(wire::kind::rail_closed, 1);
+  EXPECT_EQ(v.take().error, FI_EIO);
+  EXPECT_EQ(v.paths.again.rma, 0U);
 }
 
 TEST_F(rail_to_a_peer, that_is_lost_leaves_reads_to_the_others_at_once) {
