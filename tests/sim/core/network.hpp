@@ -98,6 +98,8 @@ class network {
   [[nodiscard]] const conditions& how() const noexcept { return how_; }
   /// From here on nothing is refused and nothing comes late.
   void calm() noexcept;
+  /// From here on there is no room for any operation.
+  void refuse_posts() noexcept { how_.refused_posts = 1000; }
   [[nodiscard]] nanoseconds now() const noexcept { return now_; }
   [[nodiscard]] rng& numbers() noexcept { return numbers_; }
   nanoseconds some(const delay& d) noexcept { return numbers_.between(d.least, d.most); }

@@ -160,6 +160,19 @@ class peer_by_hand {
     EXPECT_EQ(fi_connect(ep.get(), v_.ep->name().raw(), &request, sizeof request), 0);
     return ep;
   }
+  /// Goes on with the session over another core connection, in place of one that is lost.
+  void resume() {
+    hello request = ours_;
+    request.flags |= wire::resumes;
+    request.host = 0;  // the first route
+    wire::set_resumed(request, theirs_.connection);
+    core::unique_fid<fid_ep> ep = ask(request);
+    settle(std::chrono::milliseconds(1));  // an attempt has a second
+    ASSERT_TRUE(is_accepted(*ep));
+    ep_ = std::move(ep);
+    const wire::header nothing_came{wire::kind::resume, 0, 0, 0, theirs_.connection, 0, 0};
+    say_as_it_is(&nothing_came, sizeof nothing_came);
+  }
   [[nodiscard]] wire::reject_reason refusal() const noexcept { return refusal_; }
   /// The endpoint has closed it.
   [[nodiscard]] bool is_shut(const fid_ep& asked) const {

@@ -136,6 +136,45 @@ TEST_F(session_with_a_peer, tells_a_peer_that_hears_nothing_else_what_has_come) 
   EXPECT_EQ(heard->received, 2U);
 }
 
+/// Of which the peer has said nothing yet.
+class unconfirmed_session : public session_with_a_peer {
+ protected:
+  void SetUp() override {}
+
+  // A message that waits to be asked for.
+  void announce(std::uint32_t number, std::size_t length) {
+    struct {
+      wire::header head;
+      std::uint64_t tag = 0;
+      std::uint64_t data = 0;
+      std::uint64_t operation = 77;
+      wire::rts_fields rts{};
+    } packet{};
+    packet.head = {
+        wire::kind::rts, wire::needs_cts | wire::want_fin, 0, 0, p.known_as(), number, 0};
+    packet.rts.operation = packet.operation;
+    packet.rts.length = length;
+    p.say_as_it_is(&packet, sizeof(wire::eager_fields) + offsetof(wire::rts_fields, segments));
+  }
+};
+
+// It cannot say that it has heard the peer: so it has what came, but is not resumed.
+TEST_F(unconfirmed_session, that_goes_on_and_is_lost_at_once_ends_what_has_come) {
+  std::string room(100'000, ' ');
+  receive(room);
+  ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
+  p.resume();
+  announce(1, room.size());
+  v.net.advance(10'000'000);
+  v.net.refuse_posts();
+  v.ep->progress();
+  p.close();
+  p.settle();
+  EXPECT_EQ(v.paths.connections.resumed, 0U);
+  EXPECT_EQ(v.take().error, FI_ECONNRESET) << "what has begun on it ends with it";
+  EXPECT_EQ(v.paths.connections.lost, 1U);
+}
+
 // Another process that listens at the peer's address: it accepts, and names no session.
 class somebody_else {
  public:
