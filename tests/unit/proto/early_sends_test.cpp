@@ -85,6 +85,19 @@ TEST(early_sends, are_not_overtaken) {
   EXPECT_TRUE(progress_until({&a, &b}, [&] { return a.ep->is_quiet(to); }));
 }
 
+TEST(early_sends, are_counted_where_they_wait_for_a_credit) {
+  test::endpoint_by_itself v;
+  test::peer_by_hand p(v);
+  char byte = 0;
+  const auto send = [&] {
+    return v.ep->send(memory_of(&byte, 1), {.to = p.address(), .completion = v.completion()});
+  };
+  for (unsigned i = 0; i < p.said_of_itself().data_window; ++i) ASSERT_EQ(send(), 0);
+  EXPECT_EQ(v.paths.stalls.peer, 0U);
+  EXPECT_EQ(send(), -FI_EAGAIN) << "the first ones that have to wait are refused";
+  EXPECT_EQ(v.paths.stalls.peer, 1U);
+}
+
 // MPI_Isend to a rank that computes: as many as fill the window, and then some, without a call of
 // the peer's.
 TEST(early_sends, wait_for_the_credits_of_a_peer_that_does_not_progress) {

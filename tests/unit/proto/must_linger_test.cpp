@@ -66,6 +66,20 @@ TEST_F(a_close, waits_until_the_peers_core_has_the_last_packet_and_sends_one_suc
   EXPECT_EQ(peer.waiting(wire::kind::credit), 1U);
 }
 
+TEST_F(a_close, waits_for_room_for_its_last_packet) {
+  send();
+  let_arrive();
+  v.net.refuse_posts();
+  EXPECT_TRUE(must_linger());
+  EXPECT_TRUE(must_linger());
+  v.net.calm();
+  EXPECT_TRUE(must_linger()) << "it is on its way";
+  let_arrive();
+  EXPECT_FALSE(must_linger());
+  peer.settle();
+  EXPECT_EQ(peer.waiting(wire::kind::credit), 1U);
+}
+
 // Also where the peer has nothing to say to that, as its application does not progress.
 TEST_F(a_close, does_not_wait_for_packets_that_the_peer_has_answered) {
   send();
@@ -157,6 +171,14 @@ TEST_F(a_close_in_shared_memory, does_not_wait) {
   peer.settle();
   EXPECT_EQ(peer.waiting(wire::kind::eager), 1U);
   EXPECT_EQ(peer.waiting(wire::kind::credit), 0U);
+}
+
+TEST_F(a_close_in_shared_memory, is_told_by_the_core) {
+  v.ep->shut_down();
+  peer.settle();
+  const auto left = peer.heard_by<wire::header>(packet_way::core, wire::kind::leave);
+  ASSERT_TRUE(left);
+  EXPECT_EQ(left->flags, wire::via_core);
 }
 
 }  // namespace

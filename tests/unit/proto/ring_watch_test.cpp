@@ -123,6 +123,16 @@ TEST_F(watched_rings, are_all_looked_at_by_who_looks_rarely_though_two_speak_at_
   }
 }
 
+TEST_F(watched_rings, have_their_turns_though_all_speak) {
+  watch(10 * ring_watch::quiet_at_once);
+  let_all_fall_quiet();
+  for (watched_peer& p : peers) p.say();
+  for (std::size_t looks = 1; looks <= 10; ++looks) {
+    EXPECT_TRUE(look());
+    EXPECT_EQ(taken.size(), looks * ring_watch::quiet_at_once);
+  }
+}
+
 TEST_F(watched_rings, are_all_looked_at_where_that_is_expected) {
   watch(10 * ring_watch::quiet_at_once);
   let_all_fall_quiet();

@@ -134,6 +134,14 @@ TEST_F(session_with_a_peer, tells_a_peer_that_hears_nothing_else_what_has_come) 
   const auto heard = p.heard<wire::header>(wire::kind::credit);
   ASSERT_TRUE(heard);
   EXPECT_EQ(heard->received, 2U);
+  EXPECT_EQ(heard->flags, 0U);
+}
+
+// The peer would try to go on with it.
+TEST_F(session_with_a_peer, is_left_by_an_end_that_closes) {
+  v.ep->shut_down();
+  p.settle();
+  EXPECT_TRUE(p.heard<wire::header>(wire::kind::leave));
 }
 
 /// Of which the peer has said nothing yet.
