@@ -85,6 +85,22 @@ TEST(early_sends, are_not_overtaken) {
   EXPECT_TRUE(progress_until({&a, &b}, [&] { return a.ep->is_quiet(to); }));
 }
 
+TEST(early_sends, of_all_peers_are_visited_whatever_becomes_of_them) {
+  early_sends kept;
+  std::array<peer, 4> peers;
+  char byte = 0;
+  for (peer& p : peers) ASSERT_EQ(kept.keep(p, memory_of(&byte, 1), {}), 0);
+  std::vector<const peer*> visited;
+  kept.for_each_peer([&](peer& p) {
+    visited.push_back(&p);
+    if (visited.size() % 2 == 1) {
+      EXPECT_TRUE(kept.fail(p, FI_ECANCELED));
+    }
+  });
+  std::sort(visited.begin(), visited.end());
+  EXPECT_EQ(visited, (std::vector<const peer*>{&peers[0], &peers[1], &peers[2], &peers[3]}));
+}
+
 TEST(early_sends, are_counted_where_they_wait_for_a_credit) {
   test::endpoint_by_itself v;
   test::peer_by_hand p(v);

@@ -46,6 +46,20 @@ TEST(unexpected_budget, leaves_its_part_to_each_peer_whatever_another_sends) {
   }
 }
 
+// Of little memory as well: half of it, where that is less than a peer has in any case.
+TEST(unexpected_budget, leaves_half_of_a_few_bytes_to_a_peer_however_many_there_are) {
+  constexpr std::size_t few = 96 * 1024;
+  unexpected_budget budget(few);
+  unexpected_budget::share one;
+  unexpected_budget::share another;
+  budget.keep(one, few / 2);
+  budget.keep(another, 1000);
+  EXPECT_FALSE(budget.is_exceeded(one, 8));
+  budget.keep(one, 1);
+  EXPECT_TRUE(budget.is_exceeded(one, 8));
+  EXPECT_FALSE(budget.is_exceeded(another, 8));
+}
+
 // Each peer sends until it is stopped, in any order.
 TEST(unexpected_budget, is_never_exceeded_by_more_than_what_came_last) {
   constexpr std::size_t most = 5000;
