@@ -99,6 +99,20 @@ TEST(buffer_pool, asks_a_nic_that_reaches_devices_for_no_right_of_peers) {
   gaudi::test::fake_nic::knows_dmabufs = false;
 }
 
+TEST(buffer_pool, gives_all_of_it_back_when_it_is_told_and_takes_more_later) {
+  gaudi::test::fake_nic nic;
+  buffer_pool pool(nic.core(), posted_op::kind::message, 64, 2, 4);
+  std::vector<buffer*> taken(3);
+  for (buffer*& b : taken) ASSERT_NE(b = pool.acquire(), nullptr);
+  EXPECT_EQ(nic.live(), 2U);
+  for (buffer* b : taken) pool.release(*b);
+  pool.free_all();
+  EXPECT_EQ(nic.live(), 0U);
+  EXPECT_EQ(pool.total(), 0U);
+  EXPECT_NE(pool.acquire(), nullptr);
+  EXPECT_EQ(nic.live(), 1U);
+}
+
 // More than the address space has.
 TEST_F(buffer_pools, without_memory_give_nothing_and_try_again_later) {
   buffer_pool pool(*core_, posted_op::kind::chunk, std::size_t{1} << 60, 4, 8);
