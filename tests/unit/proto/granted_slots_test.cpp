@@ -52,6 +52,8 @@ TEST(granted_slots, chunks_that_are_shorter_than_slots_want_more_of_them) {
   EXPECT_FALSE(slots.wants_another());
   EXPECT_NE(slots.filled(0, 20), nullptr);
   EXPECT_TRUE(slots.wants_another()) << "280 are to come, 20 at a time";
+  slots.export_again();
+  EXPECT_TRUE(slots.wants_another()) << "also into slots for 300";
 }
 
 TEST(granted_slots, what_was_not_given_was_not_filled) {

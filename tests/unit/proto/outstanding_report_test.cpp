@@ -178,7 +178,9 @@ TEST(endpoint_outstanding_report, shows_a_connection_without_credit_until_some_c
   }
   const auto waits = [&] { return shows(both.a, record_kind::connection, wait_reason::credit); };
   ASSERT_TRUE(progress_until({&both.a}, waits));
-  EXPECT_EQ(records_of(record_kind::connection, both.a)[0].counts[outstanding::data_credits], 0U);
+  const record shown = records_of(record_kind::connection, both.a)[0];
+  EXPECT_EQ(shown.counts[outstanding::data_credits], 0U);
+  EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::connected));
   EXPECT_TRUE(progress_until({&both.a, &both.b}, [&] { return !waits(); }));
 }
 
@@ -193,6 +195,7 @@ TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
       {&a}, [&] { return shows(a, record_kind::connection, wait_reason::handshake); }));
   const record shown = records_of(record_kind::connection, a)[0];
   EXPECT_EQ(shown.counts[outstanding::queued_packets], 1U);
+  EXPECT_EQ(records_of(record_kind::endpoint, a)[0].counts[outstanding::waiting_connections], 1U);
   EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::connecting));
   EXPECT_EQ(shown.total - shown.since, nanoseconds_of(config.limits.connect_timeout));
 }
