@@ -76,6 +76,11 @@ class three_rails : public testing::Test {
   base::clock::duration took{};
 };
 
+TEST_F(three_rails, are_for_transfers_of_two_pieces_and_more) {
+  EXPECT_EQ(scheduler.threshold(), 2 * share);
+  EXPECT_EQ(rail_scheduler(settings, true, base::clock(time), paths).threshold(), SIZE_MAX);
+}
+
 TEST_F(three_rails, of_one_speed_get_the_same) {
   move(300);
   for (const std::size_t place : {0U, 1U, 2U})

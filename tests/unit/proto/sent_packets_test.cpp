@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proto/operation/buffer_pool.hpp"
+#include "proto/session/session.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -126,6 +127,22 @@ TEST(sent_packets, are_what_was_added_however_the_ring_turns) {
     ASSERT_EQ(at, model.size());
   }
   EXPECT_LE(kept.capacity(), 32768U) << "twice what is kept at most, as a power of two";
+}
+
+// A peer repeats what it has said until it has received more.
+TEST(session, knows_what_can_have_been_received) {
+  session s;
+  s.is_kept = true;
+  wire::header head{};
+  for (const char* text : {"a", "b", "c", "d", "e"}) {
+    s.number(head);
+    add(s.packets, text);
+  }
+  EXPECT_EQ(head.number, 5U);
+  forget(s.packets, 3);
+  for (const std::uint32_t n : {3U, 4U, 5U}) EXPECT_TRUE(s.may_be_received(n)) << n;
+  for (const std::uint32_t n : {0U, 1U, 2U, 6U, 7U, 0x80000000U})
+    EXPECT_FALSE(s.may_be_received(n)) << n;
 }
 
 }  // namespace
