@@ -13,8 +13,8 @@ namespace gaudi::fi {
 /// Runs the body of an operation of the C interface. Allocation is all that can throw below, and
 /// nothing may leave the library. Nor may a thread be cancelled in it (pthread_cancel(3)), which
 /// would end the process here: what can sleep or enters the kernel below defers that
-/// (base::cancellation_deferred). Always inlined, as is, by an attribute of its own, the lambda of
-/// a call that moves data: else each argument of the C call is stored for it, and read again.
+/// (base::cancellation_deferred). Always inlined, and so is the lambda, by an attribute of its own
+/// where the compiler would not: else each argument of the C call is stored for it, and read again.
 template <class Call>
 [[gnu::always_inline]] inline ssize_t guarded(Call&& call) noexcept {
   try {

@@ -44,14 +44,13 @@ class rma_initiator {
 
   // On a connection that has a credit for it. 0, -FI_EAGAIN: no room; or an error.
   int write(connection& c, const local_memory& memory, const rma_access& access) {
-    if (!is_direct(c, access.key)) return write_by_message(c, memory, access);
-    const int ret = parts_.direct.post(c, memory, access, false);
-    return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, transfer_strategy::push) : ret;
+    return is_direct(c, access.key) ? access_directly(c, memory, access, transfer_strategy::push)
+                                    : write_by_message(c, memory, access);
   }
   int read(connection& c, const local_memory& memory, const rma_access& access) {
-    if (!reads_directly_ || !is_direct(c, access.key)) return read_by_message(c, memory, access);
-    const int ret = parts_.direct.post(c, memory, access, true);
-    return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, transfer_strategy::pull) : ret;
+    return reads_directly_ && is_direct(c, access.key)
+               ? access_directly(c, memory, access, transfer_strategy::pull)
+               : read_by_message(c, memory, access);
   }
 
   /// A copy of memory of any kind, at most max_inject bytes, for release_staging() to take back.
@@ -66,6 +65,11 @@ class rma_initiator {
   // To a peer on this host all goes the one way that messages go, and the peer looks at the key.
   [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept {
     return config_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm;
+  }
+  int access_directly(connection& c, const local_memory& memory, const rma_access& access,
+                      transfer_strategy way) {
+    const int ret = parts_.direct.post(c, memory, access, way == transfer_strategy::pull);
+    return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, way) : ret;
   }
   int access_by_transfer(connection& c, const local_memory& memory, const rma_access& access,
                          transfer_strategy way);
