@@ -45,18 +45,7 @@ class moved_bytes : public testing::Test {
   /// The peer announces a message, which is received into `memory`; where it is to be written.
   std::optional<wire::cts_fields> offer(const local_memory& memory) {
     EXPECT_EQ(v.ep->receives().receive(memory, {.completion = v.completion()}), 0);
-    struct {
-      wire::header head;
-      std::uint64_t tag = 0;
-      std::uint64_t data = 0;
-      std::uint64_t operation = operation_of_peer;
-      wire::rts_fields rts{};
-    } packet{};
-    packet.rts.operation = operation_of_peer;
-    packet.rts.length = memory.length();
-    peer->say(wire::kind::rts, packet,
-              sizeof(wire::eager_fields) + offsetof(wire::rts_fields, segments),
-              wire::needs_cts | wire::want_fin);
+    peer->announce(operation_of_peer, memory.length());
     peer->settle();
     return peer->heard<wire::cts_fields>(wire::kind::cts);
   }
@@ -81,14 +70,7 @@ class moved_bytes : public testing::Test {
   /// The peer says where to write.
   void grant(std::uint64_t operation, std::size_t length, const wire::segment& place,
              std::uint8_t flags) {
-    wire::cts_fields cts{};
-    cts.source_operation = operation;
-    cts.target_operation = operation_of_peer;
-    cts.length = length;
-    cts.segment_count = 1;
-    cts.segments[0] = place;
-    peer->say(wire::kind::cts, cts, offsetof(wire::cts_fields, segments) + sizeof(wire::segment),
-              flags);
+    peer->grant(operation, operation_of_peer, length, place, flags);
   }
   void finish(cs_status how) {
     dev.engine.finish_all(how);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Which of an endpoint's operations are timed, and as what.
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "peer_by_hand.hpp"

@@ -86,6 +86,35 @@ class peer_by_hand {
     say_as_it_is(&head, sizeof head);
   }
 
+  /// Announces a message of so many bytes, which waits to be asked for. `number`: of the packet, in
+  /// a session.
+  void announce(std::uint64_t operation, std::size_t length, std::uint32_t number = 0) {
+    struct {
+      wire::header head;
+      std::uint64_t tag = 0;
+      std::uint64_t data = 0;
+      std::uint64_t operation = 0;
+      wire::rts_fields rts{};
+    } packet{};
+    packet.head = {
+        wire::kind::rts, wire::needs_cts | wire::want_fin, 0, 0, theirs_.connection, number, 0};
+    packet.operation = operation;
+    packet.rts.operation = operation;
+    packet.rts.length = length;
+    say_as_it_is(&packet, sizeof(wire::eager_fields) + offsetof(wire::rts_fields, segments));
+  }
+  /// Says where a message of the endpoint's, its `source`, is to be written for `target`.
+  void grant(std::uint64_t source, std::uint64_t target, std::size_t length,
+             const wire::segment& place, std::uint8_t flags) {
+    wire::cts_fields cts{};
+    cts.source_operation = source;
+    cts.target_operation = target;
+    cts.length = length;
+    cts.segment_count = 1;
+    cts.segments[0] = place;
+    say(wire::kind::cts, cts, offsetof(wire::cts_fields, segments) + sizeof place, flags);
+  }
+
   /// Closes the connection: what has left arrives before its end.
   void close() { ep_.reset(); }
 

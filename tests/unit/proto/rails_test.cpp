@@ -62,16 +62,6 @@ class rail_to_a_peer : public testing::Test {
       ret = read ? v.ep->read(memory, access) : v.ep->write(memory, access);
     ASSERT_EQ(ret, 0);
   }
-  // The peer says where a message of the endpoint's is to be written.
-  void grant(std::uint64_t operation) {
-    wire::cts_fields cts{};
-    cts.source_operation = operation;
-    cts.target_operation = 77;
-    cts.length = there.size();
-    cts.segment_count = 1;
-    cts.segments[0] = target;
-    p.say(wire::kind::cts, cts, offsetof(wire::cts_fields, segments) + sizeof target, wire::direct);
-  }
   void lose_the_rail() {
     // The connection is the older one.
     ASSERT_TRUE(v.net.cut_connection(0, 1, 2));
@@ -136,7 +126,7 @@ TEST_F(rail_to_a_peer, that_is_lost_is_closed_by_the_peer_before_a_transfer_fail
   settle();
   const auto rts = p.heard<wire::eager_fields>(wire::kind::rts);
   ASSERT_TRUE(rts);
-  grant(rts->operation);
+  p.grant(rts->operation, 77, there.size(), target, wire::direct);
   wire::fin_fields failed{};
   failed.operation = rts->operation;
   failed.status = FI_EIO;

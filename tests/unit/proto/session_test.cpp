@@ -148,22 +148,6 @@ TEST_F(session_with_a_peer, is_left_by_an_end_that_closes) {
 class unconfirmed_session : public session_with_a_peer {
  protected:
   void SetUp() override {}
-
-  // A message that waits to be asked for.
-  void announce(std::uint32_t number, std::size_t length) {
-    struct {
-      wire::header head;
-      std::uint64_t tag = 0;
-      std::uint64_t data = 0;
-      std::uint64_t operation = 77;
-      wire::rts_fields rts{};
-    } packet{};
-    packet.head = {
-        wire::kind::rts, wire::needs_cts | wire::want_fin, 0, 0, p.known_as(), number, 0};
-    packet.rts.operation = packet.operation;
-    packet.rts.length = length;
-    p.say_as_it_is(&packet, sizeof(wire::eager_fields) + offsetof(wire::rts_fields, segments));
-  }
 };
 
 // It cannot say that it has heard the peer: so it has what came, but is not resumed.
@@ -172,7 +156,7 @@ TEST_F(unconfirmed_session, that_goes_on_and_is_lost_at_once_ends_what_has_come)
   receive(room);
   ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
   p.resume();
-  announce(1, room.size());
+  p.announce(77, room.size(), 1);
   v.net.advance(10'000'000);
   v.net.refuse_posts();
   v.ep->progress();
