@@ -63,13 +63,18 @@ def includes(prov):
 
 def find_circle(edges):
     """A circle of rooms in `edges` (room -> set of rooms) as a list, or None."""
+    without = set()  # rooms from which no way leads into a circle
+
     def walk(room, trail):
         if room in trail:
             return trail[trail.index(room):] + [room]
+        if room in without:
+            return None
         for target in sorted(edges.get(room, ())):
             circle = walk(target, trail + [room])
             if circle:
                 return circle
+        without.add(room)
         return None
 
     for room in sorted(edges):
