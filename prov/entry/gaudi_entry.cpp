@@ -5,8 +5,8 @@
 
 #include "base/log.hpp"
 #include "base/params.hpp"
-#include "fi/fabric.hpp"
-#include "fi/info.hpp"
+#include "fi/getinfo.hpp"
+#include "fi/open_fabric.hpp"
 
 namespace {
 

@@ -15,8 +15,10 @@
 
 #include "../unit/reg/fake_nic.hpp"
 #include "device/device_registry.hpp"
-#include "fi/domain.hpp"
-#include "fi/fabric.hpp"
+#include "fi/common/fabric.hpp"
+#include "fi/open_fabric.hpp"
+#include "fi/rdm/domain.hpp"
+#include "fi/rdm/open_domain.hpp"
 
 // The core takes dma-bufs since 1.20; nothing else is asked of libfabric here.
 extern "C" std::uint32_t fi_version() {
@@ -93,8 +95,8 @@ int main(int argc, char** argv) {
   test::fake_nic nic;
   const core::unique_info info(fi_allocinfo());
   info->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_HMEM;
-  fi::fabric fabric(FI_VERSION(1, 17), {base::params::get(), devices}, nullptr);
-  auto* const domain = new fi::domain(fabric, *info, nic.release_core(), nullptr);
+  fi::fabric fabric(fi::fabric_fid(FI_VERSION(1, 17), nullptr), {base::params::get(), devices});
+  auto* const domain = new fi::domain(fi::domain_fid(nullptr), fabric, *info, nic.release_core());
   const auto address = (*device)->allocate(length);
   if (!address) return 1;
   for (const region_case& one : cases) {

@@ -19,7 +19,7 @@ constexpr std::uint64_t requested_key = 77;
 // Longer than a peer may take to close, which can be a call of many virtual seconds (host::now).
 constexpr std::chrono::hours session_limit{10'000};
 constexpr std::chrono::milliseconds silence_limit{20};
-// As endpoints of libfabric have it (prov/fi/endpoint.cpp).
+// As endpoints of libfabric have it (prov/fi/rdm/endpoint.cpp).
 constexpr std::chrono::milliseconds linger_time{2000};
 
 // What an engine needs no time of its own to be measured for.

@@ -4,9 +4,9 @@
 
 #include "collect.hpp"
 #include "core/get_info.hpp"
-#include "fi/nic_order.hpp"
-#include "fi/provider_context.hpp"
-#include "fi/rail_interfaces.hpp"
+#include "fi/common/provider_context.hpp"
+#include "fi/info/nic_order.hpp"
+#include "fi/rdm/rail_interfaces.hpp"
 #include "topo/kernel_class.hpp"
 
 namespace gaudi::info {

@@ -51,8 +51,8 @@ class the_check(unittest.TestCase):
         self.assertFalse(self.planted(("device/x.cpp", "#include <rdma/fi_errno.h>")))
 
     def test_finds_an_include_that_names_no_room(self):
-        self.assertTrue(self.planted(("fi/av.cpp", '#include "av.hpp"')))
-        self.assertTrue(self.planted(("fi/av.cpp", '#include "../fi/av.hpp"')))
+        self.assertTrue(self.planted(("fi/rdm/av.cpp", '#include "av.hpp"')))
+        self.assertTrue(self.planted(("fi/rdm/av.cpp", '#include "../fi/rdm/av.hpp"')))
 
     def test_finds_siblings_that_include_each_other(self):
         one_way = ("copy/x.hpp", '#include "reg/y.hpp"')

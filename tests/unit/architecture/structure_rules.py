@@ -18,17 +18,19 @@ LARGER = {
     "endpoint_settings": (40, 23),
 }
 # Rooms whose components are checked one by one, with the rooms inside them: each includes itself and those before it, and
-# what lies in the folder itself composes them all.
+# what lies in the folder itself composes them all. Rooms in a tuple of their own do not include each other.
 LAYERED_ROOMS = {
     "proto": ("wire", "operation", "match", "session", "peer", "connection", "channel", "transfer", "recovery", "message",
               "rma"),
+    # The two types of endpoint know nothing of each other.
+    "fi": ("common", "info", ("rdm", "msg")),
 }
 
 # Rooms whose objects are handed the parameters and the devices (fi::provider_context), the one file of them that finds the
 # process's, and the calls without an object of ours that ask it to.
 HANDED_DOWN_ROOMS = ("fi", "proto")
-FINDS_THE_PROCESS = "fi/provider_context.cpp"
-WITHOUT_AN_OBJECT = {"fi/info.cpp", "fi/fabric.cpp"}
+FINDS_THE_PROCESS = "fi/common/provider_context.cpp"
+WITHOUT_AN_OBJECT = {"fi/getinfo.cpp", "fi/open_fabric.cpp"}
 GLOBAL = re.compile(r"::\s*instance\s*\(|\bparams\s*::\s*(?:get|parsed)\s*\(|\bper_process\s*<")
 CONTEXT_OF_PROCESS = re.compile(r"\bprovider_context\s*::\s*(?:of_process|checked)\s*\(")
 
@@ -159,18 +161,24 @@ def inner_room(path, room):
     return "/".join(pathlib.PurePath(path).parts[1:-1]) if pathlib.PurePath(path).parts[0] == room else None
 
 
+def inner_ranks(room):
+    """How high each room inside `room` stands, the folder itself ("") above all."""
+    layers = [(layer,) if isinstance(layer, str) else layer for layer in LAYERED_ROOMS[room]]
+    return {name: rank for rank, layer in enumerate([*layers, ("",)]) for name in layer}
+
+
 def upward_includes(prov, room):
     """One line for each include inside a room that its order of inner rooms does not allow, and for each unknown inner room."""
-    order = (*LAYERED_ROOMS[room], "")
+    ranks = inner_ranks(room)
     found = []
     for path in sorted(pathlib.Path(prov, room).glob("**/*.?pp")):
         here = inner_room(path.relative_to(prov), room)
-        if here not in order:
+        if here not in ranks:
             found.append(f"{path}: {room}/{here} is not a known room; give it its place in {__file__}")
             continue
         for header in INCLUDE.findall(path.read_text(encoding="utf-8")):
             there = inner_room(header, room)
-            if there in order and order.index(there) > order.index(here):
+            if there in ranks and there != here and ranks[there] >= ranks[here]:
                 found.append(f"{path}: {room}/{here} must not include {header}")
     return found
 

@@ -26,7 +26,8 @@ class the_tree(unittest.TestCase):
             self.assertIsNone(include_rules.find_circle(edges), f"components of {room} include each other in a circle")
 
     def test_has_inner_rooms_that_include_downwards(self):
-        for room, inner in structure_rules.LAYERED_ROOMS.items():
+        for room in structure_rules.LAYERED_ROOMS:
+            inner = structure_rules.inner_ranks(room)
             self.assertEqual([name for name in inner if not list((ROOT / "prov" / room / name).glob("*.hpp"))], [], "empty")
             self.assertEqual(structure_rules.upward_includes(ROOT / "prov", room), [])
 
@@ -122,6 +123,15 @@ class the_checks(unittest.TestCase):
             self.assertEqual(len(found), 1)
             self.assertIn(f"proto/wire must not include {upwards}", found[0])
 
+    def test_find_siblings_that_include_each_other(self):
+        allowed = {"fi/rdm/a.hpp": '#include "fi/rdm/b.hpp"\n', "fi/rdm/b.hpp": '#include "fi/info/c.hpp"\n',
+                   "fi/msg/d.hpp": '#include "fi/info/c.hpp"\n', "fi/e.hpp": '#include "fi/msg/d.hpp"\n'}
+        self.assertEqual(structure_rules.upward_includes(self.planted(allowed), "fi"), [])
+        for here, there in (("rdm", "msg"), ("msg", "rdm")):
+            found = structure_rules.upward_includes(self.planted({f"fi/{here}/a.hpp": f'#include "fi/{there}/b.hpp"\n'}), "fi")
+            self.assertEqual(len(found), 1)
+            self.assertIn(f"fi/{here} must not include fi/{there}/b.hpp", found[0])
+
     def test_find_an_inner_room_that_has_no_place(self):
         found = structure_rules.upward_includes(self.planted({"proto/more/d.hpp": "\n", "proto/rma/deep/e.hpp": "\n"}), "proto")
         self.assertEqual(len(found), 2)
@@ -131,7 +141,7 @@ class the_checks(unittest.TestCase):
         for code in ("device::device_registry::instance().find(a);", "auto& p = base::params::get();", "if (params::parsed()) f();",
                      "return page::instance ().fd();", "base::per_process<table>::get();",
                      "order_in_use(provider_context::of_process());", "provider_context::checked();"):
-            for name in ("fi/mr.cpp", "proto/transfer/a.hpp"):
+            for name in ("fi/rdm/mr.cpp", "proto/transfer/a.hpp"):
                 found = structure_rules.global_reaches(self.planted({name: f"// first line\n{code}\n"}))
                 self.assertEqual(len(found), 1, code)
                 self.assertIn(f"{name}:2: takes the process's", found[0])
@@ -140,9 +150,9 @@ class the_checks(unittest.TestCase):
         handed = "c.instance(); context.params.rails; p.get(); // device_registry::instance()\n"
         finds = "base::params::get(), device::device_registry::instance()\n"
         self.assertEqual(structure_rules.global_reaches(self.planted({
-            "fi/mr.cpp": handed, "proto/a.hpp": handed, "reg/a.cpp": finds, structure_rules.FINDS_THE_PROCESS: finds,
-            "fi/info.cpp": "provider_context::checked();\n"})), [])
-        self.assertTrue(structure_rules.global_reaches(self.planted({"fi/info.cpp": finds})))
+            "fi/rdm/mr.cpp": handed, "proto/a.hpp": handed, "reg/a.cpp": finds, structure_rules.FINDS_THE_PROCESS: finds,
+            "fi/getinfo.cpp": "provider_context::checked();\n"})), [])
+        self.assertTrue(structure_rules.global_reaches(self.planted({"fi/getinfo.cpp": finds})))
 
     def test_take_a_file_without_a_header_for_a_part_of_what_it_includes_first(self):
         files = {"proto/a.hpp": "\n", "proto/b.hpp": '#include "proto/a.hpp"\n',

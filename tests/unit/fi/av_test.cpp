@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/av.hpp"
-
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "core/fid.hpp"
+#include "fi/rdm/av_ops.hpp"
 
 namespace {
 

@@ -3,9 +3,10 @@
 #include <array>
 
 #include "../reg/fake_nic.hpp"
-#include "fi/msg_domain.hpp"
-#include "fi/msg_endpoint.hpp"
-#include "fi/tables.hpp"
+#include "fi/common/tables.hpp"
+#include "fi/msg/msg_domain.hpp"
+#include "fi/msg/open_msg_domain.hpp"
+#include "fi/open_fabric.hpp"
 #include "opened.hpp"
 
 namespace gaudi::fi::test {
@@ -47,7 +48,8 @@ fid_ep* only_endpoint() {
 class connected_traffic : public with_device {
  protected:
   connected_traffic()
-      : domain_(new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr)),
+      : domain_(
+            new msg_domain(msg_domain_fid(nullptr), fabric_, nullptr, true, nic_.release_core())),
         address_(allocate(length)) {
     answers_t::answer = 0;
     auto& core = *msg_domain::of(domain_.get()).core();
@@ -93,7 +95,7 @@ class connected_traffic : public with_device {
 
   static constexpr std::uint64_t length = 1 << 20;
   gaudi::test::fake_nic nic_;
-  fabric fabric_{FI_VERSION(1, 17), context(), nullptr};
+  fabric fabric_{fabric_fid(FI_VERSION(1, 17), nullptr), context()};
   unique_fid<fid_domain> domain_;
   const std::uint64_t address_;
   unique_fid<fid_ep> ep_;

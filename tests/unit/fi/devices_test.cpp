@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "fi/ext_ops.hpp"
+#include "fi/common/ext_ops.hpp"
 #include "opened.hpp"
 #include "reg/region.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/domain_counters.hpp"
+#include "fi/common/domain_counters.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "base/counters_page.hpp"
 #include "device/counters.hpp"
-#include "fi/domain.hpp"
+#include "fi/rdm/domain.hpp"
 #include "opened.hpp"
 
 namespace gaudi::fi {

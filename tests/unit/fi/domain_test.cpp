@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/domain.hpp"
+#include "fi/rdm/domain.hpp"
 
 #include "opened.hpp"
 

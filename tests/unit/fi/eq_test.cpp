@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/eq.hpp"
+#include "fi/common/eq.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/fid.hpp"
-#include "fi/tables.hpp"
+#include "fi/common/tables.hpp"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/ext_ops.hpp"
+#include "fi/common/ext_ops.hpp"
 
 #include <unistd.h>
 

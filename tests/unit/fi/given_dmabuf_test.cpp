@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 
 #include "../reg/fake_nic.hpp"
-#include "fi/device_region.hpp"
-#include "fi/domain.hpp"
-#include "fi/msg_domain.hpp"
+#include "fi/common/device_region.hpp"
+#include "fi/msg/msg_domain.hpp"
+#include "fi/msg/open_msg_domain.hpp"
+#include "fi/open_fabric.hpp"
+#include "fi/rdm/domain.hpp"
+#include "fi/rdm/open_domain.hpp"
 #include "opened.hpp"
 #include "reg/key_table.hpp"
 
@@ -58,17 +61,18 @@ class given_dmabuf : public testing::Test {
     return {ret, unique_fid<fid_mr>(mr)};
   }
   unique_fid<fid_domain> open_domain() {
-    return unique_fid<fid_domain>(new domain(fabric_, *info_, nic_.release_core(), nullptr));
+    return unique_fid<fid_domain>(
+        new domain(domain_fid(nullptr), fabric_, *info_, nic_.release_core()));
   }
   unique_fid<fid_domain> open_connected_domain() {
     return unique_fid<fid_domain>(
-        new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr));
+        new msg_domain(msg_domain_fid(nullptr), fabric_, nullptr, true, nic_.release_core()));
   }
 
   gaudi::test::fake_nic nic_;
   nic_mr* last_ = nullptr;
   device::device_registry devices_;
-  fabric fabric_{FI_VERSION(1, 17), {base::params::get(), devices_}, nullptr};
+  fabric fabric_{fabric_fid(FI_VERSION(1, 17), nullptr), {base::params::get(), devices_}};
   core::unique_info info_;
   base::scoped_fd file_;
 };
@@ -170,7 +174,7 @@ class own_memory : public with_device {
 
   gaudi::test::fake_nic nic_;
   std::uint64_t granted_ = ~0ULL;
-  fabric fabric_{FI_VERSION(1, 17), context(), nullptr};
+  fabric fabric_{fabric_fid(FI_VERSION(1, 17), nullptr), context()};
   core::unique_info info_;
   std::uint64_t address_ = 0;
 };
@@ -178,7 +182,7 @@ class own_memory : public with_device {
 // There, a key is good for the whole allocation, and no transfer of ours needs one.
 TEST_F(own_memory, of_connected_endpoints_is_open_to_peers_as_far_as_was_asked_for) {
   const unique_fid<fid_domain> d(
-      new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr));
+      new msg_domain(msg_domain_fid(nullptr), fabric_, nullptr, true, nic_.release_core()));
   for (const std::uint64_t access : std::initializer_list<std::uint64_t>{
            FI_SEND | FI_RECV, FI_READ | FI_WRITE, FI_SEND | FI_REMOTE_READ, remote}) {
     const std::uint64_t address = allocate(1 << 20);  // what was registered before may be kept
@@ -191,7 +195,7 @@ TEST_F(own_memory, of_connected_endpoints_is_open_to_peers_as_far_as_was_asked_f
 
 TEST_F(own_memory, of_a_pool_of_connected_endpoints_likewise) {
   const unique_fid<fid_domain> d(
-      new msg_domain(fabric_, nullptr, true, nic_.release_core(), nullptr));
+      new msg_domain(msg_domain_fid(nullptr), fabric_, nullptr, true, nic_.release_core()));
   void* found = nullptr;
   ASSERT_EQ(fi_open_ops(&d->fid, FI_GAUDI_DOMAIN_OPS, 0, &found, nullptr), 0);
   const auto& ops = *static_cast<fi_gaudi_ops*>(found);

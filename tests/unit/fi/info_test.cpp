@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // fi_getinfo(3) of the provider, on top of libfabric's real tcp provider.
-#include "fi/info.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -16,8 +14,12 @@
 #include <utility>
 
 #include "core/get_info.hpp"
-#include "fi/info_offer.hpp"
-#include "fi/retired.hpp"
+#include "fi/common/retired.hpp"
+#include "fi/getinfo.hpp"
+#include "fi/info/device_presence.hpp"
+#include "fi/info/hmem.hpp"
+#include "fi/info/info_offer.hpp"
+#include "fi/rdm/rdm_info.hpp"
 
 namespace {
 

@@ -9,9 +9,10 @@
 #include <cstring>
 #include <string>
 
-#include "fi/fabric.hpp"
-#include "fi/info.hpp"
-#include "fi/naming.hpp"
+#include "fi/getinfo.hpp"
+#include "fi/info/device_presence.hpp"
+#include "fi/info/naming.hpp"
+#include "fi/open_fabric.hpp"
 
 namespace gaudi::fi {
 namespace {

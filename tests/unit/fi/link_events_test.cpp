@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What an application that asks for it hears of links.
-#include "fi/link_events.hpp"
+#include "fi/rdm/link_events.hpp"
 
 #include <rdma/fi_eq.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What a pool saves its users, with a NIC that takes dma-bufs in name only.
-#include "fi/memory_pool.hpp"
+#include "fi/common/memory_pool.hpp"
 
 #include <rdma/fi_errno.h>
 
@@ -9,7 +9,7 @@
 
 #include "../device/fake_driver.hpp"
 #include "../reg/fake_nic.hpp"
-#include "fi/device_region.hpp"
+#include "fi/common/device_region.hpp"
 
 namespace gaudi::fi {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/nic_bus.hpp"
+#include "fi/info/nic_bus.hpp"
 
 #include <gtest/gtest.h>
 
 #include "../topo/recorded_sysfs.hpp"
 #include "core/fid.hpp"
-#include "fi/naming.hpp"
+#include "fi/info/naming.hpp"
 
 namespace {
 

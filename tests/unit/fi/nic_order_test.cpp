@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/nic_order.hpp"
+#include "fi/info/nic_order.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../topo/recorded_sysfs.hpp"
-#include "fi/naming.hpp"
+#include "fi/info/naming.hpp"
 
 namespace {
 

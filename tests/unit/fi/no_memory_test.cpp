@@ -9,8 +9,8 @@
 
 #include "../base/scarce_memory.hpp"
 #include "core/fid.hpp"
-#include "fi/av.hpp"
-#include "fi/eq.hpp"
+#include "fi/common/eq.hpp"
+#include "fi/rdm/av_ops.hpp"
 #include "proto/peer/address_vector.hpp"
 
 namespace gaudi::fi {

@@ -17,9 +17,11 @@
 
 #include "core/fid.hpp"
 #include "device/device_registry.hpp"
-#include "fi/fabric.hpp"
-#include "fi/info.hpp"
-#include "fi/provider_context.hpp"
+#include "fi/common/fabric.hpp"
+#include "fi/common/provider_context.hpp"
+#include "fi/getinfo.hpp"
+#include "fi/info/device_presence.hpp"
+#include "fi/open_fabric.hpp"
 
 namespace gaudi::fi::test {
 
@@ -42,7 +44,7 @@ struct opened {
     EXPECT_EQ(getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints.get(), &found), 0);
     info.reset(found);
     info->fabric_attr->api_version = version;
-    fabric.reset(new gaudi::fi::fabric(version, context, nullptr));
+    fabric.reset(new gaudi::fi::fabric(fabric_fid(version, nullptr), context));
     fid_domain* d = nullptr;
     EXPECT_EQ(fi_domain(fabric.get(), info.get(), &d, nullptr), 0);
     domain.reset(d);

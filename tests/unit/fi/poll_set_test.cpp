@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/poll_set.hpp"
+#include "fi/rdm/poll_set.hpp"
 
 #include <array>
 #include <string>

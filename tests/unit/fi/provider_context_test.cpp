@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What is handed down is what the objects below a fabric use, in the process that it was opened in.
-#include "fi/provider_context.hpp"
+#include "fi/common/provider_context.hpp"
 
 #include <sys/wait.h>
 
-#include "fi/domain.hpp"
+#include "fi/open_fabric.hpp"
+#include "fi/rdm/domain.hpp"
 #include "opened.hpp"
 
 namespace gaudi::fi {
@@ -49,7 +50,7 @@ TEST(a_provider_context, is_handed_from_the_fabric_to_its_domains) {
 
 TEST(a_provider_context, is_in_a_child_of_fork_the_child_s) {
   own_context own;
-  const fabric f(FI_VERSION(1, 17), own.context, nullptr);
+  const fabric f(fabric_fid(FI_VERSION(1, 17), nullptr), own.context);
   EXPECT_EQ(&f.context().devices, &own.devices);
   const auto* const parents = &device::device_registry::instance();
   EXPECT_TRUE(holds_in_child(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/shared_context.hpp"
+#include "fi/rdm/shared_context.hpp"
 
 #include <array>
 #include <string>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "fi/tables.hpp"
+#include "fi/common/tables.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "fi/av_ops.hpp"
-#include "fi/endpoint.hpp"
-#include "fi/fabric.hpp"
+#include "fi/open_fabric.hpp"
+#include "fi/rdm/endpoint_atomic.hpp"
 #include "opened.hpp"
 
 namespace {
@@ -28,8 +27,6 @@ void expect_complete(const Table& table) {
 TEST(tables, are_complete) {
   expect_complete(endpoint_atomic_ops);
   expect_complete(no_collectives);
-  expect_complete(av_fid_ops);
-  expect_complete<fi_ops_av>(av_ops);
   fid_fabric* f = nullptr;
   ASSERT_EQ(fabric_open(nullptr, &f, nullptr), 0);
   expect_complete(*f->ops);
@@ -40,6 +37,25 @@ TEST(tables, are_complete) {
   expect_complete(*eq->fid.ops);
   EXPECT_EQ(fi_close(&eq->fid), 0);
   EXPECT_EQ(fi_close(&f->fid), 0);
+}
+
+TEST(tables, of_what_a_domain_opens_are_complete) {
+  const test::opened o;
+  const test::endpoint_set e(o);
+  expect_complete(*o.domain->ops);
+  expect_complete(*o.domain->fid.ops);
+  expect_complete(*o.domain->mr);
+  expect_complete(*e.av->ops);
+  expect_complete(*e.av->fid.ops);
+  expect_complete(*e.cq->ops);
+  expect_complete(*e.cq->fid.ops);
+  expect_complete(*e.ep->ops);
+  expect_complete(*e.ep->fid.ops);
+  expect_complete(*e.ep->cm);
+  expect_complete(*e.ep->msg);
+  expect_complete(*e.ep->tagged);
+  expect_complete(*e.ep->rma);
+  expect_complete(*e.ep->atomic);
 }
 
 /// libfabric 2.7's wrappers of entries that it appends to a table call them as

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_eq.h>
+
+#include <atomic>
+#include <memory>
+
+#include "fi/common/child_count.hpp"
+#include "fi/rdm/domain.hpp"
+#include "fi/rdm/wait_object.hpp"
+#include "proto/operation/completion_queue.hpp"
+
+namespace gaudi::fi {
+
+/// fid_cq of the provider, see fi_cq(3). Reading progresses the whole domain (manual progress).
+class cq final : public fid_cq {
+ public:
+  cq(domain& parent, const fi_cq_attr& attr, std::unique_ptr<wait_object> object, void* context);
+
+  static cq& of(fid_cq* c) noexcept { return *static_cast<cq*>(c); }
+  static cq& of(fid_t f) noexcept { return of(reinterpret_cast<fid_cq*>(f)); }
+
+  /// Under the domain lock.
+  proto::completion_queue& entries() noexcept { return entries_; }
+  child_count& bound() noexcept { return bound_; }
+  [[nodiscard]] domain& parent() noexcept { return parent_; }
+
+  ssize_t read(void* buf, std::size_t count, fi_addr_t* sources);
+  ssize_t wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int timeout);
+  ssize_t read_error(fi_cq_err_entry& out);
+  void signal() noexcept;
+  int control(int command, void* arg);
+  [[nodiscard]] bool waitable() const noexcept { return object_ != nullptr; }
+
+ private:
+  void give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out);
+
+  domain& parent_;
+  child_count::ref hold_;
+  child_count bound_;
+  const fi_cq_format format_;
+  const fi_wait_obj wait_obj_;
+  const std::unique_ptr<wait_object> object_;
+  std::atomic<bool> signalled_{false};
+  proto::completion_queue entries_;
+  proto::net_address unknown_source_;  // what the last error entry read says of its source
+};
+
+/// The cq_open op of fid_domain. FI_CQ_FORMAT_UNSPEC becomes FI_CQ_FORMAT_CONTEXT in `attr`.
+/// -FI_ENOSYS: wait objects other than NONE, UNSPEC, FD and YIELD.
+int cq_open(fid_domain* d, fi_cq_attr* attr, fid_cq** out, void* context) noexcept;
+
+}  // namespace gaudi::fi

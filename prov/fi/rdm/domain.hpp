@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <rdma/fi_domain.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/domain_lock.hpp"
+#include "base/event_set.hpp"
+#include "base/result.hpp"
+#include "core/inner_domain.hpp"
+#include "core/tcp_streams.hpp"
+#include "device/device.hpp"
+#include "device/device_loss_epoch.hpp"
+#include "fi/common/child_count.hpp"
+#include "fi/common/domain_base.hpp"
+#include "fi/common/domain_counters.hpp"
+#include "fi/common/fabric.hpp"
+#include "fi/rdm/memory_region.hpp"
+#include "fi/rdm/progress_thread.hpp"
+#include "fi/rdm/rail_interfaces.hpp"
+#include "fi/rdm/sleeping_place.hpp"
+#include "reg/dmabuf_registrar.hpp"
+#include "reg/import_cache.hpp"
+#include "reg/key_table.hpp"
+#include "reg/nic_loopback.hpp"
+#include "reg/write_flush.hpp"
+
+namespace gaudi::proto {
+class endpoint;
+}
+
+namespace gaudi::fi {
+
+/// fid_domain of the provider for FI_EP_RDM, see fi_domain(3): one core domain, one lock, and all
+/// that is opened below.
+class domain final : public domain_base {
+ public:
+  /// `own` has its tables.
+  domain(const fid_domain& own, fabric& parent, const fi_info& info,
+         std::unique_ptr<core::inner_domain> core);
+
+  static constexpr carrier data_carrier = carrier::provider;
+
+  static domain& of(fid_domain* d) noexcept { return *static_cast<domain*>(d); }
+  static domain& of(fid_t f) noexcept { return of(reinterpret_cast<fid_domain*>(f)); }
+
+  [[nodiscard]] base::domain_lock& lock() noexcept { return lock_; }
+  [[nodiscard]] core::inner_domain& core() noexcept { return *core_; }
+  [[nodiscard]] child_count& open_children() noexcept { return children_; }
+  [[nodiscard]] std::uint32_t api_version() const noexcept { return asked_.api_version; }
+  [[nodiscard]] std::uint32_t addr_format() const noexcept { return asked_.addr_format; }
+
+  /// Regions are addressed by virtual address, not by offset.
+  [[nodiscard]] bool virtual_address() const noexcept { return asked_.virtual_address; }
+  /// Opened with FI_HMEM.
+  [[nodiscard]] bool hmem() const noexcept { return asked_.hmem; }
+  /// Keys are chosen here, not by the application.
+  [[nodiscard]] bool provider_keys() const noexcept { return asked_.provider_keys; }
+
+  /// Calls call(dmabufs()) under the lock, which it takes.
+  template <class Call>
+  auto with_dmabufs(Call&& call) {
+    const base::scoped_domain_lock lock(lock_);
+    return call(dmabufs_);
+  }
+
+  /// Whether something of it is open. Takes the lock.
+  [[nodiscard]] bool has_children() noexcept {
+    const base::scoped_domain_lock lock(lock_);
+    return children_.any() || regions_.live() != 0;
+  }
+
+  /// Of its endpoints.
+  [[nodiscard]] const proto::rail_settings& rails() const noexcept { return rails_.settings(); }
+  /// Bytes of the largest message that its endpoints send eagerly.
+  [[nodiscard]] std::size_t eager_size() const noexcept;
+
+  // Under the lock.
+  memory_region_pool& regions() noexcept { return regions_; }
+  reg::key_table& keys() noexcept { return keys_; }
+  reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
+  reg::nic_loopback& loop() noexcept { return loop_; }
+  reg::write_flush& flush() noexcept { return flush_; }
+  /// Null: the core has none.
+  core::tcp_streams* streams() noexcept { return core_->over_rdma() ? nullptr : &streams_; }
+  /// What peers on this host passed; null: the NIC reads no dma-bufs, or shall not.
+  reg::import_cache* imports() noexcept;
+  /// Whether the NIC may be asked to register dma-bufs (FI_GAUDI_DMABUF, the core).
+  [[nodiscard]] bool takes_dmabufs() const noexcept;
+  proto::path_counters& paths() noexcept { return counters_->paths; }
+  const proto::latency_histograms* latencies() const noexcept { return latencies_.get(); }
+  /// Before an endpoint is enabled: makes what the domain needs for one, so that add() cannot fail.
+  /// -FI_ENOMEM, and errors of core_events() and progress_thread::start.
+  int prepare_endpoint(bool waitable);
+  /// An endpoint was enabled, or is about to close.
+  void add(proto::endpoint& e) noexcept;
+  void remove(proto::endpoint& e) noexcept;
+  /// An endpoint listens at the port of the info already. Several can be opened with one info: the
+  /// others get ports of their own, which fi_getname tells.
+  [[nodiscard]] bool has_port_of_info() const noexcept;
+  /// Progresses every endpoint of the domain, whichever queue the application looks at.
+  void progress();
+  /// Progresses; whether a thread may sleep on core_events() after that. 0 or -FI_EAGAIN.
+  int try_wait();
+  /// A file descriptor that is readable when there is something to progress at the core. Opened at
+  /// first need.
+  base::result<int> core_events();
+  /// A place to sleep until then, or until somebody rings.
+  base::result<sleeping_place> open_sleeping_place();
+  [[nodiscard]] const std::vector<proto::endpoint*>& endpoints() const noexcept {
+    return endpoints_;
+  }
+
+  /// FI_RMA_EVENT: what peers do here is counted, so none of it may go past this provider.
+  [[nodiscard]] bool counts_targets() const noexcept { return asked_.counts_targets; }
+
+  /// FI_PROGRESS_AUTO: a thread of ours progresses the domain.
+  [[nodiscard]] bool progresses_itself() const noexcept { return asked_.auto_progress; }
+  /// An operation was posted to `e`: what cannot wait until the application comes again is done by
+  /// the thread.
+  void posted_to(const proto::endpoint& e) noexcept {
+    if (thread_) [[unlikely]]
+      notify_of(e);
+  }
+  void posted_to_any() noexcept;
+  /// Before the domain goes. Not under the lock.
+  void stop_thread() noexcept { thread_.reset(); }
+
+ private:
+  void notify_of(const proto::endpoint& e) noexcept;
+
+  child_count::ref parent_;
+  child_count children_;
+  base::domain_lock lock_;
+  std::unique_ptr<core::inner_domain> core_;
+  base::counters::published<domain_counters> counters_;
+  domain_latencies latencies_;
+  /// By the application, at fi_domain.
+  const struct {
+    std::uint32_t api_version;
+    std::uint32_t addr_format;
+    bool hmem;
+    bool virtual_address;
+    bool provider_keys;
+    bool auto_progress;
+    bool counts_targets;
+  } asked_;
+  std::optional<base::event_set> core_events_;
+  std::optional<device::device_loss_epoch::loss_eventfd> losses_;  // in core_events_
+  const domain_rails rails_;
+  memory_region_pool regions_;
+  reg::key_table keys_;
+  reg::dmabuf_registrar dmabufs_;
+  reg::nic_loopback loop_;
+  reg::write_flush flush_;
+  reg::import_cache imports_;
+  core::tcp_streams streams_;
+  std::vector<proto::endpoint*> endpoints_;
+  std::unique_ptr<progress_thread> thread_;
+};
+
+}  // namespace gaudi::fi

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/result.hpp"
+#include "fi/rdm/sleeping_place.hpp"
+
+namespace gaudi::fi {
+
+/// Drives a domain where the application asked for FI_PROGRESS_AUTO. Sleeps while nothing happens.
+class progress_thread {
+ public:
+  /// Starts it. Under the domain lock. `may_sleep(waker)` is called by the thread: it takes that
+  /// lock, arms the waker, progresses the domain, and says whether there is nothing left to poll.
+  /// -FI_EAGAIN: there can be no more threads. Throws std::bad_alloc.
+  static base::result<std::unique_ptr<progress_thread>> start(
+      sleeping_place&& place, std::function<bool(base::waker&)> may_sleep);
+  /// Ends it. Not under the domain lock. A process that came by fork has no such thread and leaves
+  /// it alone.
+  ~progress_thread();
+  progress_thread(const progress_thread&) = delete;
+  progress_thread& operator=(const progress_thread&) = delete;
+
+  /// Something is to be polled: wakes the thread if it sleeps. Under the domain lock.
+  void notify() noexcept { place_.waker.notify(); }
+
+ private:
+  progress_thread(sleeping_place&& place, std::function<bool(base::waker&)>&& may_sleep);
+  void run();
+
+  const std::function<bool(base::waker&)> may_sleep_;
+  sleeping_place place_;
+  std::atomic<bool> stop_{false};
+  const pid_t owner_;
+  std::thread thread_;
+};
+
+}  // namespace gaudi::fi
