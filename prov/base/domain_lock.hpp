@@ -26,11 +26,18 @@ class GAUDI_CAPABILITY("domain lock") domain_lock {
     if (!state_.compare_exchange_strong(seen, state::held, std::memory_order_acquire,
                                         std::memory_order_relaxed))
       wait_for_it();
+    holder_.note();
   }
   void unlock() noexcept GAUDI_RELEASE() {
+    if (enabled_) holder_.forget();
     // In one order with what sleepers tell of themselves.
     if (enabled_ && state_.exchange(state::open, std::memory_order_seq_cst) == state::awaited)
       state_.notify_one();
+  }
+
+  /// As mutex::assert_held. Nobody holds one that is disabled.
+  void assert_held() const noexcept GAUDI_ASSERT_CAPABILITY(this) {
+    if (enabled_) holder_.assert_is_this_thread();
   }
 
  private:
@@ -44,6 +51,7 @@ class GAUDI_CAPABILITY("domain lock") domain_lock {
 
   std::atomic<state> state_{state::open};
   const bool enabled_;
+  [[no_unique_address]] lock_holder holder_;
 };
 
 using scoped_domain_lock = scoped_lock<domain_lock>;

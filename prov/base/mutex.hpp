@@ -11,35 +11,49 @@
 
 namespace gaudi::base {
 
+/// The thread that holds a lock, in debug builds. Changed by that thread only.
+class lock_holder {
+ public:
+#ifndef NDEBUG
+  void note() noexcept {
+    holder_.store(::pthread_self(), std::memory_order_relaxed);
+  }
+  void forget() noexcept {
+    holder_.store(0, std::memory_order_relaxed);
+  }
+  void assert_is_this_thread() const noexcept {
+    assert(holder_.load(std::memory_order_relaxed) == ::pthread_self());
+  }
+
+ private:
+  std::atomic<pthread_t> holder_{0};  ///< 0: none
+#else
+  void note() noexcept {}
+  void forget() noexcept {}
+  void assert_is_this_thread() const noexcept {}
+#endif
+};
+
 /// std::mutex, as clang's analysis can follow it: the standard library's has no annotations.
 class GAUDI_CAPABILITY("mutex") mutex {
  public:
   void lock() GAUDI_ACQUIRE() {
     own_.lock();
-    note(::pthread_self());
+    holder_.note();
   }
   void unlock() GAUDI_RELEASE() {
-    note(0);
+    holder_.forget();
     own_.unlock();
   }
 
   /// Where the analysis cannot see that this thread holds it, as it goes by another name there.
   /// Debug builds look.
   void assert_held() const noexcept GAUDI_ASSERT_CAPABILITY(this) {
-#ifndef NDEBUG
-    assert(holder_.load(std::memory_order_relaxed) == ::pthread_self());
-#endif
+    holder_.assert_is_this_thread();
   }
 
  private:
-#ifndef NDEBUG
-  void note(pthread_t holder) noexcept {
-    holder_.store(holder, std::memory_order_relaxed);
-  }
-  std::atomic<pthread_t> holder_{0};  ///< 0: none
-#else
-  void note(pthread_t) noexcept {}
-#endif
+  [[no_unique_address]] lock_holder holder_;
   std::mutex own_;
 };
 

@@ -35,8 +35,11 @@ class av final : public fid_av {
   /// Nothing may be done with it here then.
   [[nodiscard]] bool used_after_fork() const noexcept { return fork_guard_.used_after_fork(); }
 
-  /// Used under the domain lock.
-  proto::address_vector& addresses() noexcept { return addresses_; }
+  /// Under the domain lock, which an endpoint knows by another name.
+  proto::address_vector& addresses() noexcept {
+    lock_.assert_held();
+    return addresses_;
+  }
   /// Bound endpoints: each holds a children::ref, and fi_close is -FI_EBUSY while one does.
   child_count& bound() noexcept { return bound_; }
 
@@ -71,7 +74,7 @@ class av final : public fid_av {
   const std::uint64_t flags_;
   event_queue* eq_ = nullptr;
   child_count::ref eq_ref_;
-  proto::address_vector addresses_;
+  proto::address_vector addresses_ GAUDI_GUARDED_BY(lock_);
 };
 
 }  // namespace gaudi::fi

@@ -75,14 +75,14 @@ cntr::cntr(domain& parent, fi_wait_obj kind, std::unique_ptr<wait_object> object
 
 std::uint64_t cntr::read(bool errors) {
   // There is no way to say more than the number as it was at the fork.
-  if (parent_.used_after_fork()) return errors ? counter_.errors() : counter_.value();
-  const base::scoped_domain_lock lock(parent_.lock());
-  parent_.progress();
+  if (parent().used_after_fork()) return errors ? counter_.errors() : counter_.value();
+  const base::scoped_domain_lock lock(parent().lock());
+  parent().progress();
   return errors ? counter_.errors() : counter_.value();
 }
 
 int cntr::wait(std::uint64_t threshold, int timeout) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   const std::uint64_t errors_before = read(true);
   const auto verdict = [&] {
     if (counter_.value() >= threshold) return 0;
@@ -91,8 +91,8 @@ int cntr::wait(std::uint64_t threshold, int timeout) {
   sleeper pause(parent_, object_.get(), timeout);
   for (;;) {
     {
-      const base::scoped_domain_lock lock(parent_.lock());
-      parent_.progress();
+      const base::scoped_domain_lock lock(parent().lock());
+      parent().progress();
       if (const int ret = verdict(); ret != -FI_EAGAIN) return ret;
     }
     if (pause.timed_out()) return -FI_ETIMEDOUT;
@@ -101,12 +101,12 @@ int cntr::wait(std::uint64_t threshold, int timeout) {
 }
 
 int cntr::control(int command, void* arg) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   if (command != control_try_wait) return get_wait_object(object_.get(), kind_, command, arg);
-  const base::scoped_domain_lock lock(parent_.lock());
+  const base::scoped_domain_lock lock(parent().lock());
   // The application compares the counter before and after (fi_cntr(3)).
   if (object_) object_->waker().arm();
-  return parent_.try_wait();
+  return parent().try_wait();
 }
 
 int cntr_open(fid_domain* d, fi_cntr_attr* attr, fid_cntr** out, void* context) noexcept {

@@ -20,11 +20,10 @@ class cntr final : public fid_cntr {
   static cntr& of(fid_cntr* c) noexcept { return *static_cast<cntr*>(c); }
   static cntr& of(fid_t f) noexcept { return of(reinterpret_cast<fid_cntr*>(f)); }
 
-  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  [[nodiscard]] domain& parent() const noexcept { return parent_; }
   /// What it is bound to: each holds a children::ref, and the counter stays open for them.
   child_count& bound() noexcept { return bound_; }
-  /// Under the domain lock.
-  base::counter& counter() noexcept { return counter_; }
+  base::counter& counter() noexcept GAUDI_REQUIRES(parent().lock()) { return counter_; }
 
   std::uint64_t read(bool errors);
   /// fi_cntr_wait: 0, -FI_EAVAIL when an operation failed meanwhile, -FI_ETIMEDOUT.

@@ -123,20 +123,20 @@ void cq::signal() noexcept {
 }
 
 int cq::control(int command, void* arg) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   if (command != control_try_wait) return get_wait_object(object_.get(), wait_obj_, command, arg);
-  const base::scoped_domain_lock lock(parent_.lock());
+  const base::scoped_domain_lock lock(parent().lock());
   if (!entries_.empty()) return -FI_EAGAIN;
   if (object_) object_->waker().arm();
-  if (const int ret = parent_.try_wait()) return ret;
+  if (const int ret = parent().try_wait()) return ret;
   return entries_.empty() ? 0 : -FI_EAGAIN;
 }
 
 ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock lock(parent_.lock());
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(parent().lock());
   if (entries_.empty() || count == 0) {
-    parent_.progress();
+    parent().progress();
     if (entries_.empty()) return entries_.overrun() ? -FI_EOVERRUN : -FI_EAGAIN;
   }
   auto* at = static_cast<std::byte*>(buf);
@@ -159,8 +159,10 @@ ssize_t cq::wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int 
     if (ret != -FI_EAGAIN) return ret;
     if (signalled_.exchange(false, std::memory_order_acq_rel)) return -FI_EAGAIN;
     if (pause.timed_out()) return -FI_EAGAIN;
-    pause.spin_or_block(
-        [&] { return !entries_.empty() || signalled_.load(std::memory_order_acquire); });
+    pause.spin_or_block([&] {
+      parent().lock().assert_held();
+      return !entries_.empty() || signalled_.load(std::memory_order_acquire);
+    });
   }
 }
 
@@ -172,7 +174,7 @@ void cq::give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out) {
     return;
   }
   unknown_source_ = entries_.take_unknown_source();
-  const bool callers = FI_VERSION_GE(parent_.api_version(), FI_VERSION(1, 5)) && out.err_data_size;
+  const bool callers = FI_VERSION_GE(parent().api_version(), FI_VERSION(1, 5)) && out.err_data_size;
   if (callers) {
     out.err_data_size = std::min(out.err_data_size, unknown_source_.length());
     std::memcpy(out.err_data, unknown_source_.raw(), out.err_data_size);
@@ -183,8 +185,8 @@ void cq::give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out) {
 }
 
 ssize_t cq::read_error(fi_cq_err_entry& out) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock lock(parent_.lock());
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(parent().lock());
   if (entries_.empty() || entries_.front().error == 0) return -FI_EAGAIN;
   const proto::cq_entry& c = entries_.front();
   out.op_context = c.context;
@@ -197,7 +199,7 @@ ssize_t cq::read_error(fi_cq_err_entry& out) {
   out.err = c.error;
   out.prov_errno = c.error;
   give_error_data(c, out);
-  if (FI_VERSION_GE(parent_.api_version(), FI_VERSION(1, 20))) {
+  if (FI_VERSION_GE(parent().api_version(), FI_VERSION(1, 20))) {
     const fi_addr_t source = c.source;
     std::memcpy(reinterpret_cast<std::byte*>(&out) + old_error_entry, &source, sizeof source);
   }

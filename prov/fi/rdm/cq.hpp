@@ -21,10 +21,9 @@ class cq final : public fid_cq {
   static cq& of(fid_cq* c) noexcept { return *static_cast<cq*>(c); }
   static cq& of(fid_t f) noexcept { return of(reinterpret_cast<fid_cq*>(f)); }
 
-  /// Under the domain lock.
-  proto::completion_queue& entries() noexcept { return entries_; }
+  proto::completion_queue& entries() noexcept GAUDI_REQUIRES(parent().lock()) { return entries_; }
   child_count& bound() noexcept { return bound_; }
-  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  [[nodiscard]] domain& parent() const noexcept { return parent_; }
 
   ssize_t read(void* buf, std::size_t count, fi_addr_t* sources);
   ssize_t wait_and_read(void* buf, std::size_t count, fi_addr_t* sources, int timeout);
@@ -34,7 +33,8 @@ class cq final : public fid_cq {
   [[nodiscard]] bool waitable() const noexcept { return object_ != nullptr; }
 
  private:
-  void give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out);
+  void give_error_data(const proto::cq_entry& c, fi_cq_err_entry& out)
+      GAUDI_REQUIRES(parent().lock());
 
   domain& parent_;
   child_count::ref hold_;
@@ -43,8 +43,9 @@ class cq final : public fid_cq {
   const fi_wait_obj wait_obj_;
   const std::unique_ptr<wait_object> object_;
   std::atomic<bool> signalled_{false};
-  proto::completion_queue entries_;
-  proto::net_address unknown_source_;  // what the last error entry read says of its source
+  proto::completion_queue entries_ GAUDI_GUARDED_BY(parent().lock());
+  proto::net_address unknown_source_
+      GAUDI_GUARDED_BY(parent().lock());  // what the last error entry read says of its source
 };
 
 /// The cq_open op of fid_domain. FI_CQ_FORMAT_UNSPEC becomes FI_CQ_FORMAT_CONTEXT in `attr`.

@@ -138,6 +138,12 @@ void domain::notify_of(const proto::endpoint& e) noexcept {
   if (e.needs_polling()) thread_->notify();
 }
 
+void domain::stop_thread() noexcept {
+  std::unique_ptr<progress_thread> ended;  // without the lock, which it takes until then
+  const base::scoped_domain_lock lock(lock_);
+  ended = std::move(thread_);
+}
+
 void domain::posted_to_any() noexcept {
   for (proto::endpoint* e : endpoints_) posted_to(*e);
 }

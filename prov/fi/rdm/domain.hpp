@@ -47,7 +47,7 @@ class domain final : public domain_base {
   static domain& of(fid_domain* d) noexcept { return *static_cast<domain*>(d); }
   static domain& of(fid_t f) noexcept { return of(reinterpret_cast<fid_domain*>(f)); }
 
-  [[nodiscard]] base::domain_lock& lock() noexcept { return lock_; }
+  [[nodiscard]] base::domain_lock& lock() noexcept GAUDI_RETURN_CAPABILITY(lock_) { return lock_; }
   [[nodiscard]] core::inner_domain& core() noexcept { return *core_; }
   [[nodiscard]] child_count& open_children() noexcept { return children_; }
   [[nodiscard]] std::uint32_t api_version() const noexcept { return asked_.api_version; }
@@ -79,38 +79,41 @@ class domain final : public domain_base {
   [[nodiscard]] std::size_t eager_size() const noexcept;
 
   // Under the lock.
-  memory_region_pool& regions() noexcept { return regions_; }
-  reg::key_table& keys() noexcept { return keys_; }
-  reg::dmabuf_registrar& dmabufs() noexcept { return dmabufs_; }
-  reg::nic_loopback& loop() noexcept { return loop_; }
-  reg::write_flush& flush() noexcept { return flush_; }
+  memory_region_pool& regions() noexcept GAUDI_REQUIRES(lock_) { return regions_; }
+  reg::key_table& keys() noexcept GAUDI_REQUIRES(lock_) { return keys_; }
+  reg::dmabuf_registrar& dmabufs() noexcept GAUDI_REQUIRES(lock_) { return dmabufs_; }
+  reg::nic_loopback& loop() noexcept GAUDI_REQUIRES(lock_) { return loop_; }
+  reg::write_flush& flush() noexcept GAUDI_REQUIRES(lock_) { return flush_; }
   /// Null: the core has none.
-  core::tcp_streams* streams() noexcept { return core_->over_rdma() ? nullptr : &streams_; }
+  core::tcp_streams* streams() noexcept GAUDI_REQUIRES(lock_) {
+    return core_->over_rdma() ? nullptr : &streams_;
+  }
   /// What peers on this host passed; null: the NIC reads no dma-bufs, or shall not.
-  reg::import_cache* imports() noexcept;
+  reg::import_cache* imports() noexcept GAUDI_REQUIRES(lock_);
   /// Whether the NIC may be asked to register dma-bufs (FI_GAUDI_DMABUF, the core).
   [[nodiscard]] bool takes_dmabufs() const noexcept;
-  proto::path_counters& paths() noexcept { return counters_->paths; }
+  proto::path_counters& paths() noexcept GAUDI_REQUIRES(lock_) { return counters_->paths; }
   const proto::latency_histograms* latencies() const noexcept { return latencies_.get(); }
   /// Before an endpoint is enabled: makes what the domain needs for one, so that add() cannot fail.
   /// -FI_ENOMEM, and errors of core_events() and progress_thread::start.
-  int prepare_endpoint(bool waitable);
+  int prepare_endpoint(bool waitable) GAUDI_REQUIRES(lock_);
   /// An endpoint was enabled, or is about to close.
-  void add(proto::endpoint& e) noexcept;
-  void remove(proto::endpoint& e) noexcept;
+  void add(proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
+  void remove(proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
   /// An endpoint listens at the port of the info already. Several can be opened with one info: the
   /// others get ports of their own, which fi_getname tells.
-  [[nodiscard]] bool has_port_of_info() const noexcept;
+  [[nodiscard]] bool has_port_of_info() const noexcept GAUDI_REQUIRES(lock_);
   /// Progresses every endpoint of the domain, whichever queue the application looks at.
-  void progress();
+  void progress() GAUDI_REQUIRES(lock_);
   /// Progresses; whether a thread may sleep on core_events() after that. 0 or -FI_EAGAIN.
-  int try_wait();
+  int try_wait() GAUDI_REQUIRES(lock_);
   /// A file descriptor that is readable when there is something to progress at the core. Opened at
   /// first need.
-  base::result<int> core_events();
+  base::result<int> core_events() GAUDI_REQUIRES(lock_);
   /// A place to sleep until then, or until somebody rings.
-  base::result<sleeping_place> open_sleeping_place();
-  [[nodiscard]] const std::vector<proto::endpoint*>& endpoints() const noexcept {
+  base::result<sleeping_place> open_sleeping_place() GAUDI_REQUIRES(lock_);
+  [[nodiscard]] const std::vector<proto::endpoint*>& endpoints() const noexcept
+      GAUDI_REQUIRES(lock_) {
     return endpoints_;
   }
 
@@ -121,16 +124,16 @@ class domain final : public domain_base {
   [[nodiscard]] bool progresses_itself() const noexcept { return asked_.auto_progress; }
   /// An operation was posted to `e`: what cannot wait until the application comes again is done by
   /// the thread.
-  void posted_to(const proto::endpoint& e) noexcept {
+  void posted_to(const proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_) {
     if (thread_) [[unlikely]]
       notify_of(e);
   }
-  void posted_to_any() noexcept;
+  void posted_to_any() noexcept GAUDI_REQUIRES(lock_);
   /// Before the domain goes. Not under the lock.
-  void stop_thread() noexcept { thread_.reset(); }
+  void stop_thread() noexcept GAUDI_EXCLUDES(lock_);
 
  private:
-  void notify_of(const proto::endpoint& e) noexcept;
+  void notify_of(const proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
 
   child_count::ref parent_;
   child_count children_;
@@ -148,18 +151,19 @@ class domain final : public domain_base {
     bool auto_progress;
     bool counts_targets;
   } asked_;
-  std::optional<base::event_set> core_events_;
-  std::optional<device::device_loss_epoch::loss_eventfd> losses_;  // in core_events_
+  std::optional<base::event_set> core_events_ GAUDI_GUARDED_BY(lock_);
+  std::optional<device::device_loss_epoch::loss_eventfd> losses_
+      GAUDI_GUARDED_BY(lock_);  // in core_events_
   const domain_rails rails_;
-  memory_region_pool regions_;
-  reg::key_table keys_;
-  reg::dmabuf_registrar dmabufs_;
-  reg::nic_loopback loop_;
-  reg::write_flush flush_;
-  reg::import_cache imports_;
-  core::tcp_streams streams_;
-  std::vector<proto::endpoint*> endpoints_;
-  std::unique_ptr<progress_thread> thread_;
+  memory_region_pool regions_ GAUDI_GUARDED_BY(lock_);
+  reg::key_table keys_ GAUDI_GUARDED_BY(lock_);
+  reg::dmabuf_registrar dmabufs_ GAUDI_GUARDED_BY(lock_);
+  reg::nic_loopback loop_ GAUDI_GUARDED_BY(lock_);
+  reg::write_flush flush_ GAUDI_GUARDED_BY(lock_);
+  reg::import_cache imports_ GAUDI_GUARDED_BY(lock_);
+  core::tcp_streams streams_ GAUDI_GUARDED_BY(lock_);
+  std::vector<proto::endpoint*> endpoints_ GAUDI_GUARDED_BY(lock_);
+  std::unique_ptr<progress_thread> thread_ GAUDI_GUARDED_BY(lock_);
 };
 
 }  // namespace gaudi::fi

@@ -36,8 +36,8 @@ endpoint::endpoint(const fid_ep& own, const fid_ep& sharing, domain& parent, con
 
 endpoint::~endpoint() {
   linger();
-  const base::scoped_domain_lock lock(parent_.lock());
-  parent_.remove(core_);
+  const base::scoped_domain_lock lock(parent().lock());
+  parent().remove(core_);
   core_.shut_down();
 }
 
@@ -45,16 +45,16 @@ endpoint::~endpoint() {
 void endpoint::linger() {
   for (unsigned looks = 0;; ++looks) {
     {
-      const base::scoped_domain_lock lock(parent_.lock());
+      const base::scoped_domain_lock lock(parent().lock());
       if (!core_.must_linger()) return;
-      parent_.progress();
+      parent().progress();
     }
     if (looks >= looks_before_naps) std::this_thread::sleep_for(nap_between_looks);
   }
 }
 
 int endpoint::bind(fid_t other, std::uint64_t flags) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock guard(lock());
   switch (other->fclass) {
     case FI_CLASS_AV:
@@ -82,6 +82,7 @@ int endpoint::bind(fid_t other, std::uint64_t flags) {
 int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
   if ((flags & ~queue_flags) || !(flags & (FI_TRANSMIT | FI_RECV))) return -FI_EBADFLAGS;
   if (&queue.parent() != &parent_) return -FI_EINVAL;
+  queue.parent().lock().assert_held();
   for (const auto bit : {FI_TRANSMIT, FI_RECV}) {
     if (!(flags & bit)) continue;
     direction& d = bit == FI_TRANSMIT ? tx_ : rx_;
@@ -99,7 +100,8 @@ int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
 int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
   if (flags == 0 || (flags & ~counter_flags)) return -FI_EBADFLAGS;
   if (&counter.parent() != &parent_) return -FI_EINVAL;
-  if ((flags & target_flags) && !parent_.counts_targets()) {
+  counter.parent().lock().assert_held();
+  if ((flags & target_flags) && !parent().counts_targets()) {
     GAUDI_INFO(EP_CTRL, "a counter for FI_REMOTE_READ or FI_REMOTE_WRITE needs FI_RMA_EVENT\n");
     // Who asks for what else there is as well gets that, as from other providers.
     flags &= ~target_flags;
@@ -123,6 +125,7 @@ int endpoint::bind_counter(cntr& counter, std::uint64_t flags) {
 
 int endpoint::bind_srx(srx& context) {
   if (&context.parent() != &parent_ || core_.enabled() || srx_hold_) return -FI_EINVAL;
+  context.parent().lock().assert_held();
   core_.messages().share(context.receives());
   srx_hold_ = child_count::ref(context.bound());
   msg = sharing_.msg;
@@ -145,17 +148,17 @@ bool endpoint::lacks_completions() const noexcept {
 }
 
 int endpoint::enable() {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock guard(lock());
   if (core_.enabled()) return 0;
   if (!addresses_) return -FI_ENOAV;
   if (lacks_completions()) return -FI_ENOCQ;
-  const bool waitable = waitable_ || parent_.progresses_itself();
-  if (const int ret = parent_.prepare_endpoint(waitable)) return ret;
+  const bool waitable = waitable_ || parent().progresses_itself();
+  if (const int ret = parent().prepare_endpoint(waitable)) return ret;
   const auto enabled = core_.enable(
-      {.waitable = waitable, .any_port = parent_.has_port_of_info(), .links = &links_});
+      {.waitable = waitable, .any_port = parent().has_port_of_info(), .links = &links_});
   if (!enabled) return enabled.code();
-  parent_.add(core_);
+  parent().add(core_);
   return 0;
 }
 

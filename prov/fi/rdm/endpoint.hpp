@@ -29,15 +29,19 @@ class endpoint final : public fid_ep {
   static endpoint& of(fid_ep* e) noexcept { return *static_cast<endpoint*>(e); }
   static endpoint& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
 
-  [[nodiscard]] domain& parent() noexcept { return parent_; }
-  [[nodiscard]] base::domain_lock& lock() noexcept { return parent_.lock(); }
+  [[nodiscard]] domain& parent() const noexcept { return parent_; }
+  [[nodiscard]] base::domain_lock& lock() const noexcept GAUDI_RETURN_CAPABILITY(parent().lock()) {
+    return parent_.lock();
+  }
   [[nodiscard]] device::device_registry& devices() { return parent_.devices(); }
-  /// Under the domain lock.
-  proto::endpoint& core() noexcept { return core_; }
-  proto::receive_context& receives() noexcept { return core_.receives(); }
-  void progress() noexcept { core_.progress(); }
-  /// Whether the address vector has this endpoint itself there. Under the domain lock.
-  [[nodiscard]] bool is_own_address(fi_addr_t address) const noexcept {
+  proto::endpoint& core() noexcept GAUDI_REQUIRES(parent().lock()) { return core_; }
+  proto::receive_context& receives() noexcept GAUDI_REQUIRES(parent().lock()) {
+    return core_.receives();
+  }
+  void progress() noexcept GAUDI_REQUIRES(parent().lock()) { core_.progress(); }
+  /// Whether the address vector has this endpoint itself there.
+  [[nodiscard]] bool is_own_address(fi_addr_t address) const noexcept
+      GAUDI_REQUIRES(parent().lock()) {
     const auto* found = addresses_ ? addresses_->addresses().find(address) : nullptr;
     return found && core_.enabled() && *found == core_.name();
   }
@@ -46,11 +50,10 @@ class endpoint final : public fid_ep {
   int enable();
   /// Something was posted: what cannot wait until the application comes again is done by the
   /// domain's thread, if it has one.
-  void posted() noexcept { parent_.posted_to(core_); }
+  void posted() noexcept GAUDI_REQUIRES(parent().lock()) { parent().posted_to(core_); }
   int get_flags(std::uint64_t& flags) const;
   int set_flags(std::uint64_t flags);
-  /// Under the domain lock.
-  link_events& links() noexcept { return links_; }
+  link_events& links() noexcept GAUDI_REQUIRES(parent().lock()) { return links_; }
 
   [[nodiscard]] std::uint64_t tx_flags() const noexcept { return tx_.default_flags; }
   [[nodiscard]] std::uint64_t rx_flags() const noexcept { return rx_.default_flags; }
@@ -98,17 +101,17 @@ class endpoint final : public fid_ep {
   }
 
   void linger();
-  int bind_queue(cq& queue, std::uint64_t flags);
-  int bind_counter(cntr& counter, std::uint64_t flags);
-  int bind_srx(srx& context);
-  int bind_stx(stx& context);
-  [[nodiscard]] bool lacks_completions() const noexcept;
+  int bind_queue(cq& queue, std::uint64_t flags) GAUDI_REQUIRES(parent().lock());
+  int bind_counter(cntr& counter, std::uint64_t flags) GAUDI_REQUIRES(parent().lock());
+  int bind_srx(srx& context) GAUDI_REQUIRES(parent().lock());
+  int bind_stx(stx& context) GAUDI_REQUIRES(parent().lock());
+  [[nodiscard]] bool lacks_completions() const noexcept GAUDI_REQUIRES(parent().lock());
 
   const fid_ep& sharing_;
   domain& parent_;
   child_count::ref hold_;
   const std::uint64_t caps_;
-  av* addresses_ = nullptr;
+  av* addresses_ GAUDI_GUARDED_BY(parent().lock()) = nullptr;
   child_count::ref addresses_hold_;
   child_count::ref srx_hold_;
   child_count::ref stx_hold_;
@@ -117,9 +120,9 @@ class endpoint final : public fid_ep {
   counters counters_;
   proto::peer_access_counters peer_accesses_;
   std::vector<child_count::ref> counter_holds_;
-  link_events links_{fid};
+  link_events links_ GAUDI_GUARDED_BY(parent().lock()){fid};
   bool waitable_ = false;  // something bound here can be slept on
-  proto::endpoint core_;
+  proto::endpoint core_ GAUDI_GUARDED_BY(parent().lock());
 };
 
 }  // namespace gaudi::fi

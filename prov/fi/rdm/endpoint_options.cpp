@@ -26,7 +26,7 @@ enum newer_option : int {
   inject_rma_size = 18,
 };
 
-int get(endpoint& e, int name, void* out, std::size_t* length) {
+int get(endpoint& e, int name, void* out, std::size_t* length) GAUDI_REQUIRES(e.parent().lock()) {
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV:
       return give_option(e.receives().min_multi_recv(), out, length);
@@ -56,7 +56,8 @@ int permit_shared_memory(const base::params& params, const void* in, std::size_t
   return -FI_EOPNOTSUPP;
 }
 
-int set(endpoint& e, int name, const void* in, std::size_t length) {
+int set(endpoint& e, int name, const void* in, std::size_t length)
+    GAUDI_REQUIRES(e.parent().lock()) {
   switch (name) {
     case FI_OPT_MIN_MULTI_RECV: {
       std::size_t least = 0;

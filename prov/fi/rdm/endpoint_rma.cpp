@@ -141,7 +141,10 @@ template <class ReadOwn, class Post>
                                                  const rma_call& call) {
   return read_by(
       e, memory, call,
-      [&](auto& d, const auto& to) { return read_own_region(d, to, call.address, call.key); },
+      [&](domain& d, const auto& to) {
+        d.lock().assert_held();
+        return read_own_region(d, to, call.address, call.key);
+      },
       [](auto& core, const auto& to, const auto& access) { return core.read(to, access); });
 }
 
@@ -151,7 +154,7 @@ ssize_t read_on(endpoint& e, const base::result<local_memory>& memory, const rma
 
 /// nullopt: some of them are to be read as a peer's are.
 std::optional<int> read_own_regions(domain& d, const local_memory& memory,
-                                    std::span<const fi_rma_iov> ranges) {
+                                    std::span<const fi_rma_iov> ranges) GAUDI_REQUIRES(d.lock()) {
   std::size_t offset = 0;
   for (const fi_rma_iov& r : ranges) {
     if (r.len == 0) continue;
@@ -169,7 +172,10 @@ std::optional<int> read_own_regions(domain& d, const local_memory& memory,
   if (are_all_empty(memory)) return read_on(e, memory, call);
   return read_by(
       e, memory, call,
-      [&](auto& d, const auto& to) { return read_own_regions(d, to, ranges_of(msg)); },
+      [&](domain& d, const auto& to) {
+        d.lock().assert_held();
+        return read_own_regions(d, to, ranges_of(msg));
+      },
       [&](auto& core, const auto& to, const auto& access) {
         return core.access_ranges(proto::rma_ranges::direction::read, to, access, ranges_of(msg));
       });

@@ -41,6 +41,7 @@ int bind_counter(memory_region& self, cntr& counter, std::uint64_t flags) {
     return -FI_ENOSYS;
   }
   const base::scoped_domain_lock lock(self.parent.lock());
+  counter.parent().lock().assert_held();
   if (flags & FI_REMOTE_READ) self.region.peers_read = &counter.counter();
   if (flags & FI_REMOTE_WRITE) self.region.peers_wrote = &counter.counter();
   self.counter_holds.emplace_front(counter.bound());
@@ -83,7 +84,7 @@ struct mr_request {
   void* context;
 };
 
-// `attach` fills the region that has the range and the access; 0 or an error.
+// `attach` fills the region that has the range and the access, under the lock; 0 or an error.
 template <class Attach>
 int register_range(domain& d, const mr_request& w, fid_mr** out, Attach&& attach) {
   if (w.range.iov_len == 0) {
@@ -91,7 +92,10 @@ int register_range(domain& d, const mr_request& w, fid_mr** out, Attach&& attach
     return -FI_EINVAL;
   }
   const base::scoped_domain_lock lock(d.lock());
-  const auto destroy = [&](memory_region* r) { d.regions().destroy(r); };
+  const auto destroy = [&](memory_region* r) {
+    d.lock().assert_held();
+    d.regions().destroy(r);
+  };
   std::unique_ptr<memory_region, decltype(destroy)> made(d.regions().create(d, w.context), destroy);
   if (!made) return -FI_ENOMEM;
   reg::region& r = made->region;
@@ -110,6 +114,7 @@ int register_range(domain& d, const mr_request& w, fid_mr** out, Attach&& attach
 
 int register_device(domain& d, const mr_request& w, std::optional<int> requested, fid_mr** out) {
   return register_range(d, w, out, [&](reg::region& r) {
+    d.lock().assert_held();
     return attach_device(d.context(), d.dmabufs(), r, requested);
   });
 }
@@ -140,6 +145,7 @@ int register_imported(domain& d, const mr_request& w, const core::dmabuf_range& 
       d.context().params.dmabuf != base::dmabuf_choice::on && is_pool_alias(d.context(), part);
   const bool by_nic = !by_engine || d.takes_dmabufs();
   return register_range(d, w, out, [&](reg::region& r) {
+    d.lock().assert_held();
     const int ret = by_nic ? attach_imported(d.context(), d.dmabufs(), r, part, carrier::provider)
                            : -FI_EOPNOTSUPP;
     if (ret == 0 || !by_engine) return ret;

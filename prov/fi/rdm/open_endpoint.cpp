@@ -110,7 +110,7 @@ base::connection_limits limits_of(const core::inner_domain& core, std::size_t ra
   return limits;
 }
 
-proto::endpoint::settings settings_for(domain& d, const fi_info& info) {
+proto::endpoint::settings settings_for(domain& d, const fi_info& info) GAUDI_REQUIRES(d.lock()) {
   const base::params& p = d.context().params;
   proto::rail_settings rails = d.rails();
   rails.streams = d.streams();
@@ -142,8 +142,12 @@ int endpoint_open(fid_domain* d, fi_info* info, fid_ep** out, void* context) noe
     if (!info || !info->ep_attr || !out) return -FI_EINVAL;
     if (info->ep_attr->type != FI_EP_RDM) return -FI_EINVAL;
     domain& parent = domain::of(d);
-    *out = new endpoint(own_tables(context), sharing_tables, parent, *info,
-                        settings_for(parent, *info));
+    if (parent.used_after_fork()) return -FI_EOPBADSTATE;
+    const auto settings = [&] {
+      const base::scoped_domain_lock lock(parent.lock());
+      return settings_for(parent, *info);
+    }();
+    *out = new endpoint(own_tables(context), sharing_tables, parent, *info, settings);
     return 0;
   });
 }

@@ -36,7 +36,14 @@ fi_ops poll_set_fid_ops = only_close<close_poll_set>();
 fi_ops_poll poll_ops{
     .size = sizeof(fi_ops_poll), .poll = poll, .poll_add = add, .poll_del = remove};
 
+// The domain's lock is held, and goes by the member's name here.
+bool is_empty(cq& queue) noexcept {
+  queue.parent().lock().assert_held();
+  return queue.entries().empty();
+}
+
 std::uint64_t counted_by(cntr& counter) noexcept {
+  counter.parent().lock().assert_held();
   return counter.counter().value() + counter.counter().errors();
 }
 
@@ -56,15 +63,15 @@ poll_set::poll_set(domain& parent)
       hold_(parent.open_children()) {}
 
 bool poll_set::has_news(member& m) {
-  if (m.object->fclass == FI_CLASS_CQ) return !cq::of(m.object).entries().empty();
+  if (m.object->fclass == FI_CLASS_CQ) return !is_empty(cq::of(m.object));
   const std::uint64_t now = counted_by(cntr::of(m.object));
   return std::exchange(m.counted, now) != now;
 }
 
 int poll_set::poll(void** contexts, int count) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock lock(parent_.lock());
-  parent_.progress();
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(parent().lock());
+  parent().progress();
   int told = 0;
   for (member& m : members_) {
     if (told == count) break;
@@ -74,10 +81,10 @@ int poll_set::poll(void** contexts, int count) {
 }
 
 int poll_set::add(struct fid& object) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   const bool is_queue = object.fclass == FI_CLASS_CQ;
   if (!is_queue && object.fclass != FI_CLASS_CNTR) return -FI_EINVAL;
-  const base::scoped_domain_lock lock(parent_.lock());
+  const base::scoped_domain_lock lock(parent().lock());
   const bool is_known = std::any_of(members_.begin(), members_.end(),
                                     [&](const member& m) { return m.object == &object; });
   auto hold = is_queue ? hold_of<cq>(object, parent_) : hold_of<cntr>(object, parent_);
@@ -88,8 +95,8 @@ int poll_set::add(struct fid& object) {
 }
 
 int poll_set::remove(const struct fid& object) {
-  if (parent_.used_after_fork()) return -FI_EOPBADSTATE;
-  const base::scoped_domain_lock lock(parent_.lock());
+  if (parent().used_after_fork()) return -FI_EOPBADSTATE;
+  const base::scoped_domain_lock lock(parent().lock());
   return std::erase_if(members_, [&](const member& m) { return m.object == &object; }) != 0
              ? 0
              : -FI_EINVAL;

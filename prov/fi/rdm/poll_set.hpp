@@ -20,7 +20,7 @@ class poll_set final : public fid_poll {
   static poll_set& of(fid_poll* p) noexcept { return *static_cast<poll_set*>(p); }
   static poll_set& of(fid_t f) noexcept { return of(reinterpret_cast<fid_poll*>(f)); }
 
-  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  [[nodiscard]] domain& parent() const noexcept { return parent_; }
 
   /// Writes up to `count` contexts of members: queues that are not empty, and counters that have
   /// changed since they were added or last told here. Returns how many.
@@ -37,11 +37,11 @@ class poll_set final : public fid_poll {
     std::uint64_t counted;  // values and errors of a counter when it was told last
   };
 
-  bool has_news(member& m);
+  bool has_news(member& m) GAUDI_REQUIRES(parent().lock());
 
   domain& parent_;
   child_count::ref hold_;
-  std::vector<member> members_;  // under the domain lock
+  std::vector<member> members_ GAUDI_GUARDED_BY(parent().lock());
 };
 
 /// The poll_open op of fid_domain. -FI_EINVAL: flags, of which there are none.

@@ -20,10 +20,11 @@ struct receive_call {
   void* context = nullptr;
 };
 
-/// FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV. Under the domain lock.
+/// FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV.
 template <class Target>
 [[gnu::noinline]] int receive_specially(Target& to, const proto::local_memory& memory,
-                                        const proto::recv_params& params, std::uint64_t flags) {
+                                        const proto::recv_params& params, std::uint64_t flags)
+    GAUDI_REQUIRES(to.parent().lock()) {
   proto::receive_context& receives = to.receives();
   const bool claim = flags & FI_CLAIM;
   const bool discard = flags & FI_DISCARD;

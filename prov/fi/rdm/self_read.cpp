@@ -21,7 +21,7 @@ struct readable {
 };
 
 std::optional<readable> find(domain& d, std::uint64_t address, std::size_t length,
-                             std::uint64_t key) {
+                             std::uint64_t key) GAUDI_REQUIRES(d.lock()) {
   if (d.keys().find(key, address, length, FI_REMOTE_READ)) return {};  // an ordinary read
   const auto found = d.keys().find(key, address, length, 0);
   if (!found) return {};
@@ -45,8 +45,8 @@ outcome by_engine(domain& d, device::device& on, const local_segment& to, std::u
 }
 
 /// By the NIC's connection with itself, behind whatever it wrote to the device before.
-outcome by_nic(domain& d, const core::inner_mr& known, const local_segment& to,
-               std::uint64_t from) {
+outcome by_nic(domain& d, const core::inner_mr& known, const local_segment& to, std::uint64_t from)
+    GAUDI_REQUIRES(d.lock()) {
   core::inner_mr own;
   void* descriptor = to.core_descriptor();
   if (!descriptor) {
@@ -58,7 +58,8 @@ outcome by_nic(domain& d, const core::inner_mr& known, const local_segment& to,
   return d.loop().read(to.host(), descriptor, to.length, from, known.key()).code();
 }
 
-outcome read_part(domain& d, const readable& source, const local_segment& to, std::uint64_t from) {
+outcome read_part(domain& d, const readable& source, const local_segment& to, std::uint64_t from)
+    GAUDI_REQUIRES(d.lock()) {
   using copy::direction;
   if (!source.region->on_device()) {
     if (to.owner) return by_engine(d, *to.owner, to, from, direction::host_to_device);

@@ -20,10 +20,9 @@ class srx final : public fid_ep {
   static srx& of(fid_ep* e) noexcept { return *static_cast<srx*>(e); }
   static srx& of(fid_t f) noexcept { return of(reinterpret_cast<fid_ep*>(f)); }
 
-  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  [[nodiscard]] domain& parent() const noexcept { return parent_; }
   [[nodiscard]] device::device_registry& devices() { return parent_.devices(); }
-  /// Under the domain lock.
-  proto::receive_context& receives() noexcept { return core_; }
+  proto::receive_context& receives() noexcept GAUDI_REQUIRES(parent().lock()) { return core_; }
   /// Its endpoints do that by themselves.
   void progress() noexcept {}
   child_count& bound() noexcept { return bound_; }
@@ -37,7 +36,7 @@ class srx final : public fid_ep {
             .shared = true};
   }
   /// A receive was posted.
-  void posted() noexcept { parent_.posted_to_any(); }
+  void posted() noexcept GAUDI_REQUIRES(parent().lock()) { parent().posted_to_any(); }
 
  private:
   srx(domain& parent, const fi_rx_attr& attr, void* context);
@@ -46,7 +45,7 @@ class srx final : public fid_ep {
   child_count::ref hold_;
   child_count bound_;
   const std::uint64_t default_flags_;
-  proto::receive_context core_;
+  proto::receive_context core_ GAUDI_GUARDED_BY(parent().lock());
 };
 
 /// A shared transmit context, see fi_stx_context(3). Endpoints here share what they send with, the
@@ -57,7 +56,7 @@ class stx final : public fid_stx {
   static int open(fid_domain* d, fi_tx_attr* attr, fid_stx** out, void* context) noexcept;
 
   static stx& of(fid_t f) noexcept { return *static_cast<stx*>(reinterpret_cast<fid_stx*>(f)); }
-  [[nodiscard]] domain& parent() noexcept { return parent_; }
+  [[nodiscard]] domain& parent() const noexcept { return parent_; }
   child_count& bound() noexcept { return bound_; }
 
  private:

@@ -19,8 +19,9 @@ namespace gaudi::fi {
 class wait_object {
  public:
   /// For the wait_obj of a CQ's or counter's attributes. Empty without a file descriptor
-  /// (FI_WAIT_NONE, FI_WAIT_YIELD). -FI_ENOSYS: not offered. Under the domain lock.
-  static base::result<std::unique_ptr<wait_object>> open(domain& d, fi_wait_obj kind);
+  /// (FI_WAIT_NONE, FI_WAIT_YIELD). -FI_ENOSYS: not offered.
+  static base::result<std::unique_ptr<wait_object>> open(domain& d, fi_wait_obj kind)
+      GAUDI_REQUIRES(d.lock());
 
   wait_object(base::event_set set, base::waker waker) noexcept
       : set_(std::move(set)), waker_(std::move(waker)) {}

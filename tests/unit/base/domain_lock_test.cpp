@@ -87,5 +87,37 @@ TEST(domain_lock, that_is_disabled_keeps_nobody_out) {
   hold_twice();
 }
 
+/// Apart, so that the analysis does not take it for a lock that is held from now on.
+template <class Lock>
+void look(const Lock& lock) {
+  lock.assert_held();
+}
+
+template <class Lock>
+class any_lock : public testing::Test {};
+using all_locks = testing::Types<mutex, domain_lock>;
+TYPED_TEST_SUITE(any_lock, all_locks);
+
+TYPED_TEST(any_lock, knows_in_debug_builds_who_holds_it) {
+  TypeParam lock;
+  {
+    const scoped_lock<TypeParam> hold(lock);
+    look(lock);
+#ifndef NDEBUG
+    EXPECT_DEATH(std::thread([&] { look(lock); }).join(), "assert_is_this_thread") << "another's";
+#endif
+  }
+#ifndef NDEBUG
+  EXPECT_DEATH(look(lock), "assert_is_this_thread") << "nobody's";
+#endif
+}
+
+TEST(domain_lock, is_held_by_nobody_where_it_is_disabled) {
+  domain_lock off(false);
+  look(off);
+  const scoped_domain_lock hold(off);
+  look(off);
+}
+
 }  // namespace
 }  // namespace gaudi::base

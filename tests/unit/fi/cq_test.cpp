@@ -22,10 +22,16 @@ proto::cq_entry entry(int i) {
           .source = 400U + static_cast<unsigned>(i)};
 }
 
+void push_to(fid_cq* queue, const proto::cq_entry& c) {
+  cq& own = cq::of(queue);
+  const base::scoped_domain_lock lock(own.parent().lock());
+  own.entries().push(c);
+}
+
 class completion_queues : public testing::Test {
  protected:
   core::unique_fid<fid_cq> open(fi_cq_format format) { return o_.open_cq(format); }
-  static void push(fid_cq* queue, const proto::cq_entry& c) { cq::of(queue).entries().push(c); }
+  static void push(fid_cq* queue, const proto::cq_entry& c) { push_to(queue, c); }
 
   test::opened o_;
 };
@@ -33,7 +39,7 @@ class completion_queues : public testing::Test {
 // Reads two entries of three into a buffer with a guard behind, and checks each in its place.
 template <class Entry>
 void reads(fid_cq* queue, void (*check)(const Entry&, int)) {
-  for (int i = 0; i < 3; ++i) cq::of(queue).entries().push(entry(i));
+  for (int i = 0; i < 3; ++i) push_to(queue, entry(i));
   std::vector<std::byte> buffer(3 * sizeof(Entry), std::byte{0xEE});
   fi_addr_t sources[3] = {1, 2, 3};
   ASSERT_EQ(fi_cq_readfrom(queue, buffer.data(), 2, sources), 2);

@@ -112,6 +112,7 @@ TEST(domain_counters, of_an_open_domain_are_in_the_page) {
       block_of(counters::block_kind::domain, d.core().info().domain_attr->name);
   ASSERT_NE(seen, nullptr);
   EXPECT_STREQ(seen->head.detail.data(), "tcp");
+  const base::scoped_domain_lock lock(d.lock());
   d.paths().eager_bytes = 77;
   EXPECT_EQ(seen->values[place_of(counters::block_kind::domain, "eager_bytes")], 77U);
 }
