@@ -20,4 +20,12 @@ template <class Vector>
   }
 }
 
+/// Room for `count` elements, and when there was none for twice as many, so that a vector whose
+/// count grows by one at a time is moved now and then only. Throws std::bad_alloc, and nothing has
+/// changed then.
+template <class Vector>
+void reserve_ahead(Vector& v, std::size_t count) {
+  if (v.capacity() < count) v.reserve(2 * count);
+}
+
 }  // namespace gaudi::base

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/make_room.hpp"
 #include "proto/channel/packet_channel.hpp"
 #include "proto/channel/receive_buffers.hpp"
 #include "proto/connection/connection_closer.hpp"
@@ -49,9 +50,7 @@ class packet_dispatcher {
   bool take_from_shm(connection& c, std::span<const std::byte> packet);
 
   /// Room in the list for so many connections. Throws std::bad_alloc.
-  void reserve(std::size_t connections) {
-    if (receives_waiting_.capacity() < connections) receives_waiting_.reserve(2 * connections);
-  }
+  void reserve(std::size_t connections) { base::reserve_ahead(receives_waiting_, connections); }
   /// Posts the receives of a connection; over a stream each has its own.
   void post_receives(connection& c);
   /// Posts those that had no room, where there is some.

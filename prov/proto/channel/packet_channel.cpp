@@ -19,8 +19,7 @@ buffer& first_of(posted_op_list& messages) noexcept {
 }  // namespace
 
 void packet_channel::reserve(std::size_t connections) {
-  for (auto* list : {&control_waiting_, &ordered_waiting_})
-    if (list->capacity() < connections) list->reserve(2 * connections);
+  for (auto* list : {&control_waiting_, &ordered_waiting_}) base::reserve_ahead(*list, connections);
 }
 
 int packet_channel::load_payload(buffer& b, std::size_t at, const local_memory& memory,

@@ -30,9 +30,7 @@ class ring_watch {
   explicit ring_watch(base::clock clock) noexcept : clock_(clock) {}
 
   /// Room for so many. Throws std::bad_alloc.
-  void reserve(std::size_t connections) {
-    if (watched_.capacity() < connections) watched_.reserve(2 * connections);
-  }
+  void reserve(std::size_t connections) { base::reserve_ahead(watched_, connections); }
   /// `ring` outlives remove(c). False: no memory.
   [[nodiscard]] bool add(connection& c, const ipc::ring_reader& ring) noexcept {
     if (!base::make_room(watched_)) return false;

@@ -11,7 +11,7 @@ namespace gaudi::proto {
 
 void shm_transport::reserve(std::size_t connections) {
   watched_.reserve(connections);
-  if (doorbells_.capacity() < connections) doorbells_.reserve(2 * connections);
+  base::reserve_ahead(doorbells_, connections);
 }
 
 // The first doorbell is for a peer that waits for our answer about shared memory, and sleeps.

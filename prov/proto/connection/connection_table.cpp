@@ -14,7 +14,7 @@ base::result<connection*> connection_table::add(peer& p, connection_state s) {
   auto c = std::make_unique<connection>(p, s);
   const std::size_t needed = total() + 1;
   if (!base::make_room(connections_)) return base::error{-FI_ENOMEM};
-  if (removed_.capacity() < needed) removed_.reserve(2 * needed);
+  base::reserve_ahead(removed_, needed);
   c->id = by_id_.insert(c.get());
   if (c->id == by_id_.invalid) return base::error{-FI_ENOMEM};
   connections_.push_back(std::move(c));

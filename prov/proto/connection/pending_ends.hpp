@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/make_room.hpp"
+
 namespace gaudi::proto {
 
 /// Connections that were closed by their peers or are of no use any more, by number, and end at the
@@ -13,9 +15,7 @@ namespace gaudi::proto {
 class pending_ends {
  public:
   /// Room for as many connections as there are. Throws std::bad_alloc.
-  void reserve(std::size_t connections) {
-    if (ends_.capacity() < connections) ends_.reserve(2 * connections);
-  }
+  void reserve(std::size_t connections) { base::reserve_ahead(ends_, connections); }
   /// `error` is a positive FI_E* code. Where it is here already, the first error counts. `final`:
   /// its session ends as well; once said, this stays so.
   void add(std::uint32_t id, int error, bool final) noexcept {

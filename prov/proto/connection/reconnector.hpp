@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/make_room.hpp"
 #include "proto/connection/connection.hpp"
 #include "proto/connection/connection_opener.hpp"
 #include "proto/connection/connection_table.hpp"
@@ -33,9 +34,7 @@ class reconnector {
 
   [[nodiscard]] bool any() const noexcept { return !interrupted_.empty(); }
   /// Room for so many connections. Throws std::bad_alloc.
-  void reserve(std::size_t connections) {
-    if (interrupted_.capacity() < connections) interrupted_.reserve(2 * connections);
-  }
+  void reserve(std::size_t connections) { base::reserve_ahead(interrupted_, connections); }
   /// Whether its session outlives the end of its core connection.
   [[nodiscard]] static bool may_go_on(const connection& c) noexcept;
 

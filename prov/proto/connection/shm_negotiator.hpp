@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/make_room.hpp"
 #include "base/scoped_fd.hpp"
 #include "ipc/fd_listener.hpp"
 #include "ipc/shm_channel.hpp"
@@ -52,9 +53,7 @@ class shm_negotiator {
   bool is_settled_or_awaited(connection& c);
 
   /// Room for as many connections as there are. Throws std::bad_alloc.
-  void reserve(std::size_t connections) {
-    if (awaited_.capacity() < connections) awaited_.reserve(2 * connections);
-  }
+  void reserve(std::size_t connections) { base::reserve_ahead(awaited_, connections); }
   [[nodiscard]] bool awaits_any() const noexcept { return !awaited_.empty(); }
   /// Calls usable(connection&) for each whose peer's word is there: that it shares the channel, or,
   /// of one whose answer it has, that it does not, which it says to all alike. Of one that is about

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/counter.hpp"
+#include "base/make_room.hpp"
 #include "base/result.hpp"
 #include "proto/channel/packet_channel.hpp"
 #include "proto/channel/receive_buffers.hpp"
@@ -70,9 +71,7 @@ class message_delivery final : public message_owner {
   void leave() noexcept { receives_->remove(*this); }
 
   /// Room in the list for so many connections. Throws std::bad_alloc.
-  void reserve(std::size_t connections) {
-    if (withholding_.capacity() < connections) withholding_.reserve(2 * connections);
-  }
+  void reserve(std::size_t connections) { base::reserve_ahead(withholding_, connections); }
   /// A message that is all here can still be received; one whose data is at the peer cannot.
   void connection_down(connection& c);
 

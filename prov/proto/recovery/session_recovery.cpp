@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/make_room.hpp"
 #include "proto/recovery/rma_operation.hpp"
 
 namespace gaudi::proto {
@@ -29,8 +30,7 @@ bool is_gone(const sent_packets::packet& p) noexcept {
 }  // namespace
 
 void session_recovery::reserve(std::size_t connections) {
-  for (auto* list : {&resuming_, &owing_})
-    if (list->capacity() < connections) list->reserve(2 * connections);
+  for (auto* list : {&resuming_, &owing_}) base::reserve_ahead(*list, connections);
 }
 
 bool session_recovery::arrived(connection& c, const wire::header& head) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/make_room.hpp"
 #include "proto/connection/connection.hpp"
 #include "proto/operation/path_counters.hpp"
 #include "proto/operation/transfer.hpp"
@@ -60,9 +61,7 @@ class rail_scheduler {
 
   [[nodiscard]] bool any_to_look_at() const noexcept { return any_to_look_at_; }
   /// Room for so many connections. Throws std::bad_alloc.
-  void reserve(std::size_t connections) {
-    if (to_look_at_.capacity() < connections) to_look_at_.reserve(2 * connections);
-  }
+  void reserve(std::size_t connections) { base::reserve_ahead(to_look_at_, connections); }
   void look_at(connection& c) noexcept {
     if (!std::exchange(c.at_core.rails->is_listed, true)) to_look_at_.push_back(c.id);
     any_to_look_at_ = true;
