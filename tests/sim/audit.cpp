@@ -57,7 +57,7 @@ std::string endpoint_audit::leftover(endpoint& e) {
       {"staging slots", e.transfers_.slots.slots_.in_use()},
       {"held receive buffers", e.delivery_.held_buffers_},
       {"bytes of unexpected messages", e.delivery_.unexpected_.kept()},
-      {"receive buffers", e.receive_buffers_.out_ - receives},
+      {"receive buffers", e.receive_buffers_.pool_.in_use() - receives},
       {"stalled transfers", e.transfers_.table.stalled().size() +
                                 e.transfers_.mover.write_backlog_.size() +
                                 e.transfers_.slots.grant_queue_.size()},

@@ -20,6 +20,8 @@ struct endpoint_audit {
   static std::uint32_t credits_for_data(endpoint& e, std::uint32_t connection) {
     return e.connections_->find(connection)->data.available();
   }
+  /// Those that there are for packets that come, whoever has them.
+  static std::size_t receive_buffers(const endpoint& e) { return e.receive_buffers_.pool_.total(); }
   /// Of messages that no receive was posted for.
   static std::size_t unexpected_bytes(const endpoint& e) { return e.delivery_.unexpected_.kept(); }
   /// How long it may sleep with nothing for it from the core; 0: for ever.

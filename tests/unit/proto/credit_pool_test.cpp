@@ -95,6 +95,56 @@ TEST_F(credit_pool_of_a_nic, has_back_what_a_connection_had_at_its_end) {
   EXPECT_EQ(pool_.others(), others);
 }
 
+// The first has all that one may have, the second exactly half of that, and wants more.
+TEST(credit_pool, takes_half_of_who_has_twice_as_much) {
+  credit_pool pool(true, 88);
+  peer of_both;
+  connection rich(of_both, connection_state::connected);
+  connection wants(of_both, connection_state::connected);
+  const auto send_window = [&pool](connection& c) {
+    for (unsigned left = c.share.target; left != 0; --left) {
+      ASSERT_TRUE(c.data.arrived());
+      pool.consumed(c);
+      static_cast<void>(c.data.take_returnable());
+    }
+  };
+  rich.data.start(credit_pool::most, pool.open(rich));
+  send_window(rich);
+  ASSERT_EQ(rich.share.target, credit_pool::most);
+  send_window(rich);  // and its peer knows
+  wants.data.start(credit_pool::most, pool.open(wants));
+  send_window(wants);
+  ASSERT_EQ(wants.share.target, credit_pool::most / 2);
+  ASSERT_TRUE(pool.any_wanted());
+  EXPECT_EQ(pool.recall([&](auto&& visit) {
+    visit(rich);
+    visit(wants);
+  }),
+            nullptr)
+      << "it is busy, so less comes back";
+  EXPECT_EQ(rich.share.target, credit_pool::most / 2);
+  EXPECT_EQ(wants.share.target, credit_pool::most / 2);
+}
+
+TEST(credit_pool, asks_nobody_who_has_no_more_than_what_is_certain) {
+  credit_pool pool(true, 0);
+  peer of_both;
+  connection asleep(of_both, connection_state::connected);
+  connection wants(of_both, connection_state::connected);
+  for (connection* c : {&asleep, &wants}) c->data.start(credit_pool::most, pool.open(*c));
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(wants.data.arrived());
+    pool.consumed(wants);
+    static_cast<void>(wants.data.take_returnable());
+  }
+  ASSERT_TRUE(pool.any_wanted());
+  EXPECT_EQ(pool.recall([&](auto&& visit) {
+    visit(asleep);
+    visit(wants);
+  }),
+            nullptr);
+}
+
 // Released, and still under way: the end that was asked has as many as it may keep.
 TEST_F(credit_pool_of_a_nic, takes_no_more_than_a_peer_can_have) {
   connection& c = connect();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "endpoint_node.hpp"
+#include "sim/audit.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -212,6 +213,7 @@ TEST(endpoint_connection, a_port_that_is_taken_is_said_each_time) {
   EXPECT_EQ(second.ep->enable().code(), -FI_EADDRINUSE);
   EXPECT_FALSE(second.ep->enabled());
   EXPECT_EQ(second.ep->enable().code(), -FI_EADDRINUSE);
+  EXPECT_EQ(endpoint_audit::receive_buffers(*second.ep), 0U) << "nothing is left behind";
   second.ep->progress();
 }
 

@@ -200,6 +200,18 @@ TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
   EXPECT_EQ(shown.total - shown.since, nanoseconds_of(config.limits.connect_timeout));
 }
 
+TEST(endpoint_outstanding_report, shows_no_end_of_what_has_no_limit) {
+  auto config = small_settings();
+  config.limits.connect_timeout = std::chrono::seconds(0);
+  live_node a(config);
+  live_node b;
+  std::byte one{};
+  ASSERT_EQ(a.send(a.meet(b), memory_of(&one, 1), 1, nullptr), 0);
+  ASSERT_TRUE(progress_until(
+      {&a}, [&] { return shows(a, record_kind::connection, wait_reason::handshake); }));
+  EXPECT_EQ(records_of(record_kind::connection, a)[0].total, 0U);
+}
+
 // The other end is not progressed, so that it does not answer.
 TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that_is_being_made) {
   node a{with_sessions()};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "peer_by_hand.hpp"
+#include "sim/audit.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -58,6 +59,9 @@ TEST_P(packets_that_arrive, in_anothers_name_are_not_delivered_and_end_the_conne
   EXPECT_TRUE(v.queue.empty());
   EXPECT_TRUE(peer.is_cut_off());
   EXPECT_FALSE(other.is_cut_off());
+  peer.close();
+  peer.settle();
+  EXPECT_EQ(endpoint_audit::leftover(*v.ep), "") << "its buffer is free again";
 }
 
 TEST_P(packets_that_arrive, of_no_kind_that_there_is_end_the_connection) {
@@ -65,6 +69,16 @@ TEST_P(packets_that_arrive, of_no_kind_that_there_is_end_the_connection) {
   peer.say(static_cast<wire::kind>(15), fields);
   peer.settle();
   EXPECT_TRUE(peer.is_cut_off());
+}
+
+TEST(shared_memory, has_slots_for_two_transfers_at_once_each_way) {
+  auto s = test::small_settings();
+  s.kernel = &ipc::host_kernel::real();
+  s.staging_depth = 5;
+  endpoint_by_itself v(s);
+  peer_by_hand peer(v, packet_way::ring);
+  EXPECT_EQ(peer.channel().slots_in().size(), 2 * s.staging_depth * s.staging_chunk);
+  EXPECT_EQ(peer.channel().slots_out().size(), 2 * s.staging_depth * s.staging_chunk);
 }
 
 // Of the messages that nobody wants the budget takes one; the credits of the others do not go back.
@@ -86,6 +100,17 @@ TEST_P(packets_that_arrive, bring_credits_back_when_they_have_been_received) {
     peer.settle();
   }
   EXPECT_FALSE(peer.is_cut_off());
+}
+
+TEST_P(packets_that_arrive, may_give_up_credits) {
+  wire::credit_fields given_up{};
+  given_up.count = peer.data_window() - 1U;
+  peer.say(wire::kind::credit_release, given_up);
+  receive_any();
+  say_message(5);
+  peer.settle();
+  EXPECT_FALSE(peer.is_cut_off());
+  EXPECT_EQ(v.take().tag, 5U) << "one was left";
 }
 
 INSTANTIATE_TEST_SUITE_P(ways, packets_that_arrive,

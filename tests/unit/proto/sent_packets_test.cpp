@@ -130,6 +130,19 @@ TEST(sent_packets, are_what_was_added_however_the_ring_turns) {
 }
 
 // A peer repeats what it has said until it has received more.
+TEST(sent_packets, fill_their_memory_to_its_end) {
+  sent_packets kept;
+  ASSERT_TRUE(kept.reserve(504));
+  const std::size_t capacity = kept.capacity();
+  ASSERT_EQ(capacity, 2 * (504 + 8)) << "for two, each behind its length";
+  add(kept, std::string(504, 'a'));
+  add(kept, std::string(504, 'b'));
+  EXPECT_EQ(kept.capacity(), capacity);
+  EXPECT_EQ(all_from(kept, 2), (std::vector<std::string>{"2 " + std::string(504, 'b')}));
+  add(kept, "c");
+  EXPECT_GT(kept.capacity(), capacity);
+}
+
 TEST(session, knows_what_can_have_been_received) {
   session s;
   s.is_kept = true;
