@@ -33,6 +33,13 @@ connection_config terms_of(const endpoint_settings& config) {
           .random = config.random};
 }
 
+copy::copy_router::settings copies_of(const endpoint_settings& config) {
+  return {.engines = config.copies,
+          .loop = config.loop,
+          .flush = config.flush,
+          .short_by_nic = config.rendezvous != base::rendezvous_choice::staged};
+}
+
 base::result<void> open_other_nics(const rail_settings& rails, core_transport& transport,
                                    core_connector& connector) {
   for (const rail_interface& one : rails.others) {
@@ -81,7 +88,7 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys,
       receive_buffers_(core, message_limit(config.eager_size), config.rx_buffers),
       transport_(core, message_limit(config.eager_size), config.core_operations),
       shm_(*connections_, transport_, message_limit(config.eager_size), config.clock),
-      copies_(config.copies, config.loop, telemetry_.latencies, *this),
+      copies_(copies_of(config), telemetry_.latencies, *this),
       channel_(*connections_, transport_, shm_, copies_, paths, *this),
       closer_(*connections_, channel_, config_.clock, config_.limits.most),
       addresses_(*connections_, closer_),

@@ -10,7 +10,7 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
       rail_choice(config.rails, config.rma_order, config.clock, with.paths),
       fences(with.core, with.transport, rail_choice),
       completion(table, with.channel, slots, flush, fences),
-      immediate(with.transport, config.loop),
+      immediate(with.transport, with.copies),
       direct(with.core, rail_choice.threshold(),
              {with.connections, with.transport, with.channel, flush, with.paths}),
       cooperative(with.connections, with.channel, table, completion, immediate, with.paths),

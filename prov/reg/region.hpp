@@ -69,6 +69,10 @@ struct region {
     }
     return core && (access & remote) == remote ? &core : nullptr;
   }
+  /// The one with which our own NIC can read it over its connection with itself; null: none.
+  [[nodiscard]] const core::inner_mr* core_for_own_reads() const noexcept {
+    return core_for(FI_REMOTE_READ);
+  }
   /// What the core calls it towards peers; null: only this provider knows it.
   [[nodiscard]] const core::inner_mr* core_for_peers() const noexcept {
     if (!on_device()) return core ? &core : nullptr;

@@ -5,10 +5,10 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/make_room.hpp"
 #include "base/probes.hpp"
+#include "copy/cpu_copy.hpp"
 #include "proto/operation/rts.hpp"
 
 namespace gaudi::proto {
@@ -95,7 +95,7 @@ inline bool message_delivery::deliver_now(connection* c, const message_info& m,
     return deliver_by_transfer(c, m, payload, holder, completion, memory, entry);
   // An empty one that was kept has no payload at all.
   if (std::byte* bytes = memory.single_host(); bytes && length) {
-    std::memcpy(bytes, payload, length);
+    copy::by_cpu(bytes, payload, length);
   } else {
     memory.write(0, payload, length);
   }
@@ -187,7 +187,7 @@ bool message_delivery::queue_unexpected(connection& c, buffer& b, message_info m
     ++held_buffers_;
   } else {
     std::byte* const place = fits ? kept->inside : kept->copy.get();
-    if (bytes != 0) std::memcpy(place, payload, bytes);
+    if (bytes != 0) copy::by_cpu(place, payload, bytes);
     kept->payload = place;
   }
   unexpected_.keep(c.remote->unexpected, footprint(m));

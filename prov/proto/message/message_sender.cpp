@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "copy/cpu_copy.hpp"
 #include "proto/operation/rts.hpp"
 #include "proto/transfer/operation_start.hpp"
 
@@ -44,7 +45,7 @@ inline int message_sender::send_injected(connection& c, const local_memory& memo
   fields.tag = message.tag;
   if (message.wire_flags & wire::cq_data) fields.data = message.data;
   if (std::byte* bytes = memory.single_host()) {
-    std::memcpy(packet + start, bytes, memory.length());
+    copy::by_cpu(packet + start, bytes, memory.length());
   } else {
     memory.read(0, packet + start, memory.length());
   }

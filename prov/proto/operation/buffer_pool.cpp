@@ -27,10 +27,12 @@ std::uint64_t buffer::key() const noexcept {
   return slab.mr().key();
 }
 
-base::result<std::uint64_t> buffer::device_address(device::device& which) {
-  auto base = slab.device_base(which);
-  if (!base) return base;
-  return *base + static_cast<std::uint64_t>(bytes - slab.base());
+// The core does not know what is shared with a peer.
+copy::host_place buffer::place(std::size_t at) const noexcept {
+  return {.bytes = bytes + at,
+          .of = &slab,
+          .descriptor = descriptor(),
+          .is_known_to_core = home.slots == nullptr};
 }
 
 base::result<std::unique_ptr<buffer_slab>> buffer_slab::create(core::inner_domain& core,
@@ -90,16 +92,18 @@ const core::inner_mr* buffer_slab::registration_at(reg::other_nic& nic) {
   return made ? &at_other_nics_.emplace_back(nic.number(), *std::move(made)).second : nullptr;
 }
 
-base::result<std::uint64_t> buffer_slab::device_base(device::device& on) {
+base::result<std::uint64_t> buffer_slab::device_address(device::device& which,
+                                                        const std::byte* bytes) {
+  const auto within = static_cast<std::uint64_t>(bytes - base_);
   for (const auto& [device, region] : pins_) {
-    if (device == &on) return region.device_va();
+    if (device == &which) return region.device_va() + within;
   }
   std::erase_if(pins_, [](const auto& pin) { return pin.first->lost() != 0; });
-  auto pinned = copy::pinned_region::map(on.shared_from_this(), base_, length_);
+  auto pinned = copy::pinned_region::map(which.shared_from_this(), base_, length_);
   if (!pinned) return pinned.failure();
   const std::uint64_t address = pinned->device_va();
-  pins_.emplace_back(&on, std::move(*pinned));
-  return address;
+  pins_.emplace_back(&which, std::move(*pinned));
+  return address + within;
 }
 
 bool buffer_pool::add_slab() noexcept try {

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "copy/copy_job.hpp"
 #include "copy/pinned_region.hpp"
+#include "copy/places.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
 #include "proto/operation/completion_spec.hpp"
@@ -31,7 +33,7 @@ struct staging_share {
 
 /// Host memory that messages and staged data pass through: known to the core, and to a device from
 /// the first copy between them on.
-struct buffer : posted_op {
+struct buffer : posted_op, copy::copy_job {
   buffer(posted_op::kind k, buffer_slab& s, std::byte* b) noexcept
       : posted_op(k), slab(s), bytes(b) {}
 
@@ -46,8 +48,6 @@ struct buffer : posted_op {
   completion_spec on_sent;   // what to report when a message has left; see completion_spec::report
   std::uint32_t awaits = 0;  // the transfer that fails if this message cannot leave, by id; 0: none
   std::uint32_t slot = 0;    // of a chunk in the peer's memory
-  std::uint32_t copies = 0;  // device copies under way that read or write it
-  int failed = 0;            // of those copies: 0 or -FI_E*
   bool ready = false;        // a queued message: its payload is here
   bool transmit = false;     // a message: sent with FI_TRANSMIT_COMPLETE
   bool answers = false;      // a message: the credit of the request goes back when it leaves
@@ -80,13 +80,13 @@ struct buffer : posted_op {
 
   [[nodiscard]] void* descriptor() const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;
-  /// Its address for the engines of `which`. -FI_ENOMEM: the driver cannot map more host memory.
-  base::result<std::uint64_t> device_address(device::device& which);
+  /// Its bytes from `at` on, as they are copied.
+  [[nodiscard]] copy::host_place place(std::size_t at) const noexcept;
 };
 
 /// A piece of memory that buffers are cut from, registered once with the core and at most once with
 /// each device.
-class buffer_slab {
+class buffer_slab final : public copy::host_memory {
  public:
   /// `peers_may`: FI_REMOTE_WRITE where peers write, else 0.
   static base::result<std::unique_ptr<buffer_slab>> create(core::inner_domain& core,
@@ -98,7 +98,7 @@ class buffer_slab {
   /// not know.
   static std::unique_ptr<buffer_slab> over(std::span<std::byte> area, posted_op::kind kind,
                                            std::size_t buffer_size);
-  ~buffer_slab();
+  virtual ~buffer_slab();
   buffer_slab(const buffer_slab&) = delete;
   buffer_slab& operator=(const buffer_slab&) = delete;
 
@@ -106,7 +106,8 @@ class buffer_slab {
   /// The same at another NIC, made at the first call. Null: that NIC does not take it, or the core
   /// does not know it at all. Throws std::bad_alloc.
   [[nodiscard]] const core::inner_mr* registration_at(reg::other_nic& nic);
-  base::result<std::uint64_t> device_base(device::device& on);
+  base::result<std::uint64_t> device_address(device::device& which,
+                                             const std::byte* bytes) override;
   [[nodiscard]] std::byte* base() const noexcept { return base_; }
   [[nodiscard]] std::size_t buffer_size() const noexcept { return buffer_size_; }
   [[nodiscard]] std::vector<std::unique_ptr<buffer>>& buffers() noexcept { return buffers_; }

@@ -4,10 +4,10 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
+#include "copy/cpu_copy.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -148,7 +148,7 @@ void local_memory::read(std::size_t offset, std::byte* bytes, std::size_t length
   while (length) {
     const place p = at(offset);
     const std::size_t part = std::min(length, p.left());
-    std::memcpy(bytes, p.segment->host() + p.within, part);
+    copy::by_cpu(bytes, p.segment->host() + p.within, part);
     bytes += part;
     offset += part;
     length -= part;
@@ -160,7 +160,7 @@ void local_memory::write(std::size_t offset, const std::byte* bytes,
   while (length) {
     const place p = at(offset);
     const std::size_t part = std::min(length, p.left());
-    std::memcpy(p.segment->host() + p.within, bytes, part);
+    copy::by_cpu(p.segment->host() + p.within, bytes, part);
     bytes += part;
     offset += part;
     length -= part;

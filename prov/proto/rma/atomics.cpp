@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "copy/cpu_copy.hpp"
 #include "proto/transfer/operation_start.hpp"
 
 namespace gaudi::proto {
@@ -116,7 +117,7 @@ bool atomics::carry_out(connection& c, const wire::atomic_fields& request,
     if (std::byte* values = memory.single_host()) {
       change(values);
     } else {
-      std::memcpy(before + bytes, before, bytes);
+      copy::by_cpu(before + bytes, before, bytes);
       change(before + bytes);
       ret = parts_.copies.start(*reply, sizeof(wire::fin_fields) + bytes, memory, 0, bytes,
                                 copy::direction::host_to_device);

@@ -116,8 +116,8 @@ bool cooperative_copier::help_peer(pending_assist& h) {
   if (!sink) return false;
   const auto piece = h.copy.take_assist();
   if (!piece) return false;
-  const int ret =
-      sink->write(h.to + piece->offset, t->memory.single_host() + piece->offset, piece->length);
+  const int ret = copy::copy_router::write_peer(
+      *sink, h.to + piece->offset, t->memory.single_host() + piece->offset, piece->length);
   h.copy.gave(*piece, -ret);
   if (ipc::peer_process::is_denial(ret)) immediate_copies::disable_cma(*t->connection, ret);
   if (ret) return false;

@@ -26,9 +26,6 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
       config_(config),
       parts_(collaborators),
       shared_out_from_(collaborators.rails.threshold()),
-      nic_copies_(config.copies,
-                  config.rendezvous == base::rendezvous_choice::staged ? nullptr : config.loop,
-                  config.flush, parts_.copies),
       chunks_(core, config.staging_chunk, staging_pool::buffers_per_slab,
               staging_pool::limit_for(config.staging_depth)) {}
 
@@ -241,8 +238,8 @@ data_mover::issue_result data_mover::issue_by_engine(transfer& t, const local_me
   b->length = length;
   b->copies = 0;
   b->failed = 0;
-  const int ret = parts_.copies.start_within(*place.segment->owner, *b, place.address(),
-                                             t.remote_at(t.moved.issued).address, length);
+  const copy::copy_part part{place.address(), t.remote_at(t.moved.issued).address, length};
+  const int ret = parts_.copies.start_within(*place.segment->owner, *b, part);
   if (ret) {
     release_staging(*b);
     if (ret == -FI_EAGAIN) return issue_result::no_room;

@@ -12,7 +12,6 @@
 #include "proto/connection/connection_manager.hpp"
 #include "proto/connection/endpoint_settings.hpp"
 #include "proto/operation/device_copies.hpp"
-#include "proto/operation/nic_copies.hpp"
 #include "proto/operation/path_counters.hpp"
 #include "proto/operation/staging_pool.hpp"
 #include "proto/transfer/cooperative_copier.hpp"
@@ -154,7 +153,6 @@ class data_mover final : public device_copies::observer {
   const endpoint_settings& config_;
   const parts parts_;
   const std::size_t shared_out_from_;  // rail_scheduler::threshold, which is looked at all the time
-  nic_copies nic_copies_;
   // For our side of a transfer, given to peers until they are done.
   staging_pool chunks_;
   std::vector<buffer*> write_backlog_;  // loaded chunks that the core had no room for

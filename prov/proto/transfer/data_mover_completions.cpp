@@ -3,10 +3,10 @@
 // copies of devices, slots that sources have filled, and received payloads.
 #include <rdma/fi_errno.h>
 
-#include <cstring>
 #include <utility>
 
 #include "base/make_room.hpp"
+#include "copy/cpu_copy.hpp"
 #include "proto/transfer/data_mover.hpp"
 
 namespace gaudi::proto {
@@ -158,7 +158,7 @@ bool data_mover::copy_out(transfer& t, buffer* holder, const std::byte* payload)
       piece_finished(t, 0, FI_ENOMEM);
       return true;
     }
-    std::memcpy(b->bytes, payload, t.length);
+    copy::by_cpu(b->bytes, payload, t.length);
   } else if (b) {
     at = static_cast<std::size_t>(payload - b->bytes);
   }
@@ -167,7 +167,7 @@ bool data_mover::copy_out(transfer& t, buffer* holder, const std::byte* payload)
     piece_finished(t, t.length, 0);
     return true;
   }
-  if (nic_copies_.copy(*b, at, t.memory, t.length)) {
+  if (parts_.copies.bring_short(*b, at, t.memory, t.length)) {
     t.flush.nic_wrote = true;
     if (!holder) parts_.channel.release(*b);
     piece_finished(t, t.length, 0);

@@ -3,7 +3,6 @@
 
 #include <rdma/fi_errno.h>
 
-#include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
 #include "base/make_room.hpp"
 #include "device/device_registry.hpp"
@@ -34,8 +33,10 @@ int immediate_copies::copy_once(const transfer& t, void* bytes, std::size_t leng
                                 std::uint64_t remote) noexcept {
   ipc::shm_channel& on = *t.connection->shm;
   if (on.peer_is_gone()) return -FI_ECONNRESET;
-  const int ret = t.strategy == transfer_strategy::pull ? on.cma()->read(bytes, remote, length)
-                                                        : on.cma()->write(remote, bytes, length);
+  using copy::copy_router;
+  const int ret = t.strategy == transfer_strategy::pull
+                      ? copy_router::read_peer(*on.cma(), bytes, remote, length)
+                      : copy_router::write_peer(*on.cma(), remote, bytes, length);
   // What was read may be something else's already.
   return on.peer_is_gone() ? -FI_ECONNRESET : ret;
 }
@@ -56,10 +57,9 @@ int immediate_copies::copy_by_cma(const transfer& t, posted_op& w, void* bytes, 
 int immediate_copies::read_by_nic(const transfer& t, posted_op& w, void* bytes, void* descriptor,
                                   std::size_t length, const wire::segment& from) {
   if (!base::make_room(ended_)) return -FI_ENOMEM;
-  const base::cancellation_deferred until_it_is_read;
-  const auto done = loop_->read(bytes, descriptor, length, from.address, from.key);
+  const int ret = copies_.router().nic().read(bytes, descriptor, length, from.address, from.key);
   core_.list(*t.connection, w);
-  ended_.push_back({&w, length, peer_is_there(t) ? -done.code() : FI_ECONNRESET});
+  ended_.push_back({&w, length, peer_is_there(t) ? -ret : FI_ECONNRESET});
   return 0;
 }
 

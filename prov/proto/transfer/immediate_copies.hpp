@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "proto/channel/core_transport.hpp"
+#include "proto/operation/device_copies.hpp"
 #include "proto/operation/transfer.hpp"
-#include "reg/nic_loopback.hpp"
 
 namespace gaudi::proto {
 
@@ -18,9 +18,9 @@ namespace gaudi::proto {
 /// Not thread safe: the caller holds the domain lock.
 class immediate_copies {
  public:
-  /// `loop`: the domain's, which outlives this; null: no peer's dma-buf is read.
-  immediate_copies(core_transport& core, reg::nic_loopback* loop) noexcept
-      : core_(core), loop_(loop) {}
+  /// Both outlive this.
+  immediate_copies(core_transport& core, device_copies& copies) noexcept
+      : core_(core), copies_(copies) {}
 
   /// Whether this process can copy between the two addresses, the second of them the peer's. What
   /// may be a Gaudi1's memory goes the way that is right for that.
@@ -59,7 +59,7 @@ class immediate_copies {
                        std::uint64_t remote) noexcept;
 
   core_transport& core_;
-  reg::nic_loopback* const loop_;
+  device_copies& copies_;
   std::vector<ended_copy> ended_;
 };
 

@@ -34,6 +34,10 @@ WITHOUT_AN_OBJECT = {"fi/getinfo.cpp", "fi/open_fabric.cpp"}
 GLOBAL = re.compile(r"::\s*instance\s*\(|\bparams\s*::\s*(?:get|parsed)\s*\(|\bper_process\s*<")
 CONTEXT_OF_PROCESS = re.compile(r"\bprovider_context\s*::\s*(?:of_process|checked)\s*\(")
 
+# What moves payload is in prov/copy: the protocol says from where to where. Packets' own fields are copied in their place.
+MOVES_PAYLOAD = re.compile(r"\b(?:memcpy|memmove)\s*\([^;]*(?:payload|\bhost\s*\(|memory\.)|\bprocess_vm_|"
+                           r"\bcma\s*\(\)\s*->|\bloop_?\s*->\s*(?:copy|read)\s*\(")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 CLASS = re.compile(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s*)?([A-Za-z_]\w*)(?:\s+final)?\s*(?::[^;{]*)?\{")
 NOT_A_MEMBER = re.compile(r"^(?:using|typedef|friend|static_assert|template\s*<[^>]*>\s*(?:class|struct)|enum|class|struct|union|static\s+constexpr)\b")
@@ -180,6 +184,15 @@ def upward_includes(prov, room):
             there = inner_room(header, room)
             if there in ranks and there != here and ranks[there] >= ranks[here]:
                 found.append(f"{path}: {room}/{here} must not include {header}")
+    return found
+
+
+def payload_copies(prov):
+    """One line for each place in prov/proto that copies payload by itself."""
+    found = []
+    for path in sorted((pathlib.Path(prov) / "proto").glob("**/*.?pp")):
+        for match in MOVES_PAYLOAD.finditer(without_comments(path.read_text(encoding="utf-8"))):
+            found.append(f"{path}: copies payload, which is for copy::copy_router and copy::by_cpu: {match.group(0)}")
     return found
 
 

@@ -37,6 +37,9 @@ class the_tree(unittest.TestCase):
             self.assertRegex(text, structure_rules.CONTEXT_OF_PROCESS, f"{name} needs no exception")
         self.assertEqual(structure_rules.global_reaches(ROOT / "prov"), [])
 
+    def test_moves_payload_in_one_room(self):
+        self.assertEqual(structure_rules.payload_copies(ROOT / "prov"), [])
+
     def test_counts_the_endpoint_s_parts(self):
         found = dict((name, rest) for name, *rest in
                      structure_rules.classes((ROOT / "prov/proto/endpoint.hpp").read_text(encoding="utf-8")))
@@ -122,6 +125,14 @@ class the_checks(unittest.TestCase):
                 self.planted(files | {"proto/wire/c.hpp": f'#include "{upwards}"\n'}), "proto")
             self.assertEqual(len(found), 1)
             self.assertIn(f"proto/wire must not include {upwards}", found[0])
+
+    def test_find_who_copies_payload(self):
+        for code in ("std::memcpy(bytes, payload, length);", "std::memcpy(to,\n  s.host() + 3, n);", "memmove(memory.at(0), b, n);",
+                     "::process_vm_readv(pid, a, 1, b, 1, 0);", "on.cma()->read(to, from, n);", "loop_->copy(a, b, n);"):
+            self.assertEqual(len(structure_rules.payload_copies(self.planted({"proto/a.cpp": code}))), 1, code)
+            self.assertEqual(structure_rules.payload_copies(self.planted({"copy/a.cpp": code})), [])
+        for code in ("std::memcpy(b->bytes, &fields, sizeof fields);", "// std::memcpy(a, payload, n)", "config.loop->connect();"):
+            self.assertEqual(structure_rules.payload_copies(self.planted({"proto/a.cpp": code})), [], code)
 
     def test_find_siblings_that_include_each_other(self):
         allowed = {"fi/rdm/a.hpp": '#include "fi/rdm/b.hpp"\n', "fi/rdm/b.hpp": '#include "fi/info/c.hpp"\n',

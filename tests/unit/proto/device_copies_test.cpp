@@ -68,7 +68,7 @@ class copies_by_hand : public testing::Test, private device_copies::observer {
   std::unique_ptr<core::inner_domain> core_ = test::loopback_domain();
   buffer_pool pool_{*core_, posted_op::kind::chunk, 128 * 1024, 16, 64};
   latency_sampler latencies_{{}, nullptr};
-  device_copies copies_{unmeasured(), nullptr, latencies_, *this};
+  device_copies copies_{{.engines = unmeasured()}, latencies_, *this};
   std::vector<buffer*> told_;
 };
 

@@ -34,7 +34,7 @@ class unmeasured_transfers : public testing::Test {
   endpoint_settings settings;
   nobody observer;
   latency_sampler latencies{{}, nullptr};
-  device_copies copies{{}, nullptr, latencies, observer};
+  device_copies copies{{}, latencies, observer};
   pipeline_planner planner{settings, copies};
 };
 
