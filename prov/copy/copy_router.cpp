@@ -22,7 +22,7 @@ void copy_by_cpu(const host_place& here, const app_place& there, std::size_t len
 int copy_router::submit(copy_job& job, const host_place& here, const app_place& there,
                         std::size_t length, direction dir) {
   if (there.owner) return submit_to_engine(job, here, there, length, dir);
-  if (!there.is_host()) return nic_.copy(here, there, length, dir);
+  if (!there.is_host) return nic_.copy(here, there, length, dir);
   copy_by_cpu(here, there, length, dir);
   return 0;
 }
@@ -42,7 +42,7 @@ int copy_router::submit_to_engine(copy_job& job, const host_place& here, const a
 
 bool copy_router::bring_short(const host_place& from, const app_place& to, std::size_t length,
                               bool is_whole) {
-  if (to.is_host()) {
+  if (to.is_host) {
     copy_by_cpu(from, to, length, direction::host_to_device);
     return true;
   }

@@ -36,11 +36,7 @@ struct app_place {
   std::uint64_t address;
   device::device* owner;          ///< null: none of ours
   const reg::region* registered;  ///< null: the core does not know it
-
-  /// A CPU can touch it.
-  [[nodiscard]] bool is_host() const noexcept {
-    return !owner && !(registered && registered->imported);
-  }
+  bool is_host;                   ///< a CPU can touch it
 };
 
 }  // namespace gaudi::copy

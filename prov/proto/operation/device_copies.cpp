@@ -10,7 +10,7 @@ namespace gaudi::proto {
 namespace {
 
 copy::app_place place_of(const local_memory::place& p) noexcept {
-  return {p.address(), p.segment->owner, p.segment->registered};
+  return {p.address(), p.segment->owner, p.segment->registered, p.segment->is_host()};
 }
 
 }  // namespace

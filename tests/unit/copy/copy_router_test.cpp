@@ -35,7 +35,7 @@ class a_copy_router : public testing::Test,
     return {ours_.data(), this, nullptr, is_known_to_core};
   }
   static app_place at(std::array<std::byte, 64>& host) {
-    return {reinterpret_cast<std::uint64_t>(host.data()), nullptr, nullptr};
+    return {reinterpret_cast<std::uint64_t>(host.data()), nullptr, nullptr, true};
   }
   static engine_config unmeasured() {
     engine_config config;
@@ -65,7 +65,7 @@ TEST_F(a_copy_router, has_the_cpu_copy_host_memory_at_once) {
 TEST_F(a_copy_router, gives_device_memory_to_the_device_s_engine_until_it_is_done) {
   const auto gaudi = engine_.open();
   const std::uint64_t address = *gaudi->allocate(4096);
-  const app_place there{address, gaudi.get(), nullptr};
+  const app_place there{address, gaudi.get(), nullptr, false};
   ASSERT_EQ(router_.submit(job_, here(), there, 64, direction::host_to_device), 0);
   EXPECT_EQ(job_.copies, 1U);
   ASSERT_EQ(engine_.submitted.size(), 1U);
@@ -86,7 +86,7 @@ TEST_F(a_copy_router, gives_device_memory_to_the_device_s_engine_until_it_is_don
 TEST_F(a_copy_router, refuses_what_only_a_nic_reaches_where_there_is_none) {
   reg::region imported;
   imported.imported = true;
-  const app_place there{0x1000, nullptr, &imported};
+  const app_place there{0x1000, nullptr, &imported, false};
   for (const auto dir : {direction::host_to_device, direction::device_to_host})
     EXPECT_EQ(router_.submit(job_, here(), there, 64, dir), -FI_EOPNOTSUPP);
   EXPECT_EQ(job_.copies, 0U);
