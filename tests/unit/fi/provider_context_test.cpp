@@ -2,8 +2,6 @@
 // What is handed down is what the objects below a fabric use, in the process that it was opened in.
 #include "fi/common/provider_context.hpp"
 
-#include <sys/wait.h>
-
 #include "fi/open_fabric.hpp"
 #include "fi/rdm/domain.hpp"
 #include "opened.hpp"
@@ -16,16 +14,6 @@ struct own_context {
   device::device_registry devices;
   const provider_context context{params, devices};
 };
-
-/// Whether it is so in a child of fork.
-template <class Question>
-bool holds_in_child(Question&& question) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(question() ? 0 : 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 bool is_of_process(const provider_context& context) {
   return &context.devices == &device::device_registry::instance() &&
@@ -53,7 +41,7 @@ TEST(a_provider_context, is_in_a_child_of_fork_the_child_s) {
   const fabric f(fabric_fid(FI_VERSION(1, 17), nullptr), own.context);
   EXPECT_EQ(&f.context().devices, &own.devices);
   const auto* const parents = &device::device_registry::instance();
-  EXPECT_TRUE(holds_in_child(
+  EXPECT_TRUE(test::holds_in_child(
       [&] { return is_of_process(f.context()) && &f.context().devices != parents; }));
   EXPECT_EQ(&f.context().devices, &own.devices) << "the parent's stays";
 }
