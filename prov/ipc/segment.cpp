@@ -27,7 +27,6 @@ struct segment::head {
 namespace {
 
 constexpr std::uint64_t magic_of_segments = 0x34676553'46415547;
-constexpr std::size_t page = 4096;
 constexpr std::size_t min_ring_capacity = 1024;
 constexpr std::size_t max_capacity = std::size_t{1} << 28;
 constexpr std::size_t max_slots = 1024;
@@ -42,19 +41,19 @@ constexpr std::size_t index_of(end which) noexcept {
 bool is_possible(const segment_shape& s) noexcept {
   return std::has_single_bit(s.capacity) && s.capacity >= min_ring_capacity &&
          s.capacity <= max_capacity && s.slots <= max_slots && s.slot_size <= max_slot_size &&
-         s.slot_size % page == 0;
+         s.slot_size % segment_page == 0;
 }
 
 // Whole pages: slots behind the rings begin on one.
 constexpr std::size_t ring_bytes(const segment_shape& s) noexcept {
-  return (2 * s.capacity + page - 1) & ~(page - 1);
+  return (2 * s.capacity + segment_page - 1) & ~(segment_page - 1);
 }
 
 }  // namespace
 
 std::size_t segment::size_of(const segment_shape& s) noexcept {
-  static_assert(sizeof(head) <= page);
-  return page + ring_bytes(s) + 2 * s.slots * s.slot_size;
+  static_assert(sizeof(head) <= segment_page);
+  return segment_page + ring_bytes(s) + 2 * s.slots * s.slot_size;
 }
 
 base::result<segment> segment::make(const segment_shape& shape, base::scoped_fd& memory,
@@ -81,7 +80,7 @@ base::result<segment> segment::take(int memory, host_kernel& kernel) {
   struct stat facts {};
   if (::fstat(memory, &facts) != 0) return base::error{-errno};
   const auto size = static_cast<std::size_t>(facts.st_size);
-  if (size < page) return base::error{-FI_EINVAL};
+  if (size < segment_page) return base::error{-FI_EINVAL};
   const auto at = kernel.map(memory, size);
   if (!at) return at.failure();
   const head& top = *static_cast<const head*>(*at);
@@ -105,7 +104,7 @@ peer_info& segment::peer_info_of(end which) noexcept {
 }
 
 std::byte* segment::ring_of(end from) const noexcept {
-  return static_cast<std::byte*>(base_) + page + index_of(from) * shape_.capacity;
+  return static_cast<std::byte*>(base_) + segment_page + index_of(from) * shape_.capacity;
 }
 
 cooperative_copies::words& segment::copy_state_of(end owner) noexcept {
@@ -122,7 +121,7 @@ ring_reader segment::reader(end from) noexcept {
 
 std::span<std::byte> segment::slots_to(end sink) const noexcept {
   const std::size_t each_way = shape_.slots * shape_.slot_size;
-  std::byte* const first = static_cast<std::byte*>(base_) + page + ring_bytes(shape_);
+  std::byte* const first = static_cast<std::byte*>(base_) + segment_page + ring_bytes(shape_);
   return {first + index_of(sink) * each_way, each_way};
 }
 

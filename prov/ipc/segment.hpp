@@ -29,11 +29,14 @@ struct peer_info {
   std::atomic<cma_state> cma;  ///< the creator may say it later
 };
 
+/// Bytes of a page; rings and slots are whole ones.
+inline constexpr std::size_t segment_page = 4096;
+
 /// How a segment is cut.
 struct segment_shape {
   std::uint64_t capacity;   ///< bytes of each ring: a power of two
   std::uint64_t slots;      ///< staging slots each way; may be 0
-  std::uint64_t slot_size;  ///< bytes, a multiple of 4,096
+  std::uint64_t slot_size;  ///< bytes, a multiple of segment_page
 
   friend bool operator==(const segment_shape&, const segment_shape&) = default;
 };

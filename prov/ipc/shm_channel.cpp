@@ -12,10 +12,9 @@ namespace gaudi::ipc {
 namespace {
 
 segment_shape shape_for(const shm_channel::config& t) noexcept {
-  constexpr std::size_t page = 4096;
   return {.capacity = std::max(t.kernel->min_ring(), ring_capacity(t.largest_packet)),
           .slots = t.slots,
-          .slot_size = (t.slot_size + page - 1) & ~(page - 1)};
+          .slot_size = (t.slot_size + segment_page - 1) & ~(segment_page - 1)};
 }
 
 // Found nowhere else, nor in another process at the same place.
