@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Messages that come while there is no memory for them wait, and are then taken once each.
+#include "../base/scarce_memory.hpp"
+#include "hostile_peer.hpp"
+#include "sim/audit.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(postponed_packets, are_counted_once_however_often_they_are_looked_at) {
+  test::victim v;
+  test::raw_client client;
+  const hello ours = test::greeting(50021);
+  hello theirs{};
+  ASSERT_EQ(client.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+  ASSERT_TRUE(v.addresses.add(address_of(ours)));
+  const auto credits = [&] { return endpoint_audit::credits_for_data(*v.ep, theirs.connection); };
+  const std::uint32_t before = credits();
+
+  // All that the peer may send, and each brings back a credit.
+  std::vector<std::byte> packet(1000);
+  const wire::header head{wire::kind::eager, 0, 1, 0, theirs.connection};
+  std::memcpy(packet.data(), &head, sizeof head);
+  for (unsigned i = 0; i < theirs.data_window; ++i) {
+    while (!client.send(packet.data(), packet.size())) client.progress();
+  }
+  const auto give_up = std::chrono::steady_clock::now() + 60s;
+  while (credits() == before && std::chrono::steady_clock::now() < give_up) {
+    client.progress();
+    const gaudi::test::scarce_memory none(0);
+    for (int look = 0; look < 3; ++look) v.ep->progress();
+  }
+  EXPECT_EQ(credits() - before, 1U) << "the first message is counted, and those behind it wait";
+  EXPECT_EQ(endpoint_audit::unexpected_bytes(*v.ep), 0U);
+
+  while (credits() - before < theirs.data_window && std::chrono::steady_clock::now() < give_up) {
+    client.progress();
+    v.ep->progress();
+  }
+  for (int i = 0; i < 100; ++i) v.ep->progress();
+  EXPECT_EQ(credits() - before, theirs.data_window);
+  EXPECT_EQ(endpoint_audit::connections(*v.ep), 1U)
+      << "no message counts twice against its credits";
+  EXPECT_GT(endpoint_audit::unexpected_bytes(*v.ep), 0U);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
