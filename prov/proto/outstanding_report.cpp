@@ -81,7 +81,7 @@ wait_reason wait_of(const connection& c) noexcept {
   if (c.state == connection_state::failed) return wait_reason::nothing;
   if (c.is_interrupted()) return wait_reason::reconnection;
   if (!c.usable()) return wait_reason::handshake;
-  if (!c.postponed.packets.empty()) return wait_reason::memory;
+  if (!c.postponed.empty()) return wait_reason::memory;
   if (c.receives.withheld != 0 || c.receives.withheld_events != 0) return wait_reason::application;
   if (!c.outbox.ordered.empty())
     return is_ready(c.outbox.ordered.front()) ? wait_reason::room : wait_reason::device_copy;

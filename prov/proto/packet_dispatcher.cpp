@@ -34,7 +34,6 @@ inline bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::si
     return what == wire::kind::eager ? parts_.delivery.handle_message(c, b, length)
                                      : dispatch_rest(c, b, length);
   } catch (const untouched&) {
-    c.postponed.first_is_counted = true;
     postpone(c, b, length);
     return false;
   } catch (const std::bad_alloc&) {
@@ -45,7 +44,7 @@ inline bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::si
 
 // The packet has a whole header.
 inline void packet_dispatcher::take(connection& c, buffer& b, std::size_t length) {
-  if (!c.postponed.packets.empty()) [[unlikely]]
+  if (!c.postponed.empty()) [[unlikely]]
     return postpone(c, b, length);
   const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
   ++c.silence.packets;
@@ -110,7 +109,7 @@ bool packet_dispatcher::take_from_shm(connection& c, std::span<const std::byte> 
 // again, so that the peer comes to a halt.
 void packet_dispatcher::postpone(connection& c, buffer& b, std::size_t length) noexcept {
   b.length = length;
-  c.postponed.packets.push_back(b);
+  c.postponed.push_back(b);
   any_postponed_ = true;
 }
 
@@ -118,8 +117,8 @@ void packet_dispatcher::retry_postponed() {
   any_postponed_ = false;
   parts_.connections.for_each([this](connection& c) {
     posted_op_list waited;
-    waited.swap(c.postponed.packets);
-    bool counted = std::exchange(c.postponed.first_is_counted, false);
+    waited.swap(c.postponed);
+    bool counted = true;
     while (!waited.empty()) {
       auto& b = static_cast<buffer&>(waited.front());
       waited.pop_front();
@@ -136,9 +135,9 @@ void packet_dispatcher::retry_postponed() {
 }
 
 void packet_dispatcher::connection_down(connection& c) {
-  while (!c.postponed.packets.empty()) {
-    auto& b = static_cast<buffer&>(c.postponed.packets.front());
-    c.postponed.packets.pop_front();
+  while (!c.postponed.empty()) {
+    auto& b = static_cast<buffer&>(c.postponed.front());
+    c.postponed.pop_front();
     parts_.buffers.give_back(b);
   }
 }

@@ -7,7 +7,7 @@ namespace gaudi::proto {
 
 bool connection::is_idle() const noexcept {
   return transfers.empty() && at_core.posted.empty() && outbox.ordered.empty() &&
-         !outbox.has_control() && postponed.packets.empty() && !rma_order.holds_early &&
+         !outbox.has_control() && postponed.empty() && !rma_order.holds_early &&
          remote->unposted == 0;
 }
 

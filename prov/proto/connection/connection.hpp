@@ -156,11 +156,9 @@ class connection {
     std::uint64_t seen_round = 0;  // and when it was new
     [[nodiscard]] bool is_wanted() const noexcept { return completion || agreed; }
   } closing;
-  /// Packets that came and wait for memory, in their order: the packet_dispatcher's.
-  struct {
-    posted_op_list packets;
-    bool first_is_counted = false;  // its credits are
-  } postponed;
+  /// Packets that came and wait for memory, in their order: the packet_dispatcher's. It has counted
+  /// the first, which met none, and not those behind it.
+  posted_op_list postponed;
   /// What has still to leave: the packet_channel's.
   struct {
     // Messages that wait for their payload to come from a device, and those behind them: order is

@@ -335,10 +335,10 @@ TEST_F(connection_wait, is_for_the_application_that_keeps_the_peers_credits) {
 
 TEST_F(connection_wait, is_for_memory_before_all_else) {
   buffer& packet = take();
-  c.postponed.packets.push_back(packet);
+  c.postponed.push_back(packet);
   c.receives.withheld = 1;
   EXPECT_EQ(wait_of(c), wait_reason::memory);
-  c.postponed.packets.clear();
+  c.postponed.clear();
 }
 
 TEST_F(connection_wait, is_for_what_the_first_queued_message_lacks) {
