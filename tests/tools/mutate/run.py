@@ -48,9 +48,10 @@ def options():
 
 
 def commands_of(folder):
-    """How each file of the tree is compiled: from a build folder of its own, as nobody else may have configured one."""
-    subprocess.run(["cmake", "--preset", "release", "-B", folder / "commands", "-DGAUDI_TESTS=OFF", "-DGAUDI_UNITY=OFF"], cwd=ROOT,
-                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """How clang compiles each file of the tree: from a build folder of its own, as nobody else may have configured one."""
+    subprocess.run(["cmake", "--preset", "release", "-B", folder / "commands", "-DGAUDI_TESTS=OFF", "-DGAUDI_UNITY=OFF",
+                    "-DCMAKE_C_COMPILER=clang-14", "-DCMAKE_CXX_COMPILER=clang++-14"], cwd=ROOT, check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return folder / "commands/compile_commands.json"
 
 
