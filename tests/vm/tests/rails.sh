@@ -17,7 +17,7 @@ exchange() { # RAILS OPERATION CLIENT-MEMORY SERVER-MEMORY [OPTION...]
   export FI_GAUDI_RAILS=$1 FI_GAUDI_RAIL_CHUNK=65536
   "$VM_BUILD/util/gaudi_perf" --memory "$server" >/dev/null &
   until ss -ltn | grep 18515 >/dev/null; do sleep 0.1; done
-  "$VM_BUILD/util/gaudi_perf" "${client[@]}" --size 1M --iters 40 --window 2 10.0.0.1
+  "$VM_BUILD/util/gaudi_perf" "${client[@]}" --size 1M --iters 16 --window 2 10.0.0.1
   wait
   packets=$(($(received) - before))
   echo "$packets packets at the second device"
@@ -36,7 +36,7 @@ flush_by_the_second() { # OPERATION
   export FI_GAUDI_RAILS=auto FI_GAUDI_RAIL_CHUNK=65536
   "$VM_BUILD/util/gaudi_perf" --memory device:1 >/dev/null &
   until ss -ltn | grep 18515 >/dev/null; do sleep 0.1; done
-  "$VM_BUILD/util/gaudi_perf" --op "$1" --memory device:0 --size 1M --duration 1 10.0.0.1 &
+  "$VM_BUILD/util/gaudi_perf" --op "$1" --memory device:0 --size 256K --iters 500 10.0.0.1 &
   client=$!
   until [[ $(flushes) -gt 0 ]]; do
     kill -0 "$client"
