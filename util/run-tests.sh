@@ -59,20 +59,33 @@ build_preset() { # PRESET FOLDER [CMAKE-OPTION...]
   cmake --build "$2"
 }
 
-# The tests that want it say themselves that they were skipped, or fail where CI=true.
+# Another libfabric, and upstream's tests for it and for the system's. The tests that want them say themselves that they
+# were skipped, or fail where CI=true.
 get_libfabric_2() {
-  step "libfabric 2.1"
-  if "$root/util/get-libfabric-2.sh" --deps "$build/deps"; then
-    export GAUDI_LIBFABRIC2=$build/deps/libfabric-2.1
-  else
-    echo "the tests on libfabric 2.1 cannot run (see above)" >&2
-    return
-  fi
-  step "fabtests of libfabric 2.1"
   local release
+  "$root/util/get-libfabric-2.sh" --deps "$build/deps" || {
+    echo "the tests on libfabric 2.1 cannot run (see above)"
+    return
+  }
   for release in 1.17 2.x; do
-    "$root/fabtests/build.sh" --build "$build" --libfabric "$release" || echo "fabtests on libfabric $release cannot run (see above)" >&2
+    "$root/fabtests/build.sh" --build "$build" --libfabric "$release" || echo "fabtests on libfabric $release cannot run (see above)" &
   done
+  wait
+}
+
+# Much of that is done by one process at a time, so it goes on beside the builds.
+begin_libfabric_2() {
+  local began=$SECONDS
+  {
+    get_libfabric_2
+    echo "$((SECONDS - began)) libfabric 2.1 and its fabtests, beside the builds" >>"$steps"
+  } >"$build/libfabric-2.log" 2>&1 &
+  trap wait EXIT
+}
+await_libfabric_2() {
+  step "waiting for libfabric 2.1"
+  wait
+  cat "$build/libfabric-2.log"
 }
 
 # One ctest run over several build folders, so that there is one count and one verdict.
@@ -102,7 +115,8 @@ run_ctest() { # FOLDER CTEST-OPTION...
   local folder=$1 log=$1/ctest.log status=0
   shift
   step "tests"
-  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(nproc)" "$@" 2>&1 | tee "$log" || status=1
+  # One more than there are CPUs, as many wait now and then for a peer or a time.
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j $(($(nproc) + 1)) "$@" 2>&1 | tee "$log" || status=1
   step
   printf '\n== where the time went\n'
   "$root/tests/tools/times.py" "$steps" "$log"
@@ -170,15 +184,17 @@ case $mode in
     run_ctest "$build/$mode" -L 'unit|integration|fuzz' -LE long
     ;;
   coverage)
-    get_libfabric_2
+    begin_libfabric_2
+    await_libfabric_2
     measure_coverage
     ;;
   all | long)
-    get_libfabric_2
+    begin_libfabric_2
     build_preset release "$build"
     long=OFF
     [[ $mode == all ]] || long=ON
     for preset in asan tsan; do build_preset $preset "$build/$preset" "-DGAUDI_LONG=$long"; done
+    await_libfabric_2
     folders=("$build" "$build/asan" "$build/tsan")
     if [[ $mode == all ]]; then
       join_builds "${folders[@]}"
