@@ -14,9 +14,10 @@ Usage: util/run-tests.sh [--all | --quick | --asan | --tsan | --fuzz | --coverag
                          [--help]
 
 Installs the Debian packages that are missing (needs root or sudo only then), builds, and runs tests:
-  --all    the default: every test of the release build (build/), the linters, and of the unit
-           and integration tests those that ASan+UBSan (build/asan) and TSan (build/tsan) can
-           find something new in, the kept inputs of the fuzzing and variants of them among them
+  --all    the default: the linters, and each test where it finds most. Release build (build/):
+           all but the provider's unit tests. ASan+UBSan (build/asan): these, and of the others
+           what it can find something new in, the kept inputs of the fuzzing and variants of them
+           among them. TSan (build/tsan): what has several threads
   --quick  the inner loop: the release build's tests labelled "quick"; under 60 s once built
   --asan   all unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
   --tsan   all unit and integration tests built with ThreadSanitizer
@@ -190,10 +191,14 @@ case $mode in
     ;;
   all | long)
     begin_libfabric_2
-    build_preset release "$build"
-    long=OFF
-    [[ $mode == all ]] || long=ON
-    for preset in asan tsan; do build_preset $preset "$build/$preset" "-DGAUDI_LONG=$long"; done
+    if [[ $mode == all ]]; then
+      build_preset release "$build" -DGAUDI_UNIT_TESTS=tools
+      sanitizer_tests=(-DGAUDI_LONG=OFF -DGAUDI_UNIT_TESTS=provider)
+    else
+      build_preset release "$build"
+      sanitizer_tests=(-DGAUDI_LONG=ON)
+    fi
+    for preset in asan tsan; do build_preset $preset "$build/$preset" "${sanitizer_tests[@]}"; done
     await_libfabric_2
     folders=("$build" "$build/asan" "$build/tsan")
     if [[ $mode == all ]]; then
