@@ -36,6 +36,22 @@ wait_reason wait_of_control(const connection& c) noexcept {
   return c.control.can_send() ? wait_reason::room : wait_reason::credit;
 }
 
+// While it is being made: since when, and until when at most.
+void put_limits(record& r, const connection& c, const base::connection_limits& limits) noexcept {
+  auto from = c.handshake.made_at;
+  auto limit = limits.connect_timeout;
+  if (c.is_interrupted()) {
+    const auto& lost = c.session.interruption;
+    from = lost.since;
+    limit = limits.reconnect_timeout;
+    r.done = static_cast<std::uint64_t>(std::max(lost.error, 0));
+  }
+  r.since = nanoseconds(from);
+  if (limit.count() != 0) r.total = nanoseconds(from + limit);
+}
+
+}  // namespace
+
 // The page's numbers stay as they are, whatever order the states have.
 connection_phase phase_of(connection_state s) noexcept {
   switch (s) {
@@ -60,22 +76,6 @@ connection_phase phase_of(connection_state s) noexcept {
   }
   return connection_phase::closing;
 }
-
-// While it is being made: since when, and until when at most.
-void put_limits(record& r, const connection& c, const base::connection_limits& limits) noexcept {
-  auto from = c.handshake.made_at;
-  auto limit = limits.connect_timeout;
-  if (c.is_interrupted()) {
-    const auto& lost = c.session.interruption;
-    from = lost.since;
-    limit = limits.reconnect_timeout;
-    r.done = static_cast<std::uint64_t>(std::max(lost.error, 0));
-  }
-  r.since = nanoseconds(from);
-  if (limit.count() != 0) r.total = nanoseconds(from + limit);
-}
-
-}  // namespace
 
 wait_reason wait_of(const connection& c) noexcept {
   if (c.state == connection_state::failed) return wait_reason::nothing;

@@ -84,4 +84,7 @@ class outstanding_report {
 /// What waits for the connection, or what the connection itself waits for; nothing: all is well.
 base::outstanding::wait_reason wait_of(const connection& c) noexcept;
 
+/// What the page calls the state, which is the same in all releases.
+base::outstanding::connection_phase phase_of(connection_state s) noexcept;
+
 }  // namespace gaudi::proto

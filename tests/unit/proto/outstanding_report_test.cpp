@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/params.hpp"
@@ -376,6 +377,15 @@ TEST_F(connection_wait, is_for_the_connection_as_long_as_there_is_none) {
   }
   c.state = failed;
   EXPECT_EQ(wait_of(c), wait_reason::nothing) << "it goes";
+}
+
+TEST(connection_phase, has_a_number_for_each_state_that_stays_as_it_is) {
+  using enum connection_state;
+  const std::pair<connection_state, int> numbers[] = {
+      {connecting, 0},  {accepting, 1},    {failed, 2},      {connected, 3}, {closing, 4},
+      {interrupted, 5}, {reconnecting, 6}, {reaccepting, 7}, {resuming, 8}};
+  for (const auto& [state, number] : numbers)
+    EXPECT_EQ(static_cast<int>(phase_of(state)), number) << static_cast<int>(state);
 }
 
 }  // namespace
