@@ -96,6 +96,20 @@ TEST(credits, the_window_moves_to_its_target_both_ways) {
 
 // Whatever the schedule: never more outstanding than granted, and no stall once everything is
 // consumed.
+TEST(credits, that_are_given_up_are_those_beyond_what_is_kept) {
+  two_ends ends(8);
+  EXPECT_EQ(ends.sender.release_beyond(8), 0U);
+  EXPECT_EQ(ends.sender.release_beyond(9), 0U);
+  EXPECT_EQ(ends.sender.available(), 8U) << "there was none beyond";
+  EXPECT_EQ(ends.sender.release_beyond(2), 6U);
+  EXPECT_EQ(ends.receiver.may_be_released(), 8U);
+  ends.receiver.released(6);
+  EXPECT_EQ(ends.receiver.granted(), 2U);
+  int sent = 0;
+  while (ends.send()) ++sent;
+  EXPECT_EQ(sent, 2);
+}
+
 TEST(credits, hold_over_random_schedules) {
   for (unsigned seed = 0; seed < 50; ++seed) {
     std::mt19937 random(seed);

@@ -379,6 +379,26 @@ TEST_F(connection_wait, is_for_the_connection_as_long_as_there_is_none) {
   EXPECT_EQ(wait_of(c), wait_reason::nothing) << "it goes";
 }
 
+TEST(connection_states, are_those_of_one_that_is_made_or_waits_or_is_of_use) {
+  using enum connection_state;
+  peer other;
+  const auto all_that = [&](bool (connection::*are_so)() const noexcept) {
+    std::vector<connection_state> found;
+    for (int s = 0; s <= static_cast<int>(closing); ++s) {
+      const connection c(other, static_cast<connection_state>(s));
+      if ((c.*are_so)()) found.push_back(c.state);
+    }
+    return found;
+  };
+  using states = std::vector<connection_state>;
+  EXPECT_EQ(all_that(&connection::is_being_made), (states{connecting, accepting}));
+  EXPECT_EQ(all_that(&connection::is_interrupted),
+            (states{interrupted, reconnecting, reaccepting, resuming}));
+  EXPECT_EQ(all_that(&connection::usable), (states{connected, closing}));
+  EXPECT_EQ(all_that(&connection::goes_on),
+            (states{interrupted, reconnecting, reaccepting, resuming, connected, closing}));
+}
+
 TEST(connection_phase, has_a_number_for_each_state_that_stays_as_it_is) {
   using enum connection_state;
   const std::pair<connection_state, int> numbers[] = {

@@ -142,6 +142,22 @@ TEST_F(watched_rings, are_all_looked_at_where_that_is_expected) {
   EXPECT_EQ(taken.size(), peers.size());
 }
 
+// The last one takes the place of one that goes, where others of this round have been looked at.
+TEST_F(watched_rings, that_take_the_place_of_another_are_looked_at_in_the_same_round) {
+  watch(3 * ring_watch::quiet_at_once);
+  let_all_fall_quiet();  // the first one gets to the last place
+  clock.at += ring_watch::max_round;
+  look();  // at all: the next round begins
+  look();
+  look();
+  watch_.remove(peers[ring_watch::quiet_at_once + 5].c);
+  peers[0].say();
+  clock.at += ring_watch::max_round / 2;
+  EXPECT_FALSE(look()) << "at those that have not had their turn";
+  clock.at += ring_watch::max_round / 2;
+  EXPECT_TRUE(look()) << "this round is late, and has not ended without it";
+}
+
 TEST_F(watched_rings, may_go_whenever_they_like) {
   watch(30);
   for (watched_peer& p : peers) p.say();
