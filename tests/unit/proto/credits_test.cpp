@@ -96,6 +96,18 @@ TEST(credits, the_window_moves_to_its_target_both_ways) {
 
 // Whatever the schedule: never more outstanding than granted, and no stall once everything is
 // consumed.
+// Of those that are kept the peer cannot hear, but it may be short all the same.
+TEST(credits, are_worth_a_message_once_half_of_the_window_is_used) {
+  credit_window receiver;
+  receiver.start(0, 8);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(receiver.arrived());
+  receiver.consumed(8);
+  receiver.consumed(8);
+  EXPECT_FALSE(receiver.return_is_due()) << "two, and one that is kept";
+  EXPECT_TRUE(receiver.arrived());
+  EXPECT_TRUE(receiver.return_is_due()) << "two, and two that are kept";
+}
+
 TEST(credits, that_are_given_up_are_those_beyond_what_is_kept) {
   two_ends ends(8);
   EXPECT_EQ(ends.sender.release_beyond(8), 0U);

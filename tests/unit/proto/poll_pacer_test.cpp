@@ -53,6 +53,16 @@ TEST_F(poll_pacer_by_hand, asks_at_the_first_poll_behind_a_sleep) {
   EXPECT_EQ(asked_in(1, 1us), 1U);
 }
 
+TEST_F(poll_pacer_by_hand, counts_the_polls_behind_one_that_found_something) {
+  while (asked_in(1, 1us) == 0) {
+  }
+  ASSERT_EQ(asked_in(1, 1us), 1U) << "the first time says nothing";
+  EXPECT_EQ(asked_in(7, 1us), 0U);
+  pacer_.start_over();
+  EXPECT_EQ(asked_in(7, 1us), 0U);
+  EXPECT_EQ(asked_in(1, 1us), 1U);
+}
+
 TEST_F(poll_pacer_by_hand, looks_less_often_while_nothing_comes) {
   EXPECT_TRUE(pacer_.is_look_due(now_));
   EXPECT_FALSE(pacer_.is_look_due(now_ + 199us));
