@@ -82,6 +82,27 @@ TEST(core_limits, stop_the_application_before_the_queue_overruns) {
   for (std::size_t i = 0; i < posted; ++i) ASSERT_EQ(wait(a, {&a, &b, &c}).error, 0) << i;
 }
 
+TEST(core_limits, are_counted_for_each_send_that_there_is_no_room_for) {
+  constexpr std::size_t length = 1000;  // more than the core injects
+  auto config = without_links();
+  config.core_operations = 2;
+  live_node a(config);
+  live_node b(without_links());
+  const auto to = a.meet(b);
+  pass(a, to, b, 10, 1);
+  auto bytes = counting(length);
+  const auto send = [&] { return a.send(to, memory_of(bytes.data(), length), 2, nullptr); };
+  const std::uint64_t before = a.paths.stalls.local;
+  EXPECT_EQ(send(), 0);
+  EXPECT_EQ(send(), 0);
+  EXPECT_EQ(a.paths.stalls.local, before);
+  EXPECT_EQ(send(), -FI_EAGAIN);
+  EXPECT_EQ(a.paths.stalls.local, before + 1);
+  std::vector<std::byte> got(length);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(b.receive(memory_of(got.data(), length), 2, nullptr), 0);
+  EXPECT_TRUE(progress_until({&a, &b}, [&] { return a.queue.size() == 2 && b.queue.size() == 2; }));
+}
+
 // Long transfers, which the application started, wait for their turn.
 TEST(core_limits, let_everything_through_in_the_end) {
   auto config = without_links();
