@@ -142,20 +142,60 @@ TEST_F(watched_rings, are_all_looked_at_where_that_is_expected) {
   EXPECT_EQ(taken.size(), peers.size());
 }
 
-// The last one takes the place of one that goes, where others of this round have been looked at.
-TEST_F(watched_rings, that_take_the_place_of_another_are_looked_at_in_the_same_round) {
-  watch(3 * ring_watch::quiet_at_once);
-  let_all_fall_quiet();  // the first one gets to the last place
-  clock.at += ring_watch::max_round;
-  look();  // at all: the next round begins
-  look();
-  look();
-  watch_.remove(peers[ring_watch::quiet_at_once + 5].c);
-  peers[0].say();
-  clock.at += ring_watch::max_round / 2;
-  EXPECT_FALSE(look()) << "at those that have not had their turn";
-  clock.at += ring_watch::max_round / 2;
-  EXPECT_TRUE(look()) << "this round is late, and has not ended without it";
+/// Of so many that have all fallen quiet. Peer i + 1 is at place i then, and the first one at the
+/// last place.
+class round_of_turns : public watched_rings {
+ protected:
+  static constexpr auto half = ring_watch::max_round / 2;
+
+  void begin(std::size_t count) {
+    watch(count);
+    let_all_fall_quiet();
+    clock.at += ring_watch::max_round;
+    EXPECT_FALSE(look()) << "at all, as it is late: the next round begins";
+  }
+  void looks_that_find_nothing(unsigned count) {
+    for (unsigned i = 0; i < count; ++i) EXPECT_FALSE(look());
+  }
+  // Of a peer that has no turn now: they are all looked at where the round is late.
+  bool is_found_after_half(watched_peer& p) {
+    p.say();
+    clock.at += half;
+    return look();
+  }
+};
+
+TEST_F(round_of_turns, is_over_when_all_have_had_theirs) {
+  begin(3 * ring_watch::quiet_at_once);
+  clock.at += half;
+  looks_that_find_nothing(3);
+  EXPECT_FALSE(is_found_after_half(peers[20])) << "the next one began with the third look";
+}
+
+TEST_F(round_of_turns, is_not_over_before_the_last_one_had_its_turn) {
+  begin(3 * ring_watch::quiet_at_once + 1);
+  clock.at += half;
+  looks_that_find_nothing(3);
+  EXPECT_TRUE(is_found_after_half(peers[20])) << "it is late";
+}
+
+// The last one takes the place of one that goes, where others have been looked at.
+TEST_F(round_of_turns, begins_anew_when_one_goes) {
+  begin(3 * ring_watch::quiet_at_once + 2);
+  looks_that_find_nothing(2);
+  watch_.remove(peers[5].c);
+  clock.at += half;
+  looks_that_find_nothing(3);
+  EXPECT_TRUE(is_found_after_half(peers[13]));
+}
+
+TEST_F(round_of_turns, begins_anew_when_one_speaks) {
+  begin(3 * ring_watch::quiet_at_once + 2);
+  peers[1].say();
+  EXPECT_TRUE(look());
+  clock.at += half;
+  looks_that_find_nothing(3);
+  EXPECT_TRUE(is_found_after_half(peers[21]));
 }
 
 TEST_F(watched_rings, may_go_whenever_they_like) {
