@@ -122,6 +122,7 @@ TEST(credit_pool, takes_half_of_who_has_twice_as_much) {
   }),
             nullptr)
       << "it is busy, so less comes back";
+  EXPECT_FALSE(pool.any_wanted()) << "until one wants more again";
   EXPECT_EQ(rich.share.target, credit_pool::most / 2);
   EXPECT_EQ(wants.share.target, credit_pool::most / 2);
 }
