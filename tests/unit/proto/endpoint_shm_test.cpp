@@ -46,6 +46,25 @@ TEST(endpoint_link, takes_short_messages_and_copies_long_ones_once) {
   EXPECT_EQ(a.paths.direct_bytes + b.paths.direct_bytes, 0U) << "the core carried it";
 }
 
+TEST(endpoint_link, takes_sixteen_packets_of_a_peer_before_others_have_their_turn) {
+  auto config = sharing();
+  config.rx_buffers = 256;  // credits for all of them
+  live_node a(config);
+  live_node b(config);
+  const auto to = a.meet(b);
+  pass(a, to, b, 100, 1);
+  constexpr std::size_t count = 40;
+  std::byte one{};
+  for (std::size_t i = 0; i < count; ++i) {
+    ASSERT_EQ(b.receive(memory_of(&one, 1), 2, nullptr), 0);
+    ASSERT_EQ(a.send(to, memory_of(&one, 1), 2, nullptr), 0);
+  }
+  for (const std::size_t taken : {16U, 32U, 40U}) {
+    b.ep->progress();
+    EXPECT_EQ(b.queue.size(), taken);
+  }
+}
+
 // Both look at their progress in turn.
 TEST(endpoint_link, lets_the_sender_copy_along) {
   live_node a(sharing());
