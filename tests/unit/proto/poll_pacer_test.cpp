@@ -54,9 +54,7 @@ TEST_F(poll_pacer_by_hand, asks_at_the_first_poll_behind_a_sleep) {
 }
 
 TEST_F(poll_pacer_by_hand, counts_the_polls_behind_one_that_found_something) {
-  while (asked_in(1, 1us) == 0) {
-  }
-  ASSERT_EQ(asked_in(1, 1us), 1U) << "the first time says nothing";
+  ASSERT_EQ(asked_in(9, 1us), 2U) << "the first time says nothing";
   EXPECT_EQ(asked_in(7, 1us), 0U);
   pacer_.start_over();
   EXPECT_EQ(asked_in(7, 1us), 0U);
