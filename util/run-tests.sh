@@ -18,7 +18,7 @@ Installs the Debian packages that are missing (needs root or sudo only then), bu
            all but the provider's unit tests. ASan+UBSan (build/asan): these, and of the others
            what it can find something new in, the kept inputs of the fuzzing and variants of them
            among them. TSan (build/tsan): what has several threads
-  --quick  the inner loop: the release build's tests labelled "quick"; under 60 s once built
+  --quick  the inner loop: the release build's tests labelled "quick"; some two minutes once built
   --asan   all unit and integration tests built with AddressSanitizer, LeakSanitizer and UBSan
   --tsan   all unit and integration tests built with ThreadSanitizer
   --fuzz   the fuzzing alone
