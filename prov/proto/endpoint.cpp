@@ -20,7 +20,8 @@ std::size_t message_limit(std::size_t eager_size) {
   return (bytes + 63) & ~std::size_t{63};
 }
 
-connection_config terms_of(const endpoint_settings& config) {
+connection_config terms_of(const core::inner_domain& core, const endpoint_settings& config,
+                           receives_at_nics& receives) {
   return {.eager_limit = static_cast<std::uint32_t>(message_limit(config.eager_size)),
           .rx_buffers = config.rx_buffers,
           .kernel = config.kernel,
@@ -28,6 +29,8 @@ connection_config terms_of(const endpoint_settings& config) {
           .slots = shared_at_once * config.staging_depth,
           .slot_size = config.staging_chunk,
           .rails = &config.rails,
+          .moves_sessions = core.over_rdma() && config.rails.count > 1 && !config.rma_order,
+          .receives = &receives,
           .limits = config.limits,
           .clock = config.clock,
           .random = config.random};
@@ -83,9 +86,10 @@ endpoint::endpoint(core::inner_domain& core, reg::key_table& keys,
                    const settings& config, const latency_histograms* latencies)
     : config_(config),
       telemetry_{paths, {config.clock, latencies}, {session_routes(&config_.rails), config.clock}},
-      connections_(std::make_unique<connection_manager>(core, terms_of(config_),
-                                                        static_cast<connection_observer&>(*this))),
       receive_buffers_(core, message_limit(config.eager_size), config.rx_buffers),
+      connections_(std::make_unique<connection_manager>(core,
+                                                        terms_of(core, config_, receive_buffers_),
+                                                        static_cast<connection_observer&>(*this))),
       transport_(core, message_limit(config.eager_size), config.core_operations),
       shm_(*connections_, transport_, message_limit(config.eager_size), config.clock),
       copies_(copies_of(config), telemetry_.latencies, *this),

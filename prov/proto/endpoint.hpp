@@ -152,8 +152,8 @@ class endpoint final : private connection_observer,
     link_reporter links;
   } telemetry_;
   // Memory that the core or a device may still use outlives the connections: shut_down().
-  std::unique_ptr<connection_manager> connections_;
   receive_buffers receive_buffers_;
+  std::unique_ptr<connection_manager> connections_;
   core_transport transport_;
   shm_transport shm_;
   device_copies copies_;

@@ -31,6 +31,10 @@ constexpr unsigned looks_at_the_end = 64;
     one_sided_.ranges.progress();
   if (closer_.any()) [[unlikely]]
     closer_.poll();
+  if (transfers_.sessions.any_to_redo()) [[unlikely]]
+    transfers_.sessions.redo([this](connection& c, const direct_op& op) {
+      return one_sided_.initiator.begin_again(c, op);
+    });
 }
 
 void endpoint::progress() noexcept try {
@@ -81,7 +85,7 @@ bool endpoint::needs_polling() const noexcept {
          shm_.owes_doorbells() || dispatcher_.can_post_receives() ||
          transfers_.mover.waits_unnoticed() || channel_.waits_unnoticed() ||
          transfers_.rail_choice.any_to_look_at() || connections_->any_interrupted() ||
-         one_sided_.ranges.waits_unnoticed();
+         one_sided_.ranges.waits_unnoticed() || transfers_.sessions.any_to_redo();
 }
 
 int endpoint::try_wait() noexcept try {

@@ -97,9 +97,13 @@ node::node(network& net, machines& all, const plan& p, ledger& book, unsigned nu
   expose();
   open_other_nics();
   if (!p.machines.empty()) settings.kernel = &kernel_.emplace(all, host_, p.machines[number]);
-  for (const auto& nic : other_nics_) settings.rails.others.push_back({name_of(number), nic.get()});
-  for (unsigned interface = 1; interface <= interfaces_beside(number); ++interface)
-    settings.rails.others.push_back({name_of(number, interface), nullptr});
+  // The interfaces of NICs come first, as world::unplug has them.
+  unsigned interface = 0;
+  for (const auto& nic : other_nics_)
+    settings.rails.others.push_back({name_of(number, ++interface), nic.get()});
+  interface = static_cast<unsigned>(p.other_nics);
+  for (std::size_t n = interfaces_beside(number); n > 0; --n)
+    settings.rails.others.push_back({name_of(number, ++interface), nullptr});
   if (!p.net.rdma) settings.rails.streams = &streams_;
   endpoint_.emplace(*core_, keys_, devices_, paths_, settings);
   endpoint_->use_addresses(addresses_);

@@ -256,16 +256,19 @@ void write_by_other_nics(rng& r, plan& p) {
 }
 
 // Links that are pulled out, for a moment or for long: sessions go on over the others.
-void add_interfaces(rng& r, plan& p) {
-  p.other_interfaces = r.between(1, 2);
-  if (!p.net.sessions) return;
+void unplug_links(rng& r, plan& p) {
   for (std::uint64_t n = r.below(12); n > 0; --n) {
     fault f = somewhere(r, p, fault::kind::unplug);
     f.away = r.chance(500) ? r.below(60) : r.below(3'000);
-    f.choice = r.below(p.other_interfaces + 1);
+    f.choice = r.below(p.other_nics + p.other_interfaces + 1);
     p.faults.push_back(f);
   }
   in_order_of_steps(p.faults);
+}
+
+void add_interfaces(rng& r, plan& p) {
+  p.other_interfaces = r.between(1, 2);
+  if (p.net.sessions) unplug_links(r, p);
 }
 
 bool may_be_on_device(const action& a) noexcept {
@@ -382,6 +385,7 @@ plan make_plan(std::uint64_t seed, bool forged) {
     for (unsigned n = 0; n < p.nodes; ++n) p.sleepers.push_back(r.chance(700));
   if ((r.chance(100) || forged) && p.nodes > 1) add_forger(r, p);
   if (p.nic_reaches_devices && !p.forger && r.chance(500)) pass_dmabufs(r, p);
+  if (p.other_nics != 0 && p.net.sessions && r.chance(700)) unplug_links(r, p);
   return p;
 }
 

@@ -57,6 +57,18 @@ int refusal(const connection& c, ssize_t ret) noexcept {
                                                                            : static_cast<int>(ret);
 }
 
+// Of a message, at another NIC than the domain's own. 0, or -FI_ENOMEM: that does not take the
+// memory.
+int descriptors_at(reg::other_nic& nic, const buffer& b, std::span<void*> descriptors) noexcept {
+  descriptors[0] = b.descriptor_at(nic);
+  bool any_missing = !descriptors[0];
+  for (std::size_t i = 0; i < b.gathered.count(); ++i) {
+    descriptors[i + 1] = b.gathered[i].descriptor_at(nic);
+    any_missing = any_missing || !descriptors[i + 1];
+  }
+  return any_missing && nic.core().needs_local_mr() ? -FI_ENOMEM : 0;
+}
+
 }  // namespace
 
 core_transport::core_transport(core::inner_domain& core, std::size_t message_size,
@@ -68,17 +80,18 @@ core_transport::core_transport(core::inner_domain& core, std::size_t message_siz
 }
 
 // Each receive that is posted, and each operation that we have the core do, takes one entry.
-fi_cq_attr core_transport::queue_attributes(std::size_t receives) const noexcept {
+fi_cq_attr core_transport::queue_attributes() const noexcept {
   fi_cq_attr attr{};
   attr.format = FI_CQ_FORMAT_MSG;
   attr.wait_obj = waitable_ || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
-  attr.size = receives + operations_at_core;
+  attr.size = receives_ + operations_at_core;
   return attr;
 }
 
 base::result<void> core_transport::open(std::size_t receives, bool waitable) {
   waitable_ = waitable;
-  fi_cq_attr attr = queue_attributes(receives);
+  receives_ = receives;
+  fi_cq_attr attr = queue_attributes();
   max_posted_ = max_operations_     ? max_operations_
                 : core_.over_rdma() ? operations_at_core
                                     : SIZE_MAX;
@@ -91,11 +104,10 @@ base::result<void> core_transport::open(std::size_t receives, bool waitable) {
   return {};
 }
 
-// Nothing is received there.
 base::result<fid_cq*> core_transport::open_also(const core::inner_domain& other) {
   fid_cq* queue = nullptr;
   if (others_.size() == wire::max_rails) return base::error{-FI_ENOSPC};
-  fi_cq_attr attr = queue_attributes(0);
+  fi_cq_attr attr = queue_attributes();
   others_.reserve(others_.size() + 1);
   if (const int ret = fi_cq_open(other.domain(), &attr, &queue, nullptr)) return base::error{ret};
   others_.emplace_back(queue);
@@ -195,6 +207,8 @@ int core_transport::post_message(connection& c, buffer& b) {
   }
   message.context = b.context();
   const base::cancellation_deferred while_the_core_sends;
+  if (reg::other_nic* const nic = c.nic()) [[unlikely]]
+    if (const int ret = descriptors_at(*nic, b, descriptors)) return ret;
   const ssize_t ret =
       fi_sendmsg(c.ep.get(), &message, FI_COMPLETION | (b.transmit ? FI_TRANSMIT_COMPLETE : 0));
   if (ret) return refusal(c, ret);

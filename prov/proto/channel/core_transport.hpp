@@ -33,9 +33,9 @@ class core_transport {
   /// Opens the queue, with room for so many receives besides. Once, but for attempts that failed
   /// and were closed. Errors are the core's.
   base::result<void> open(std::size_t receives, bool waitable);
-  /// Opens a queue of another domain besides, for rails over its NIC: what completes there comes
-  /// back by read(), too. After open(), and for wire::max_rails of them at most. Errors are the
-  /// core's. Throws std::bad_alloc.
+  /// Opens a queue of another domain besides, for connections over its NIC: what completes there
+  /// comes back by read(), too. After open(), and for wire::max_rails of them at most. Errors are
+  /// the core's. Throws std::bad_alloc.
   base::result<fid_cq*> open_also(const core::inner_domain& other);
   /// Adds the descriptors to sleep on, of the queue and of the connections' events, to wait_fds().
   /// Likewise `alarm`, where it is not -1.
@@ -141,7 +141,7 @@ class core_transport {
     std::size_t count = 0;
   };
   [[nodiscard]] source_list sources(fid* events) const noexcept;
-  [[nodiscard]] fi_cq_attr queue_attributes(std::size_t receives) const noexcept;
+  [[nodiscard]] fi_cq_attr queue_attributes() const noexcept;
 
   template <class Completed>
   std::size_t read_from(fid_cq* queue, std::size_t most, Completed&& completed) {
@@ -199,6 +199,7 @@ class core_transport {
   std::vector<int> wait_fds_;
   // A NIC's queue does not grow, and what it has no room for is lost.
   std::size_t max_posted_ = 0;
+  std::size_t receives_ = 0;  // that each queue has room for besides
   std::size_t posted_ = 0;
   buffer_pool messages_;
 };

@@ -30,7 +30,7 @@ receive_buffers::receive_buffers(core::inner_domain& core, std::size_t size,
       budget_(most),
       capacity_(max_at_core(core, most)),
       most_(most),
-      wanted_(streams_ ? 0 : std::min(most, capacity_)) {
+      needed_(streams_ ? 0 : std::min(most, capacity_)) {
   if (streams_) serve(1);
 }
 
@@ -46,24 +46,59 @@ base::result<void> receive_buffers::open() {
     pool_.release(*first);
     return {};
   }
-  fid_ep* context = nullptr;
-  fi_rx_attr attr = *core_.info().rx_attr;
+  if (const auto opened = open_context(core_, nullptr); !opened) return opened.failure();
+  post_more();
+  if (posted_ == 0) return base::error{-FI_ENOMEM};
+  return {};
+}
+
+base::result<receive_buffers::posted_at*> receive_buffers::open_context(core::inner_domain& at,
+                                                                        reg::other_nic* nic) {
+  contexts_.reserve(contexts_.size() + 1);
+  fid_ep* receives = nullptr;
+  fi_rx_attr attr = *at.info().rx_attr;
   attr.size = capacity_;
-  int ret = fi_srx_context(core_.domain(), &attr, &context, nullptr);
-  if (ret && core_.info().rx_attr->size != 0) {
+  int ret = fi_srx_context(at.domain(), &attr, &receives, nullptr);
+  if (ret && at.info().rx_attr->size != 0) {
     // More than this NIC has.
-    attr.size = capacity_ = core_.info().rx_attr->size;
-    wanted_ = std::min(wanted_, capacity_);
-    ret = fi_srx_context(core_.domain(), &attr, &context, nullptr);
+    attr.size = at.info().rx_attr->size;
+    ret = fi_srx_context(at.domain(), &attr, &receives, nullptr);
   }
   if (ret) {
     GAUDI_WARN(EP_CTRL, "the core provider has no shared receive context: %s\n", fi_strerror(-ret));
     return base::error{ret};
   }
-  context_.reset(context);
+  contexts_.push_back({.receives = core::unique_fid<fid_ep>(receives),
+                       .nic = nic,
+                       .capacity = attr.size,
+                       .wanted = 0});
+  want(needed_);
+  return &contexts_.back();
+}
+
+base::result<fid_ep*> receive_buffers::open_at(reg::other_nic& nic) {
+  const auto known = std::find_if(contexts_.begin(), contexts_.end(),
+                                  [&](const posted_at& one) { return one.nic == &nic; });
+  posted_at* at = known == contexts_.end() ? nullptr : &*known;
+  if (!at) {
+    const auto opened = open_context(nic.core(), &nic);
+    if (!opened) return opened.failure();
+    at = *opened;
+  }
   post_more();
-  if (posted_ == 0) return base::error{-FI_ENOMEM};
-  return {};
+  if (at->posted == 0) return base::error{-FI_ENOMEM};
+  return at->receives.get();
+}
+
+// Each context for itself, as far as it has room.
+void receive_buffers::want(std::size_t of_each) noexcept {
+  needed_ = std::max(needed_, of_each);
+  wanted_ = 0;
+  for (posted_at& one : contexts_) {
+    one.wanted = std::min(needed_, one.capacity);
+    wanted_ += one.wanted;
+  }
+  most_ = std::max(most_, wanted_);
 }
 
 buffer* receive_buffers::take_local() noexcept {
@@ -94,8 +129,7 @@ void receive_buffers::serve(std::size_t peers) {
     return;
   }
   const std::size_t needed = std::min(budget_ + per_peer_over_rdma * peers, capacity_);
-  most_ = std::max(most_, needed);
-  wanted_ = std::max(wanted_, needed);
+  want(needed);
   post_more();
 }
 
@@ -137,10 +171,22 @@ bool receive_buffers::post_more(connection& c) {
   return true;
 }
 
+// To the first context that wants more.
 bool receive_buffers::post(buffer& b) {
-  if (fi_recv(context_.get(), b.bytes, pool_.buffer_size(), b.descriptor(), FI_ADDR_UNSPEC,
+  std::size_t to = 0;
+  while (to + 1 < contexts_.size() && contexts_[to].posted >= contexts_[to].wanted) ++to;
+  posted_at& at = contexts_[to];
+  void* const descriptor = at.nic ? b.descriptor_at(*at.nic) : b.descriptor();
+  if (!descriptor && core_.needs_local_mr()) {
+    // As in post_more().
+    most_ = out_;
+    return false;
+  }
+  if (fi_recv(at.receives.get(), b.bytes, pool_.buffer_size(), descriptor, FI_ADDR_UNSPEC,
               b.context()))
     return false;
+  b.endpoint = static_cast<std::uint32_t>(to);
+  ++at.posted;
   ++posted_;
   return true;
 }

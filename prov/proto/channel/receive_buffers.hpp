@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "base/result.hpp"
 #include "core/fid.hpp"
 #include "core/inner_domain.hpp"
 #include "proto/connection/connection.hpp"
+#include "proto/connection/core_connector.hpp"
 #include "proto/operation/buffer_pool.hpp"
+#include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
 
@@ -15,14 +18,19 @@ namespace gaudi::proto {
 /// the domain lock.
 ///
 /// Over RDMA they are posted to one context of the core's, for all connections: a NIC has to find a
-/// buffer for whatever its peers have credits for. A stream waits in its socket: there a few are
+/// buffer for whatever its peers have credits for. Another NIC has as many, from when a session is
+/// first to go on over it. A stream waits in its socket: there a few are
 /// enough, and each connection has its own, so that a buffer tells which connection its packet came
 /// on, whatever the packet says.
-class receive_buffers {
+class receive_buffers final : public receives_at_nics {
  public:
   /// `size` in bytes; `most`: buffers that peers of the core may have in use in all, not counting
   /// those that each peer has for certain: two over a stream, else what it has credits for.
   receive_buffers(core::inner_domain& core, std::size_t size, std::size_t most) noexcept;
+
+  virtual ~receive_buffers() = default;
+  receive_buffers(const receive_buffers&) = delete;
+  receive_buffers& operator=(const receive_buffers&) = delete;
 
   /// How many receives may be posted to the core at once.
   [[nodiscard]] static std::size_t max_at_core(const core::inner_domain& core,
@@ -31,8 +39,11 @@ class receive_buffers {
   /// Opens the shared context, where there is one, and posts to it. -FI_ENOMEM: there is no memory
   /// for buffers; other errors are the core's.
   base::result<void> open();
+  /// The same at another NIC, which packets of all peers may come by from then on. After open(),
+  /// over RDMA. Errors as there; throws std::bad_alloc.
+  base::result<fid_ep*> open_at(reg::other_nic& nic) override;
   /// No buffer is the core's from here on. All connections are closed.
-  void close() noexcept { context_.reset(); }
+  void close() noexcept { contexts_.clear(); }
   /// As buffer_pool::free_all, once they are nobody's: open() may follow.
   void free_buffers() noexcept {
     pool_.free_all();
@@ -40,13 +51,16 @@ class receive_buffers {
     out_ = 0;
   }
   /// Null over a stream.
-  [[nodiscard]] fid_ep* context() const noexcept { return context_.get(); }
+  [[nodiscard]] fid_ep* context() const noexcept {
+    return contexts_.empty() ? nullptr : contexts_.front().receives.get();
+  }
 
   /// The core has filled one, or failed to: it is the caller's until give_back. `from`: where it
   /// was posted, if that connection is still there.
   void completed(const buffer& b, connection* from) noexcept {
     if (!streams_) {
       --posted_;
+      --contexts_[b.endpoint].posted;
     } else if (from && from->receives.endpoint == b.endpoint) {
       --from->receives.posted;
     }
@@ -79,18 +93,30 @@ class receive_buffers {
  private:
   friend struct endpoint_audit;  // tests/sim
 
+  /// Of the core's, over RDMA.
+  struct posted_at {
+    core::unique_fid<fid_ep> receives;
+    reg::other_nic* nic;   // null: the domain's own
+    std::size_t capacity;  // of it
+    std::size_t wanted;    // posted at a time
+    std::size_t posted = 0;
+  };
+
+  base::result<posted_at*> open_context(core::inner_domain& at, reg::other_nic* nic);
+  void want(std::size_t of_each) noexcept;
   [[nodiscard]] std::size_t wanted_by(const connection& c) const noexcept;
   bool post(buffer& b);
   bool post(buffer& b, connection& c);
 
   core::inner_domain& core_;
   buffer_pool pool_;
-  core::unique_fid<fid_ep> context_;
+  std::vector<posted_at> contexts_;
   const bool streams_;
-  const std::size_t budget_;  // for all peers
-  std::size_t capacity_;      // of the core's receive context
+  const std::size_t budget_;    // for all peers
+  const std::size_t capacity_;  // that is asked of one of the core's receive contexts
   std::size_t most_;
-  std::size_t wanted_;      // posted at a time, over RDMA
+  std::size_t needed_;      // posted at a time for all peers, over RDMA
+  std::size_t wanted_ = 0;  // by all contexts
   std::size_t posted_ = 0;  // at present, over RDMA
   std::size_t out_ = 0;     // posted, or filled and not given back
   // Over a stream: posted for each connection, and how many may be out for more than two of them.

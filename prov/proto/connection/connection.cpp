@@ -8,7 +8,15 @@ namespace gaudi::proto {
 bool connection::is_idle() const noexcept {
   return transfers.empty() && at_core.posted.empty() && outbox.ordered.empty() &&
          !outbox.has_control() && postponed.empty() && !rma_order.holds_early &&
-         remote->unposted == 0;
+         remote->unposted == 0 && session.undone.empty();
+}
+
+void connection::take_nics(reg::other_nic* here, std::uint8_t there) noexcept {
+  session.is_away = here || there != 0;
+  if (!at_core.rails) return;
+  rail& first = at_core.rails->rails.front();
+  first.nic = here;
+  first.peer_nic = there;
 }
 
 void connection::take_terms(const wire::hello& remote_hello,

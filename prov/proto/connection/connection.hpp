@@ -68,6 +68,15 @@ class connection {
   [[nodiscard]] bool goes_on() const noexcept { return state >= connection_state::interrupted; }
   /// What the peer says of itself in its hello; `own_eager_limit` in bytes.
   void take_terms(const wire::hello& remote_hello, std::uint32_t own_eager_limit) noexcept;
+  /// Which NICs its core connection, or the attempt to make one, is over: `here` null and `there` 0
+  /// are those of the domain and of the peer's keys. Others only where there are rails.
+  void take_nics(reg::other_nic* here, std::uint8_t there) noexcept;
+  /// Whether its session may go on over them.
+  [[nodiscard]] bool may_move() const noexcept { return session.may_move && at_core.rails; }
+  /// What carries its packets here; null: the domain's own.
+  [[nodiscard]] reg::other_nic* nic() const noexcept {
+    return session.is_away ? at_core.rails->rails.front().nic : nullptr;
+  }
   /// Whether nothing of this end's is under way: its end would lose nothing that began here.
   [[nodiscard]] bool is_idle() const noexcept;
 

@@ -8,6 +8,7 @@
 #include "base/params.hpp"
 #include "base/random_source.hpp"
 #include "ipc/host_kernel.hpp"
+#include "proto/connection/core_connector.hpp"
 #include "proto/session/rail_settings.hpp"
 
 namespace gaudi::proto {
@@ -21,6 +22,8 @@ struct connection_config {
   std::size_t slots = 0;                 // that data for devices passes through there, each way
   std::size_t slot_size = 0;             // bytes
   const rail_settings* rails = nullptr;  // for other routes; null: there are none. Outlives it.
+  bool moves_sessions = false;           // wire::moves_sessions
+  receives_at_nics* receives = nullptr;  // with moves_sessions: for them. Outlives it.
   base::connection_limits limits{};
   base::clock clock{};
   base::random_source random{};

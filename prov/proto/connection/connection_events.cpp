@@ -41,9 +41,9 @@ bool is_older(connection& c, const hello& remote_hello) noexcept {
 // Where the connection's peer has said that it takes rails, and so may ask from.
 bool is_other_address_of(const connection& c, const net_address& from) noexcept {
   if (!c.at_core.rails) return false;
-  const auto& names = c.at_core.rails->names;
-  return std::any_of(names.begin(), names.end(),
-                     [&](const net_address& name) { return name.is_same_host(from); });
+  const auto& places = c.at_core.rails->places;
+  return std::any_of(places.begin(), places.end(),
+                     [&](const peer_place& one) { return one.name.is_same_host(from); });
 }
 
 // A connection ends for a request only if that comes from where its peer is, as far as the core
@@ -185,7 +185,10 @@ void connection_manager::request_came(core::unique_info info, reg::other_nic* at
   const bool is_acceptable = verdict == wire::reject_reason::none;
   if (is_acceptable && (remote_hello.flags & wire::is_rail) && connector_.rails())
     return connector_.rails()->requested(*info, at, remote_hello);
-  if (is_acceptable) return take_request({std::move(info), remote_hello});
+  // First connections are the domain's own NIC's.
+  if (is_acceptable && at && !(remote_hello.flags & wire::resumes))
+    return opener_.reject(*info, wire::reject_reason::malformed);
+  if (is_acceptable) return take_request({std::move(info), remote_hello, at});
   GAUDI_WARN(EP_CTRL, "refused a connection request: %s (ours is version %u, the peer's %u)\n",
              to_string(verdict), wire::version, remote_hello.version);
   opener_.reject(*info, verdict);
@@ -266,7 +269,8 @@ void connection_manager::handle_resumption(peer_request&& request) {
                         c->terms.connection_id == remote_hello.connection &&
                         c->remote->name == address_of(remote_hello) &&
                         is_from_its_host(info, remote_hello, c);
-  if (!is_known || !reconnector::may_go_on(*c))
+  const bool is_to_move = request.at || wire::nic_of(remote_hello) != 0;
+  if (!is_known || !reconnector::may_go_on(*c) || (is_to_move && !c->may_move()))
     return opener_.reject(info, wire::reject_reason::no_session);
   const bool ours_goes_on =
       c->state == connection_state::reconnecting && precedes(address_of(remote_hello), name());
@@ -281,7 +285,12 @@ void connection_manager::handle_resumption(peer_request&& request) {
   }
   reconnects_.begin_attempt(*c, false);
   c->session.route = wire::route_of(remote_hello);
-  if (const int ret = opener_.answer(*c, info, remote_hello)) lost_soon(*c, -ret);
+  c->take_nics(request.at, wire::nic_of(remote_hello));
+  const int ret = opener_.answer(*c, info, remote_hello);
+  if (ret == 0) return;
+  // Else the end of the endpoint refuses it.
+  if (!c->ep) opener_.reject(info, wire::reject_reason::resources);
+  lost_soon(*c, -ret);
 }
 
 void connection_manager::endpoint_up(const fid* endpoint, const hello* remote_hello) {

@@ -11,10 +11,16 @@
 namespace gaudi::proto {
 
 base::result<void> connection_opener::open_endpoint(connection& c, fi_info& info) {
-  auto created = parts_.connector.create_endpoint(info, &c);
+  reg::other_nic* const nic = c.nic();
+  if (nic) {
+    if (!config_.receives) return base::error{-FI_EOPNOTSUPP};
+    const auto receives = parts_.connector.receive_at(*nic, *config_.receives);
+    if (!receives) return receives;
+  }
+  auto created = parts_.connector.create_endpoint(info, &c, nic);
   if (!created) return created.failure();
   parts_.connections.set_endpoint(c, std::move(*created));
-  if (auto enabled = parts_.connector.enable(c.ep.get()); !enabled) return enabled;
+  if (auto enabled = parts_.connector.enable(c.ep.get(), nic); !enabled) return enabled;
   parts_.observer.connection_opened(c);
   return {};
 }
@@ -31,6 +37,7 @@ hello connection_opener::own_hello(const connection* c, wire::reject_reason reas
   h.reason = static_cast<std::uint8_t>(reason);
   if (config_.takes_dmabufs) h.flags |= wire::takes_dmabufs;
   if (config_.limits.reconnect_timeout.count() != 0) h.flags |= wire::keeps_session;
+  if (config_.moves_sessions) h.flags |= wire::moves_sessions;
   if (c && c->is_interrupted()) h.flags |= wire::resumes;
   set_address(h, parts_.connector.name());
   return h;
@@ -39,14 +46,15 @@ hello connection_opener::own_hello(const connection* c, wire::reject_reason reas
 base::result<void> connection_opener::request(connection& c) {
   const route by = routes_.current(c);
   const net_address& to = *by.to;
-  const core::unique_info info =
-      by.from ? parts_.connector.info_for(to, by.from->at, nullptr) : parts_.connector.info_for(to);
+  c.take_nics(by.nic(), by.peer_nic);
+  const core::unique_info info = by.from ? parts_.connector.info_for(to, by.from->at, by.nic())
+                                         : parts_.connector.info_for(to);
   if (!info) return base::error{-FI_ENOMEM};
   if (const auto opened = open_endpoint(c, *info); !opened) return opened;
   hello h = own_hello(&c, wire::reject_reason::none);
   if (c.is_interrupted()) {
     wire::set_resumed(h, c.terms.connection_id);
-    h.host = c.session.route;
+    wire::set_way(h, c.session.route, by.nic() ? by.nic()->number() : 0);
   } else {
     h.data_window = parts_.credits.open(c);
     c.control.start(0, wire::control_window);
@@ -84,6 +92,8 @@ void connection_opener::take_terms(connection& c, const hello& remote_hello) con
   c.session.is_kept = config_.limits.reconnect_timeout.count() != 0 &&
                       (remote_hello.flags & wire::keeps_session) &&
                       remote_hello.instance != instance_;
+  c.session.may_move = c.session.is_kept && config_.moves_sessions &&
+                       (remote_hello.flags & wire::moves_sessions) != 0;
 }
 
 }  // namespace gaudi::proto

@@ -110,8 +110,17 @@ base::result<void> core_connector::listen(fid_cq* completions, fid_ep* shared_re
 }
 
 void core_connector::use_nic(reg::other_nic& nic, fid_cq* completions) {
-  if (completions_of_nics_.size() < nic.number()) completions_of_nics_.resize(nic.number());
-  completions_of_nics_[nic.number() - 1] = completions;
+  if (nics_.size() < nic.number()) nics_.resize(nic.number());
+  nics_[nic.number() - 1] = {.completions = completions, .receives = nullptr};
+}
+
+base::result<void> core_connector::receive_at(reg::other_nic& nic, receives_at_nics& from) {
+  at_nic& at = nics_[nic.number() - 1];
+  if (at.receives) return {};
+  const auto opened = from.open_at(nic);
+  if (!opened) return opened.failure();
+  at.receives = *opened;
+  return {};
 }
 
 base::result<net_address> core_connector::listen_also(const net_address& at, reg::other_nic* nic) {
@@ -144,7 +153,7 @@ core::unique_info core_connector::info_for(const net_address& to, const net_addr
 
 base::result<core::unique_fid<fid_ep>> core_connector::create_endpoint(fi_info& info, void* context,
                                                                        reg::other_nic* nic) const {
-  info.ep_attr->rx_ctx_cnt = shared_receives_ && !nic ? FI_SHARED_CONTEXT : 1;
+  info.ep_attr->rx_ctx_cnt = shared_receives_of(nic) ? FI_SHARED_CONTEXT : 1;
   // What the data mover takes for the limit of inline sends, whichever side the request came from.
   info.tx_attr->inject_size = core_.info().tx_attr->inject_size;
   fid_ep* ep = nullptr;
@@ -154,12 +163,13 @@ base::result<core::unique_fid<fid_ep>> core_connector::create_endpoint(fi_info& 
 }
 
 base::result<void> core_connector::enable(fid_ep* ep, reg::other_nic* nic) const {
-  fid_cq* const completions = nic ? completions_of_nics_[nic->number() - 1] : completions_;
+  fid_cq* const completions = nic ? nics_[nic->number() - 1].completions : completions_;
+  fid_ep* const receives = shared_receives_of(nic);
   int ret = fi_ep_bind(ep, &events_->fid, 0);
   // Injected messages complete silently, receives must not.
   if (!ret) ret = fi_ep_bind(ep, &completions->fid, FI_TRANSMIT | FI_SELECTIVE_COMPLETION);
   if (!ret) ret = fi_ep_bind(ep, &completions->fid, FI_RECV);
-  if (!ret && shared_receives_ && !nic) ret = fi_ep_bind(ep, &shared_receives_->fid, 0);
+  if (!ret && receives) ret = fi_ep_bind(ep, &receives->fid, 0);
   if (!ret) ret = fi_enable(ep);
   if (ret) return base::error{ret};
   return {};

@@ -48,6 +48,17 @@ class rail_events {
   ~rail_events() = default;
 };
 
+/// Who has buffers for packets that come by other NICs.
+class receives_at_nics {
+ public:
+  /// The context where the NIC finds some, opened at the first call. Errors are the core's; throws
+  /// std::bad_alloc.
+  virtual base::result<fid_ep*> open_at(reg::other_nic& nic) = 0;
+
+ protected:
+  ~receives_at_nics() = default;
+};
+
 /// The core's side of making connections: a passive endpoint that takes requests, active endpoints,
 /// and the queue where the core tells what becomes of them. Not thread safe: the caller holds the
 /// domain lock.
@@ -63,6 +74,9 @@ class core_connector {
   /// From then on endpoints can be made on this NIC, too, whose operations come back by this queue.
   /// Both outlive it. Throws std::bad_alloc.
   void use_nic(reg::other_nic& nic, fid_cq* completions);
+  /// Messages may come by it to endpoints that are made on it from then on. After use_nic(). Errors
+  /// are the core's; throws std::bad_alloc.
+  base::result<void> receive_at(reg::other_nic& nic, receives_at_nics& from);
   /// Takes requests at an address of another interface as well, of this NIC if any, at a port of
   /// its own. After listen(). Its name, or an error of the core's.
   base::result<net_address> listen_also(const net_address& at, reg::other_nic* nic = nullptr);
@@ -80,7 +94,7 @@ class core_connector {
   /// request is then the endpoint's: its end refuses it.
   base::result<core::unique_fid<fid_ep>> create_endpoint(fi_info& info, void* context,
                                                          reg::other_nic* nic = nullptr) const;
-  /// It may connect or accept from then on, and takes receives where it is on the domain's own NIC.
+  /// It may connect or accept from then on.
   base::result<void> enable(fid_ep* ep, reg::other_nic* nic = nullptr) const;
 
   /// Who takes rails; it outlives the last look at the core.
@@ -96,6 +110,9 @@ class core_connector {
  private:
   [[nodiscard]] core::inner_domain& core_of(reg::other_nic* nic) const noexcept {
     return nic ? nic->core() : core_;
+  }
+  [[nodiscard]] fid_ep* shared_receives_of(const reg::other_nic* nic) const noexcept {
+    return nic ? nics_[nic->number() - 1].receives : shared_receives_;
   }
   [[nodiscard]] reg::other_nic* nic_of(const fid* listener) const noexcept;
   void hand_on(std::uint32_t event, const fi_eq_cm_entry& entry, std::size_t hello_length,
@@ -115,7 +132,11 @@ class core_connector {
     reg::other_nic* nic;
   };
   std::vector<other_listener> others_;
-  std::vector<fid_cq*> completions_of_nics_;  // by other_nic::number, from 1 on
+  struct at_nic {
+    fid_cq* completions = nullptr;
+    fid_ep* receives = nullptr;
+  };
+  std::vector<at_nic> nics_;  // by other_nic::number, from 1 on
   net_address name_;
   rail_events* rails_ = nullptr;
 };

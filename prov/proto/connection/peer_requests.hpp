@@ -8,6 +8,7 @@
 
 #include "core/fid.hpp"
 #include "proto/wire/wire.hpp"
+#include "reg/other_nic.hpp"
 
 namespace gaudi::proto {
 
@@ -15,7 +16,8 @@ namespace gaudi::proto {
 struct peer_request {
   core::unique_info info;
   hello remote_hello;
-  std::uint32_t waits_for = 0;  // this connection to be confirmed, or to end; 0: for none
+  reg::other_nic* at = nullptr;  // that it came by; null: the domain's own
+  std::uint32_t waits_for = 0;   // this connection to be confirmed, or to end; 0: for none
 };
 
 /// Requests of peers that are not answered yet.

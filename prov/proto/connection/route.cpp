@@ -8,10 +8,10 @@ route route_of(const connection& c, const rail_settings& settings, std::size_t n
   const std::size_t own = number % (settings.others.size() + 1);
   if (own != 0) r.from = &settings.others[own - 1];
   const rail_set* const rails = c.at_core.rails.get();
-  if (number == 0 || !rails || rails->names.empty()) return r;
-  const std::size_t peers = number % rails->names.size();
-  r.to = &rails->names[peers];
-  r.is_to_other_nic = (rails->names_of_other_nics >> peers & 1) != 0;
+  if (number == 0 || !rails || rails->places.empty()) return r;
+  const peer_place& there = rails->places[number % rails->places.size()];
+  r.to = &there.name;
+  r.peer_nic = there.nic;
   return r;
 }
 
@@ -24,8 +24,8 @@ bool session_routes::is_possible(const connection& c, std::size_t number) const 
   if (number == 0) return true;
   if (!settings_ || !c.at_core.rails || !c.at_core.rails->has_answer) return false;
   const route r = route_of(c, *settings_, number);
-  const bool is_first = !r.from && number % c.at_core.rails->names.size() == 0;
-  return !is_first && !r.is_to_other_nic && !(r.from && r.from->nic);
+  const bool is_first = !r.from && number % c.at_core.rails->places.size() == 0;
+  return !is_first && (c.session.may_move || (r.peer_nic == 0 && !r.nic()));
 }
 
 std::size_t session_routes::count(const connection& c) const noexcept {

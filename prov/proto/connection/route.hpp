@@ -16,15 +16,19 @@ namespace gaudi::proto {
 struct route {
   const net_address* to;                 // the connection's own, or its peer's
   const rail_interface* from = nullptr;  // null: where this end's listener is
-  bool is_to_other_nic = false;          // which the peer's keys are not of
+  std::uint8_t peer_nic = 0;             // 0: the one that the peer's keys are of
+
+  /// Whose address it leaves from; null: the domain's own.
+  [[nodiscard]] reg::other_nic* nic() const noexcept { return from ? from->nic : nullptr; }
 };
 
 /// The route of that number from here to the connection's peer.
 [[nodiscard]] route route_of(const connection& c, const rail_settings& settings,
                              std::size_t number) noexcept;
 
-/// Routes that the core connections of a session can have one after the other: those whose NIC is
-/// the domain's own at both ends, from when each end knows the other's addresses on.
+/// Routes that the core connections of a session can have one after the other, from when each end
+/// knows the other's addresses on: those whose NIC is the domain's own at both ends, and where both
+/// move sessions (wire::moves_sessions) the others, too.
 class session_routes {
  public:
   /// Null: there is but the first. Outlives this.

@@ -23,6 +23,12 @@ constexpr std::uint64_t own_access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
 void* buffer::descriptor() const noexcept {
   return slab.mr().descriptor();
 }
+void* buffer::descriptor_at(reg::other_nic& nic) const noexcept try {
+  const core::inner_mr* const known = slab.registration_at(nic);
+  return known ? known->descriptor() : nullptr;
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 std::uint64_t buffer::key() const noexcept {
   return slab.mr().key();
 }

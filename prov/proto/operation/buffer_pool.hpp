@@ -79,6 +79,8 @@ struct buffer : posted_op, copy::copy_job {
   }
 
   [[nodiscard]] void* descriptor() const noexcept;
+  /// The same at another NIC. Null: that does not take it, or there is no memory.
+  [[nodiscard]] void* descriptor_at(reg::other_nic& nic) const noexcept;
   [[nodiscard]] std::uint64_t key() const noexcept;
   /// Its bytes from `at` on, as they are copied.
   [[nodiscard]] copy::host_place place(std::size_t at) const noexcept;

@@ -31,6 +31,7 @@ struct direct_op : posted_op {
                   .descriptor = descriptor,
                   .length = memory.length,
                   .remote = {access.address, access.key, memory.length}},
+        registered(memory.registered),
         owner(memory.owner),
         completion(access.completion),
         data(access.data),
@@ -42,9 +43,16 @@ struct direct_op : posted_op {
     std::memcpy(kept.data(), operation.bytes, operation.length);
     operation.bytes = kept.data();
     operation.descriptor = nullptr;
+    registered = nullptr;
     operation.flags |= flag;
   }
 
+  [[nodiscard]] local_memory memory() const noexcept {
+    return local_memory::of({.address = reinterpret_cast<std::uint64_t>(operation.bytes),
+                             .length = operation.length,
+                             .registered = registered,
+                             .owner = owner});
+  }
   /// What static probes call it: longer than the names of transfers.
   [[nodiscard]] std::uint64_t name() const noexcept {
     return reinterpret_cast<std::uint64_t>(this);
@@ -60,7 +68,8 @@ struct direct_op : posted_op {
 
   proto::connection* on;  // null: the application has been told
   rma_request operation;
-  device::device* const owner;  // of the memory here; null: no Gaudi of this process
+  const reg::region* registered;  // the memory here, as the application gave it, or null
+  device::device* const owner;    // of the memory here; null: no Gaudi of this process
   const completion_spec completion;
   const std::uint64_t data;  // for the peer, of a write with remote CQ data
   const bool has_data;

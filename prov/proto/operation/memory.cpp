@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
@@ -52,6 +53,14 @@ void warn_of_descriptor(const reg::region& taken, std::uint64_t address,
 }
 
 }  // namespace
+
+void* local_segment::descriptor_at(reg::other_nic& nic) const noexcept try {
+  const core::inner_mr* const known =
+      registered ? nic.registration_of(*registered, reg::other_nic::purpose::transfers) : nullptr;
+  return known ? known->descriptor() : nullptr;
+} catch (const std::bad_alloc&) {
+  return nullptr;
+}
 
 base::result<local_memory> local_memory::from_several(const iovec* iov, void* const* descriptors,
                                                       std::size_t count,

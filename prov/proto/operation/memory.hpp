@@ -11,6 +11,7 @@
 #include "base/result.hpp"
 #include "device/device_registry.hpp"
 #include "proto/wire/wire.hpp"
+#include "reg/other_nic.hpp"
 #include "reg/region.hpp"
 
 namespace gaudi::proto {
@@ -34,6 +35,9 @@ struct local_segment {
     const core::inner_mr* known = registered ? registered->core_for(0) : nullptr;
     return known ? known->descriptor() : nullptr;
   }
+  /// The same at another NIC, of registered memory. Null: that does not take it, or there is no
+  /// memory.
+  [[nodiscard]] void* descriptor_at(reg::other_nic& nic) const noexcept;
 };
 
 /// Who knows the devices that an operation's memory may be on: what the operation is of.
@@ -64,6 +68,16 @@ class local_memory {
                                          std::size_t count, Owner& owner) noexcept {
     if (count != 1) return from_several_of_owner(iov, descriptors, count, owner);
     return from(iov->iov_base, iov->iov_len, descriptors ? *descriptors : nullptr, owner);
+  }
+
+  /// One part, which is as it shall be.
+  static local_memory of(const local_segment& s) noexcept {
+    local_memory m;
+    m.segments_[0] = s;
+    m.count_ = 1;
+    m.length_ = s.length;
+    m.device_ = !s.is_host();
+    return m;
   }
 
   /// The common case, made in its place.

@@ -56,17 +56,17 @@ struct fence_op : posted_op {
 
 /// What a transfer has of rails over other NICs: rail_keys' own, but for `written`.
 struct transfer_rails {
-  /// Of the rails here, by place.
   struct at {
     bool is_asked = false;
-    std::uint64_t asked_slot = 0;  // with slots: whose key that was
-    bool is_refused = false;       // one of the NICs there does not take the memory
-    std::uint8_t count = 0;        // of the keys; 0: not known
+    std::uint64_t asked_slot = 0;                          // with slots: whose key that was
+    bool is_refused = false;                               // the NIC does not reach the memory
+    std::uint8_t count = 0;                                // of the keys; 0: not known
     std::array<std::uint64_t, wire::max_segments> keys{};  // of the peer's segments there
-    wire::segment fence{};                                 // what to read behind writes there
-    std::uint32_t written = 0;  // rail::number of who wrote since then; 0: nobody
   };
-  std::array<at, wire::max_rails> places;
+  std::array<at, wire::max_rails> at_peer;  // of the peer's NICs, by rail::peer_nic
+  std::uint16_t refused_here = 0;           // NICs here that do not take the memory, by their bits
+  /// By place: rail::number of who wrote since the last fence; 0: nobody.
+  std::array<std::uint32_t, wire::max_rails> written{};
   /// What the peer was told of our memory.
   struct told_keys {
     std::size_t nic = 0;  // reg::other_nic::number

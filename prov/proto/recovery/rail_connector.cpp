@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <span>
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
@@ -156,14 +157,14 @@ bool rail_connector::progress(connection& c) {
   bool any_connecting = false;
   for (std::size_t place = 1; place < set.rails.size(); ++place) {
     rail& r = set.rails[place];
-    if (r.now == rail::state::down && set.is_wanted && !set.names.empty()) connect(c, place);
+    if (r.now == rail::state::down && set.is_wanted && !set.places.empty()) connect(c, place);
     const bool is_overdue =
         r.now == rail::state::connecting && now - r.asked_at >= rail_attempt_limit;
     if (is_overdue) parts_.scheduler.fail(c, r);
     if (r.now == rail::state::failing) close_failing(c, r);
     any_connecting = any_connecting || r.now == rail::state::connecting;
   }
-  if (!set.names.empty()) set.is_wanted = false;
+  if (!set.places.empty()) set.is_wanted = false;
   return any_connecting;
 }
 
@@ -191,9 +192,8 @@ int rail_connector::request(connection& c, rail& r, std::size_t place) {
   const route by = route_of(c, settings_, r.route);
   const net_address& to = *by.to;
   core_connector& connector = parts_.connections.connector();
-  r.nic = by.from ? by.from->nic : nullptr;
-  r.has_other_keys = by.is_to_other_nic;
-  r.slots = {};
+  r.nic = by.nic();
+  r.peer_nic = by.peer_nic;
   const core::unique_info info =
       by.from ? connector.info_for(to, by.from->at, r.nic) : connector.info_for(to);
   if (!info) return -FI_ENOMEM;
@@ -234,12 +234,12 @@ void rail_connector::is_down(connection& c, rail& r) noexcept {
   pause(c);
 }
 
-// Over RDMA a session keeps to the domain's own NIC.
+// To another NIC a session goes only where both ends say so.
 void rail_connector::connection_up(connection& c) {
   const auto is_of_own_nic = [](const rail_interface& one) { return one.nic == nullptr; };
   const bool has_other_routes =
       settings_.count > 1 &&
-      (settings_.others.empty() ||
+      (settings_.others.empty() || c.session.may_move ||
        std::any_of(settings_.others.begin(), settings_.others.end(), is_of_own_nic));
   if (!has_other_routes || !c.session.is_kept || c.shm) return;
   if (!c.at_core.rails) c.at_core.rails = std::make_unique<rail_set>(settings_.count);
@@ -274,10 +274,10 @@ void rail_connector::arrived(connection& c, const buffer& b, std::size_t length,
 void rail_connector::names_came(connection& c, const buffer& b, std::size_t length,
                                 wire::kind what) {
   wire::rail_names_fields names{};
-  constexpr std::size_t fixed = offsetof(wire::rail_names_fields, names);
+  constexpr std::size_t fixed = offsetof(wire::rail_names_fields, places);
   std::memcpy(&names, b.bytes, std::min(length, sizeof names));
   const bool is_whole = length >= fixed && names.count != 0 && names.count <= wire::max_rails &&
-                        length >= fixed + names.count * sizeof(wire::rail_name);
+                        length >= fixed + names.count * sizeof(wire::rail_place);
   if (!is_whole || !take_names(c, names)) return parts_.connections.malformed(c, "packet (rails)");
   if (what == wire::kind::ask_rails) return send_names(c, wire::kind::rail_names);
   c.at_core.rails->has_answer = c.at_core.rails->has_asked;
@@ -287,40 +287,60 @@ void rail_connector::names_came(connection& c, const buffer& b, std::size_t leng
 bool rail_connector::take_names(connection& c, const wire::rail_names_fields& names) {
   if (!c.at_core.rails) c.at_core.rails = std::make_unique<rail_set>(settings_.count);
   rail_set& set = *c.at_core.rails;
-  if (!set.names.empty()) return true;
-  std::vector<net_address> all;
-  for (std::uint32_t i = 0; i < names.count; ++i) {
-    all.push_back(from_wire(names.names[i]).with_scope(c.remote->name.scope()));
-    if (!all.back().is_destination()) return false;
+  if (!set.places.empty()) return true;
+  std::vector<peer_place> all;
+  for (const wire::rail_place& one : std::span(names.places, names.count)) {
+    const net_address name = from_wire(one.name).with_scope(c.remote->name.scope());
+    if (!name.is_destination() || one.nic >= wire::max_rails) return false;
+    all.push_back(
+        {name,
+         static_cast<std::uint8_t>(one.nic),
+         {one.fence_address, one.fence_key, one.fence_address ? sizeof(std::uint64_t) : 0}});
   }
-  set.names = std::move(all);
-  set.names_of_other_nics = names.other_nics;
+  set.places = std::move(all);
   parts_.scheduler.look_at(c);
   return true;
 }
 
 void rail_connector::send_names(connection& c, wire::kind what) {
-  if (names_.empty()) listen_at_others();
+  if (places_.empty()) listen_at_others();
   wire::rail_names_fields fields{};
-  for (const net_address& name : names_) fields.names[fields.count++] = to_wire(name);
-  fields.other_nics = names_of_other_nics_;
+  fields.count = static_cast<std::uint32_t>(places_.size());
+  std::copy(places_.begin(), places_.end(), fields.places);
   parts_.channel.send_control(
       c, what, 0, fields,
-      offsetof(wire::rail_names_fields, names) + fields.count * sizeof(wire::rail_name));
+      offsetof(wire::rail_names_fields, places) + fields.count * sizeof(wire::rail_place));
 }
 
+// Without a fence at the first NIC its peers do without rails that end there while they need one.
 void rail_connector::listen_at_others() {
-  names_.push_back(parts_.connections.name());
+  wire::rail_place first{};
+  first.name = to_wire(parts_.connections.name());
+  static_cast<void>(tell_fence(nullptr, first));
+  places_.push_back(first);
   for (const auto& [at, nic, interface] : settings_.others) {
-    const auto name = parts_.connections.connector().listen_also(at, nic);
+    wire::rail_place place{};
+    const auto name = tell_fence(nic, place) ? parts_.connections.connector().listen_also(at, nic)
+                                             : base::result<net_address>(base::error{-FI_ENOMEM});
     if (name) {
-      if (nic) names_of_other_nics_ |= static_cast<std::uint16_t>(1U << names_.size());
-      names_.push_back(*name);
+      place.name = to_wire(*name);
+      places_.push_back(place);
     } else {
       GAUDI_WARN(EP_CTRL, "cannot listen for rails at %s (%s): %s\n", at.to_string().c_str(),
                  interface.c_str(), fi_strerror(-name.code()));
     }
   }
+}
+
+// False: the NIC has none.
+bool rail_connector::tell_fence(reg::other_nic* nic, wire::rail_place& place) {
+  place.nic = nic ? static_cast<std::uint32_t>(nic->number()) : 0;
+  if (is_stream_) return true;
+  const write_fence::cell* const cell = parts_.fences.cell_at(nic);
+  if (!cell) return false;
+  place.fence_address = reinterpret_cast<std::uint64_t>(&cell->bytes);
+  place.fence_key = cell->mr.key();
+  return true;
 }
 
 }  // namespace gaudi::proto

@@ -13,6 +13,7 @@
 #include "proto/operation/path_counters.hpp"
 #include "proto/recovery/link_reporter.hpp"
 #include "proto/transfer/rail_scheduler.hpp"
+#include "proto/transfer/write_fence.hpp"
 #include "proto/wire/hello.hpp"
 
 namespace gaudi::proto {
@@ -29,12 +30,15 @@ class rail_connector final : private rail_events {
     connection_manager& connections;
     packet_channel& channel;
     rail_scheduler& scheduler;
+    write_fence& fences;
     path_counters& paths;
     link_reporter& reports;
   };
 
-  rail_connector(const rail_settings& settings, base::clock clock, parts collaborators) noexcept
-      : settings_(settings), clock_(clock), parts_(collaborators) {
+  /// `is_stream`: what the core says to be written is in its place.
+  rail_connector(const rail_settings& settings, bool is_stream, base::clock clock,
+                 parts collaborators) noexcept
+      : settings_(settings), is_stream_(is_stream), clock_(clock), parts_(collaborators) {
     parts_.connections.connector().use_for_rails(*this);
   }
   virtual ~rail_connector() = default;
@@ -83,15 +87,16 @@ class rail_connector final : private rail_events {
   void send(connection& c, wire::kind what, std::uint32_t number);
   void send_names(connection& c, wire::kind what);
   void listen_at_others();
+  [[nodiscard]] bool tell_fence(reg::other_nic* nic, wire::rail_place& place);
   void names_came(connection& c, const buffer& b, std::size_t length, wire::kind what);
   [[nodiscard]] bool take_names(connection& c, const wire::rail_names_fields& names);
 
   const rail_settings& settings_;
+  const bool is_stream_;
   const base::clock clock_;
   const parts parts_;
   std::unordered_map<const fid*, owner> by_endpoint_;
-  std::vector<net_address> names_;         // where this end takes rails; empty: nobody has asked
-  std::uint16_t names_of_other_nics_ = 0;  // of these, by their bits
+  std::vector<wire::rail_place> places_;  // where this end takes rails; empty: nobody has asked
 };
 
 }  // namespace gaudi::proto

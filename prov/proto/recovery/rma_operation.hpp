@@ -31,11 +31,11 @@ inline const transfer* transfer_of(const posted_op& w) noexcept {
                                           : static_cast<const buffer&>(w).owner;
 }
 
-/// Whether it fills a slot of the peer's by the connection itself. The packet behind it says so,
-/// and comes there, whatever becomes of the transfer here.
+/// Whether it fills a slot of the peer's by the connection itself, and the packet behind it says
+/// so, and comes there, whatever becomes of the transfer here.
 inline bool is_told_of(const posted_op& w, const transfer& t) noexcept {
   return w.what == posted_op::kind::chunk && t.strategy == transfer_strategy::push &&
-         t.slots.in_use;
+         t.slots.in_use && !t.connection->session.may_move;
 }
 
 /// Whether nobody waits for it any more.

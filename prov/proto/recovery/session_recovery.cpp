@@ -30,7 +30,7 @@ bool is_gone(const sent_packets::packet& p) noexcept {
 }  // namespace
 
 void session_recovery::reserve(std::size_t connections) {
-  for (auto* list : {&resuming_, &owing_}) base::reserve_ahead(*list, connections);
+  for (auto* list : {&resuming_, &redoing_, &owing_}) base::reserve_ahead(*list, connections);
 }
 
 bool session_recovery::arrived(connection& c, const wire::header& head) {
@@ -181,9 +181,19 @@ bool session_recovery::is_through(connection& c) {
   if (ret) {
     parts_.connections.lost_soon(c, -ret);
   } else {
+    if (!s.undone.empty()) list_to_redo(c);
     parts_.connections.resumed(c);
   }
   return true;
+}
+
+void session_recovery::list_to_redo(const connection& c) noexcept {
+  if (std::find(redoing_.begin(), redoing_.end(), c.id) == redoing_.end()) redoing_.push_back(c.id);
+}
+
+void session_recovery::posted_again(posted_op& w, int ret) {
+  if (ret == 0) ++parts_.paths.again.rma;
+  if (ret) parts_.mover.rma_ended(w, -ret);
 }
 
 int session_recovery::say(connection& c) {
@@ -196,7 +206,7 @@ int session_recovery::replay(connection& c) {
   session& s = c.session;
   int ret = 0;
   s.packets.each_from(s.next, [&](const sent_packets::packet& p) {
-    ret = post_undone_before(c, p.number);
+    if (!s.may_move) ret = post_undone_before(c, p.number);
     if (ret == 0 && is_gone(p)) {
       // The peer takes packets only in their order, and this one never comes.
       parts_.connections.fail_soon(c, FI_EIO);
@@ -208,7 +218,7 @@ int session_recovery::replay(connection& c) {
     s.next = p.number + 1;
     return true;
   });
-  return ret ? ret : post_undone_before(c, s.sent + 1);
+  return ret || s.may_move ? ret : post_undone_before(c, s.sent + 1);
 }
 
 int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
@@ -230,8 +240,7 @@ int session_recovery::post_undone_before(connection& c, std::uint32_t number) {
     }
     w.number = behind;
     w.tries = tries;
-    if (ret == 0) ++parts_.paths.again.rma;
-    if (ret) parts_.mover.rma_ended(w, -ret);
+    posted_again(w, ret);
   }
   return 0;
 }

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_errno.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <vector>
 
 #include "proto/channel/core_transport.hpp"
 #include "proto/channel/packet_channel.hpp"
 #include "proto/connection/connection_manager.hpp"
+#include "proto/recovery/rma_operation.hpp"
 #include "proto/transfer/data_mover.hpp"
+#include "proto/transfer/direct_rma.hpp"
 #include "proto/transfer/transfer_completion.hpp"
 
 namespace gaudi::proto {
@@ -20,7 +25,9 @@ namespace gaudi::proto {
 /// A message that the core has sent is told as sent, and kept until the peer has it. Over RDMA the
 /// end of an operation says that it has. RMA that the core gave back is posted again, but not a
 /// write that is followed by a packet which the peer has received: it has been done, and the peer
-/// may have written there since.
+/// may have written there since. It keeps its place before the packets behind it, but not where the
+/// session may go on over another NIC (session::may_move), whose keys have to be asked for first:
+/// there no packet relies on it.
 ///
 /// Not thread safe: the caller holds the domain lock.
 class session_recovery {
@@ -31,6 +38,7 @@ class session_recovery {
     core_transport& transport;
     packet_channel& channel;
     data_mover& mover;
+    direct_rma& direct;
     transfer_completion& completion;
     path_counters& paths;
   };
@@ -52,6 +60,19 @@ class session_recovery {
 
   /// The connection has another core endpoint.
   void reconnected(connection& c);
+  /// Whether RMA waits to be posted again on connections that are up.
+  [[nodiscard]] bool any_to_redo() const noexcept { return !redoing_.empty(); }
+  /// Posts it, as far as there is room. `begin_again`: rma_initiator's.
+  template <class BeginAgain>
+  void redo(BeginAgain&& begin_again) {
+    std::erase_if(redoing_, [&](std::uint32_t id) {
+      connection* const c = parts_.connections.find(id);
+      if (!c || c->is_interrupted()) return true;  // it is listed again when it is up
+      bool over = true;
+      parts_.connections.on_behalf_of(c, [&] { over = c->usable() && redo_of(*c, begin_again); });
+      return over;
+    });
+  }
   /// Ends what is kept with the error: the session has failed, and core_transport knows.
   void connection_down(connection& c, int error);
 
@@ -75,10 +96,41 @@ class session_recovery {
   [[nodiscard]] int say(connection& c);
   [[nodiscard]] int replay(connection& c);
   [[nodiscard]] int post_undone_before(connection& c, std::uint32_t number);
+  void list_to_redo(const connection& c) noexcept;
+  void posted_again(posted_op& w, int ret);
+
+  // False: there was no room.
+  template <class BeginAgain>
+  [[nodiscard]] bool redo_of(connection& c, BeginAgain& begin_again) {
+    posted_op_list& undone = c.session.undone;
+    while (!undone.empty()) {
+      posted_op& w = undone.front();
+      undone.pop_front();
+      const bool by_message = w.what == posted_op::kind::direct && c.session.is_away;
+      const std::uint8_t tries = w.tries;
+      int ret = -FI_ECONNRESET;
+      try {
+        if (!is_over(w))
+          ret = by_message ? begin_again(c, static_cast<direct_op&>(w))
+                           : parts_.mover.post_elsewhere(w);
+      } catch (const std::bad_alloc&) {
+        ret = -FI_ENOMEM;
+      }
+      if (ret == -FI_EAGAIN) {
+        undone.push_front(w);
+        return false;
+      }
+      if (ret == 0) w.tries = tries;
+      posted_again(w, ret);
+      if (by_message && ret == 0) parts_.direct.leave(static_cast<direct_op&>(w));
+    }
+    return true;
+  }
 
   const parts parts_;
   std::vector<std::uint32_t> resuming_;  // connections by id
-  std::vector<std::uint32_t> owing_;     // a word, or not any more
+  std::vector<std::uint32_t> redoing_;
+  std::vector<std::uint32_t> owing_;  // a word, or not any more
 };
 
 }  // namespace gaudi::proto

@@ -98,6 +98,19 @@ int rma_initiator::inject_write(connection& c, const local_memory& memory,
   return 0;
 }
 
+int rma_initiator::begin_again(connection& c, const direct_op& op) {
+  if (!c.usable() || !c.data.can_send()) return -FI_EAGAIN;
+  rma_access access;
+  access.address = op.operation.remote.address;
+  access.key = op.operation.remote.key;
+  access.data = op.data;
+  access.has_data = op.has_data;
+  access.inject = op.operation.bytes == op.kept.data();
+  access.completion = op.completion;
+  return op.operation.read ? read_by_message(c, op.memory(), access)
+                           : write_by_message(c, op.memory(), access);
+}
+
 base::result<buffer*> rma_initiator::copy_injected(connection& c, const local_memory& memory) {
   buffer* const b = injected_.acquire(c.remote->injected, parts_.connections.count());
   if (!b) {

@@ -53,6 +53,10 @@ class rma_initiator {
                : read_by_message(c, memory, access);
   }
 
+  /// What was one operation of the core, which has given it back undone, and whose connection needs
+  /// other keys now. As above; if 0, it is still the caller's to let go of (direct_rma::leave).
+  int begin_again(connection& c, const direct_op& op);
+
   /// A copy of memory of any kind, at most max_inject bytes, for release_staging() to take back.
   /// -FI_EAGAIN, or an error: none is left, or the device does not copy.
   base::result<buffer*> copy_injected(connection& c, const local_memory& memory);
@@ -62,9 +66,11 @@ class rma_initiator {
   void free_buffers() noexcept { injected_.free_all(); }
 
  private:
-  // To a peer on this host all goes the one way that messages go, and the peer looks at the key.
+  // To a peer on this host all goes the one way that messages go, and the peer looks at the key. So
+  // it does where a session has gone on over a NIC that the key is not of.
   [[nodiscard]] bool is_direct(const connection& c, std::uint64_t key) const noexcept {
-    return config_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm;
+    return config_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm &&
+           !c.session.is_away;
   }
   int access_directly(connection& c, const local_memory& memory, const rma_access& access,
                       transfer_strategy way) {

@@ -4,6 +4,7 @@
 #include <rdma/fi_endpoint.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -36,17 +37,12 @@ struct rail {
   std::uint32_t number = 0;       // of this end and its connection: what the peer knows it by
   std::uint8_t route = 0;         // it leaves by (route.hpp)
   reg::other_nic* nic = nullptr;  // that carries it here; null: the domain's own
-  bool has_other_keys = false;    // its NIC there is not the one that the peer's keys are of
+  std::uint8_t peer_nic = 0;      // that carries it there; 0: the one that the peer's keys are of
   base::clock::time_point asked_at{};
   link_loss lost;
   posted_op_list posted;  // and not completed. Of the first rail: among those of the connection
   posted_op_list undone;  // that a connection was lost with
   posted_op_list fences;  // that wait for room, or for the peer to close a rail that is lost
-  /// With has_other_keys: what the peer's staging slots are called there. The rail_keys' own.
-  struct {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> keys;  // by those at its first NIC
-    wire::segment fence{};                                      // what to read behind writes there
-  } slots;
   /// How much it has to do, and how fast it is: the rail_scheduler's.
   struct {
     std::size_t bytes = 0;  // posted
@@ -67,6 +63,13 @@ struct rail {
   } link;
 };
 
+/// Where a peer takes connections.
+struct peer_place {
+  net_address name;
+  std::uint8_t nic = 0;   // rail::peer_nic of those that end there
+  wire::segment fence{};  // what to read behind writes there
+};
+
 /// The rails between two endpoints, as one end of their connection sees them. Each end makes those
 /// that it posts to itself, and only holds the ends of the peer's.
 struct rail_set {
@@ -81,14 +84,23 @@ struct rail_set {
                        [](const rail& r) { return r.now == rail::state::down; });
   }
 
-  std::vector<rail> rails;                // the first is the connection itself
-  std::vector<net_address> names;         // where the peer takes them; empty: not known
-  std::uint16_t names_of_other_nics = 0;  // of these, by their bits
-  bool has_asked = false;                 // for these, and has told where it may come from
-  bool has_answer = false;                // so that the peer knows that
-  bool asks_early = false;                // for the session, which may need them
-  bool is_wanted = false;                 // a transfer is long enough
-  bool is_listed = false;                 // among those that rail_recovery looks at
+  /// Of that NIC of the peer's.
+  [[nodiscard]] wire::segment fence_at(std::uint8_t nic) const noexcept {
+    const auto found = std::find_if(places.begin(), places.end(),
+                                    [nic](const peer_place& one) { return one.nic == nic; });
+    return found == places.end() ? wire::segment{} : found->fence;
+  }
+
+  std::vector<rail> rails;         // the first is the connection itself
+  std::vector<peer_place> places;  // where the peer takes them; empty: not known
+  /// What the peer's staging slots are called at its NICs, by what they are at its first. The
+  /// rail_keys' own.
+  std::array<std::vector<std::pair<std::uint64_t, std::uint64_t>>, wire::max_rails> slots_at;
+  bool has_asked = false;   // for these, and has told where it may come from
+  bool has_answer = false;  // so that the peer knows that
+  bool asks_early = false;  // for the session, which may need them
+  bool is_wanted = false;   // a transfer is long enough
+  bool is_listed = false;   // among those that rail_recovery looks at
   std::uint32_t last_number = 0;
   base::clock::time_point asks_from{};  // of those that are down
   /// An end of the peer's.

@@ -35,6 +35,8 @@ struct session {
   [[nodiscard]] bool has_moved() const noexcept { return route != interruption.from; }
 
   bool is_kept = false;        // both ends keep what they send
+  bool may_move = false;       // to other NICs of either end (wire::moves_sessions)
+  bool is_away = false;        // its core connection is over one: the first of the rails says which
   bool is_over = false;        // the peer has closed: nothing goes on
   bool is_confirmed = false;   // while it is interrupted: the connection has been up here
   bool has_said = false;       // while it is resumed: how far this end is

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/log.hpp"
@@ -17,6 +18,19 @@ namespace {
 
 // Bytes of a copy within the host, which takes the time of whoever makes it.
 constexpr std::size_t local_copy_limit = std::size_t{512} * 1024;
+
+// Device memory that the core may have. Up to its limit it takes what it sends for host memory and
+// reads it with the CPU, so that is staged.
+bool core_takes(const transfer& t, const local_memory::place& place, std::size_t length,
+                std::size_t inline_limit) noexcept {
+  const bool inlined = t.strategy == transfer_strategy::push && length <= inline_limit;
+  return t.reach.zero_copy && !inlined && place.segment->core_descriptor();
+}
+
+// Asked first, as it is cheap: rail_scheduler::shares_out.
+bool may_be_shared_out(const transfer& t, std::size_t from) noexcept {
+  return t.length >= from || t.connection->session.is_away;
+}
 
 }  // namespace
 
@@ -42,12 +56,15 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
     limit = std::min(limit, parts_.planner.params_of(t).chunk);
     return issue_by_engine(t, place, limit);
   }
-  const bool shared_out = t.length >= shared_out_from_ && parts_.rails.shares_out(t);
+  const bool shared_out = may_be_shared_out(t, shared_out_from_) && parts_.rails.shares_out(t);
   if (shared_out) [[unlikely]]
     limit = std::min(limit, parts_.rails.chunk());
-  const bool staged = t.slots.in_use || (!place.segment->is_host() && !core_takes(t, place, limit));
-  if (shared_out && !choose_rail(t, {t.moved.issued, staged, t.next_slot()}, limit)) [[unlikely]]
-    return issue_result::no_room;
+  const bool staged =
+      t.slots.in_use ||
+      (!place.segment->is_host() && !core_takes(t, place, limit, parts_.transport.inline_limit()));
+  const rail_keys::way by{t.moved.issued, staged, t.next_slot()};
+  if (shared_out && !choose_rail(t, by, limit)) [[unlikely]]
+    return no_rail_for(t, by);
   return staged ? issue_staged(t, limit) : issue_direct(t, place, target, limit);
 }
 
@@ -87,15 +104,6 @@ void data_mover::note_remainder(transfer& t) noexcept {
   rest ? ++t.connection->rma_order.pending : --t.connection->rma_order.pending;
 }
 
-// Device memory that the core may have. It takes a short message for host memory and reads it with
-// the CPU when it sends, so short ones are staged.
-bool data_mover::core_takes(const transfer& t, const local_memory::place& place,
-                            std::size_t length) const noexcept {
-  const bool inlined =
-      t.strategy == transfer_strategy::push && length <= parts_.transport.inline_limit();
-  return t.reach.zero_copy && !inlined && place.segment->core_descriptor();
-}
-
 inline void data_mover::count_piece(transfer& t, const local_memory::place& place, bool local,
                                     std::size_t length) {
   ++(local ? parts_.paths.cma_ops : parts_.paths.direct_ops);
@@ -109,6 +117,16 @@ inline void data_mover::count_piece(transfer& t, const local_memory::place& plac
   parts_.paths.zero_copy_bytes += length;
   if (place.segment->owner) place.segment->owner->counted().zero_copy_bytes.add(length);
   if (t.strategy == transfer_strategy::pull) t.flush.nic_wrote = true;
+}
+
+// Where the connection will never take it, and no other rail is there, it is staged or fails.
+data_mover::issue_result data_mover::no_rail_for(transfer& t, const rail_keys::way& by) {
+  const auto [ours, peers] = parts_.keys.refused(t, by);
+  if ((!ours && !peers) || t.connection->at_core.rails->any_up()) return issue_result::no_room;
+  if (!peers && !by.by_chunk && t.memory.on_device() && std::exchange(t.reach.zero_copy, false))
+    return issue_next(t);
+  parts_.completion.complete(t, FI_EIO);
+  return issue_result::waiting;
 }
 
 // The rail whose turn it is.
@@ -170,7 +188,7 @@ inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std:
                         .length = length,
                         .remote = target};
   int ret = 0;
-  if (t.length >= shared_out_from_ && parts_.rails.shares_out(t)) [[unlikely]] {
+  if (may_be_shared_out(t, shared_out_from_) && parts_.rails.shares_out(t)) [[unlikely]] {
     ret = post_on_rail(t, w, operation, offset);
   } else {
     ret = give_descriptor(t, w, operation);
@@ -356,28 +374,6 @@ void data_mover::await_helpers() {
     }
     std::this_thread::yield();
   }
-}
-
-// A device may still be writing to or reading from the application's memory: that ends by itself,
-// soon.
-void data_mover::connection_down(const connection& c) {
-  const auto is_its = [&](const buffer& b) { return b.owner && b.owner->connection == &c; };
-  while (buffer* const b = parts_.copies.find(is_its)) {
-    parts_.copies.wait_for(*b);
-    const auto kind = b->owner->strategy;
-    if (kind == transfer_strategy::copy_out) {
-      // All of it was here before the peer went.
-      copied(*b);
-      continue;
-    }
-    b->owner = nullptr;
-    if (kind != transfer_strategy::recv_staged) release_staging(*b);
-  }
-  std::erase_if(write_backlog_, [&](buffer* b) {
-    if (b->owner->connection != &c) return false;
-    release_staging(*b);
-    return true;
-  });
 }
 
 }  // namespace gaudi::proto

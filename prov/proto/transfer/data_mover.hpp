@@ -125,6 +125,7 @@ class data_mover final : public device_copies::observer {
                             const wire::segment& target, std::size_t limit);
   [[nodiscard]] int register_piece(const transfer& t, rma_op& piece, void* bytes);
   issue_result issue_next(transfer& t);
+  issue_result no_rail_for(transfer& t, const rail_keys::way& by);
   [[nodiscard]] std::optional<std::size_t> choose_rail(transfer& t, const rail_keys::way& by,
                                                        std::size_t length);
   int post_on_rail(transfer& t, posted_op& w, rma_request& operation, std::size_t offset);
@@ -133,8 +134,6 @@ class data_mover final : public device_copies::observer {
                    std::size_t offset, const wire::segment& target);
   issue_result issue_by_engine(transfer& t, const local_memory::place& place, std::size_t length);
   issue_result issue_staged(transfer& t, std::size_t limit);
-  [[nodiscard]] bool core_takes(const transfer& t, const local_memory::place& place,
-                                std::size_t length) const noexcept;
   [[gnu::always_inline]] void count_piece(transfer& t, const local_memory::place& place, bool local,
                                           std::size_t length);
   void note_remainder(transfer& t) noexcept;

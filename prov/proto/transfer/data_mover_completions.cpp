@@ -10,6 +10,16 @@
 #include "proto/transfer/data_mover.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Of a chunk in a slot: whether the peer hears of it when it is there. On one connection the packet
+// can follow at once, but not where that may be lost and the packet come by another NIC.
+bool is_told_at_end(const transfer& t, std::uint8_t rail) noexcept {
+  return !t.slots.are_shared && t.strategy == transfer_strategy::push &&
+         (rail > 1 || (t.connection && t.connection->session.may_move));
+}
+
+}  // namespace
 
 void data_mover::piece_completed(rma_op& piece, int error) {
   transfer* t = piece.owner;
@@ -27,8 +37,8 @@ void data_mover::chunk_completed(buffer& b, int error) {
     if (ret == 0 && b.copies != 0) return;
     error = -ret;
   }
-  if (t && !error && rail > 1 && t->slots.in_use) [[unlikely]] {
-    const bool fenced = rail != posted_op::behind_fence &&
+  if (t && !error && t->slots.in_use && is_told_at_end(*t, rail)) [[unlikely]] {
+    const bool fenced = rail > 1 && rail != posted_op::behind_fence &&
                         parts_.fences.is_due_behind_chunk(*t, rail - std::size_t{1});
     if (fenced && parts_.fences.begin_behind(b, rail - std::size_t{1})) return;
     if (fenced) error = FI_ENOMEM;
@@ -40,6 +50,7 @@ void data_mover::chunk_completed(buffer& b, int error) {
 }
 
 int data_mover::post_again(posted_op& w) {
+  w.rail = 0;
   if (w.what == posted_op::kind::direct)
     return parts_.direct.post_again(static_cast<direct_op&>(w));
   if (w.what == posted_op::kind::chunk) {
@@ -57,10 +68,11 @@ int data_mover::post_again(posted_op& w) {
 
 int data_mover::post_elsewhere(posted_op& w) {
   const int ret = post_again(w);
-  if (ret || w.what != posted_op::kind::chunk || w.rail > 1) return ret;
+  if (ret || w.what != posted_op::kind::chunk) return ret;
   const auto& b = static_cast<const buffer&>(w);
-  if (b.owner->strategy == transfer_strategy::push && b.owner->slots.in_use)
-    send_chunk(*b.owner, b);
+  const transfer& t = *b.owner;
+  if (t.strategy == transfer_strategy::push && t.slots.in_use && !is_told_at_end(t, b.rail))
+    send_chunk(t, b);
   return 0;
 }
 
@@ -125,7 +137,7 @@ void data_mover::chunk_loaded(transfer& t, buffer& b, int error) {
     if (ret == 0) {
       // Behind the write on the same connection: the data is there when this is read. What another
       // rail carries is there at its end.
-      if (t.slots.in_use && b.rail <= 1) send_chunk(t, b);
+      if (t.slots.in_use && !is_told_at_end(t, b.rail)) send_chunk(t, b);
       return;
     }
   }
@@ -238,6 +250,28 @@ void data_mover::fence_completed(fence_op& w) {
 
 void data_mover::copied(buffer& b) noexcept {
   parts_.connections.on_behalf_of(b.owner ? b.owner->connection : nullptr, [&] { all_copied(b); });
+}
+
+// A device may still be writing to or reading from the application's memory: that ends by itself,
+// soon.
+void data_mover::connection_down(const connection& c) {
+  const auto is_its = [&](const buffer& b) { return b.owner && b.owner->connection == &c; };
+  while (buffer* const b = parts_.copies.find(is_its)) {
+    parts_.copies.wait_for(*b);
+    const auto kind = b->owner->strategy;
+    if (kind == transfer_strategy::copy_out) {
+      // All of it was here before the peer went.
+      copied(*b);
+      continue;
+    }
+    b->owner = nullptr;
+    if (kind != transfer_strategy::recv_staged) release_staging(*b);
+  }
+  std::erase_if(write_backlog_, [&](buffer* b) {
+    if (b->owner->connection != &c) return false;
+    release_staging(*b);
+    return true;
+  });
 }
 
 }  // namespace gaudi::proto

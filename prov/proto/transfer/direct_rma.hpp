@@ -52,6 +52,11 @@ class direct_rma {
   }
   /// Gives it to the core again, which gave it back undone: core_transport::post.
   int post_again(direct_op& op) { return parts_.transport.post(*op.on, op, op.operation); }
+  /// Something else does it, and tells of its end: the core has nothing of it any more.
+  void leave(direct_op& op) {
+    --op.on->at_core.direct;
+    pool_.destroy(&op);
+  }
   /// Devices have been lost: the application hears of what they had a part in.
   void end_lost();
 

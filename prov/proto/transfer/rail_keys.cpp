@@ -45,9 +45,10 @@ bool may_be_told(const transfer& t, std::uint64_t access) noexcept {
   return t.role == role && t.strategy == transfer_strategy::none;
 }
 
-// What a slot is called at the end of the rail, by its key at the peer's first NIC.
-const std::uint64_t* key_there(const rail& r, std::uint64_t key) noexcept {
-  const auto& known = r.slots.keys;
+// What a slot is called at the peer's NIC, by its key at the first one.
+const std::uint64_t* key_there(const rail_set& set, std::uint8_t peer_nic,
+                               std::uint64_t key) noexcept {
+  const auto& known = set.slots_at[peer_nic];
   const auto found = std::find_if(known.begin(), known.end(),
                                   [key](const auto& each) { return each.first == key; });
   return found == known.end() ? nullptr : &found->second;
@@ -63,48 +64,64 @@ std::uint8_t rail_keys::usable(transfer& t, const way& by) {
   const auto& rails = t.connection->at_core.rails->rails;
   std::uint8_t all = 0;
   for (std::size_t place = 0; place < rails.size(); ++place)
-    if (may_carry(t, rails[place], place, by)) all = static_cast<std::uint8_t>(all | 1U << place);
+    if (may_carry(t, rails[place], by)) all = static_cast<std::uint8_t>(all | 1U << place);
   return all;
 }
 
-bool rail_keys::may_carry(transfer& t, const rail& r, std::size_t place, const way& by) {
-  if (r.now != rail::state::up) return false;
-  if (!r.nic && !r.has_other_keys) return true;
-  if (r.nic && !by.by_chunk && !can_be_told(*t.memory.at(by.offset).segment)) return false;
-  if (t.reach.at_other_nics && t.reach.at_other_nics->places[place].is_refused) return false;
-  if (!r.has_other_keys) return true;
-  if (!t.slots.in_use) return knows_keys(t, r, place);
-  return by.slot && knows_slot(t, r, place, *by.slot);
+rail_keys::verdict rail_keys::refused(const transfer& t, const way& by) const noexcept {
+  const rail& first = t.connection->at_core.rails->rails.front();
+  const transfer_rails* const known = t.reach.at_other_nics.get();
+  const bool is_known = known && first.nic && (known->refused_here >> first.nic->number() & 1) != 0;
+  return {.ours = is_known ||
+                  (first.nic && !by.by_chunk && !can_be_told(*t.memory.at(by.offset).segment)),
+          .peers = known && known->at_peer[first.peer_nic].is_refused};
 }
 
-bool rail_keys::knows_keys(transfer& t, const rail& r, std::size_t place) {
+// What a rail has written is remembered where the session may go on over another NIC before the
+// peer is told of it.
+bool rail_keys::may_carry(transfer& t, const rail& r, const way& by) {
+  if (r.now != rail::state::up) return false;
+  const bool is_fenced = parts_.fences.is_due(*t.connection, r);
+  if (is_fenced && t.connection->at_core.rails->fence_at(r.peer_nic).length == 0) return false;
+  const bool is_remembered = t.connection->session.may_move || is_fenced;
+  if (is_remembered && r.number != 0 && !rails_of(t)) return false;
+  if (!r.nic && r.peer_nic == 0) return true;
+  const transfer_rails* const known = t.reach.at_other_nics.get();
+  if (r.nic && !by.by_chunk && !can_be_told(*t.memory.at(by.offset).segment)) return false;
+  if (r.nic && known && (known->refused_here >> r.nic->number() & 1) != 0) return false;
+  if (r.peer_nic == 0) return true;
+  if (known && known->at_peer[r.peer_nic].is_refused) return false;
+  if (!t.slots.in_use) return knows_keys(t, r.peer_nic);
+  return by.slot && knows_slot(t, r.peer_nic, *by.slot);
+}
+
+bool rail_keys::knows_keys(transfer& t, std::uint8_t peer_nic) {
   transfer_rails* const known = rails_of(t);
   if (!known) return false;
-  auto& at = known->places[place];
+  auto& at = known->at_peer[peer_nic];
   if (at.count != 0) return true;
   if (std::exchange(at.is_asked, true)) return false;
-  ask(t, r,
+  ask(t, peer_nic,
       t.peer_operation != 0
           ? wire::segment{}
           : wire::segment{t.remote.front().address, t.remote.front().key, t.length});
   return false;
 }
 
-bool rail_keys::knows_slot(transfer& t, const rail& r, std::size_t place,
-                           const wire::segment& slot) {
-  if (key_there(r, slot.key)) return true;
+bool rail_keys::knows_slot(transfer& t, std::uint8_t peer_nic, const wire::segment& slot) {
+  if (key_there(*t.connection->at_core.rails, peer_nic, slot.key)) return true;
   transfer_rails* const known = rails_of(t);
-  if (!known || std::exchange(known->places[place].is_asked, true)) return false;
-  known->places[place].asked_slot = slot.key;
-  ask(t, r, slot);
+  if (!known || std::exchange(known->at_peer[peer_nic].is_asked, true)) return false;
+  known->at_peer[peer_nic].asked_slot = slot.key;
+  ask(t, peer_nic, slot);
   return false;
 }
 
-void rail_keys::ask(const transfer& t, const rail& r, const wire::segment& what) {
+void rail_keys::ask(const transfer& t, std::uint8_t peer_nic, const wire::segment& what) {
   wire::rail_ask_fields fields{};
   fields.operation = t.id;
   fields.of = t.peer_operation;
-  fields.rail = r.number;
+  fields.nic = peer_nic;
   fields.writes = t.strategy == transfer_strategy::push ? 1 : 0;
   fields.address = what.address;
   fields.key = what.key;
@@ -114,27 +131,25 @@ void rail_keys::ask(const transfer& t, const rail& r, const wire::segment& what)
 
 bool rail_keys::adapt(transfer& t, posted_op& w, std::size_t place,
                       rma_request& operation) noexcept {
-  const rail& on = t.connection->at_core.rails->rails[place];
-  if (on.has_other_keys)
+  const rail_set& set = *t.connection->at_core.rails;
+  const rail& on = set.rails[place];
+  if (on.peer_nic != 0)
     operation.remote.key =
-        t.slots.in_use ? *key_there(on, operation.remote.key)
-                       : t.reach.at_other_nics->places[place].keys[segment_at(t, offset_of(w))];
+        t.slots.in_use
+            ? *key_there(set, on.peer_nic, operation.remote.key)
+            : t.reach.at_other_nics->at_peer[on.peer_nic].keys[segment_at(t, offset_of(w))];
   if (!on.nic || !on.nic->core().needs_local_mr()) return true;
   try {
     operation.descriptor = w.what == posted_op::kind::chunk
-                               ? descriptor_at(*on.nic, static_cast<const buffer&>(w))
+                               ? static_cast<const buffer&>(w).descriptor_at(*on.nic)
                                : descriptor_at(*on.nic, t, static_cast<rma_op&>(w), operation);
   } catch (const std::bad_alloc&) {
     operation.descriptor = nullptr;
   }
   if (operation.descriptor) return true;
-  if (transfer_rails* const known = rails_of(t)) known->places[place].is_refused = true;
+  if (transfer_rails* const known = rails_of(t))
+    known->refused_here = static_cast<std::uint16_t>(known->refused_here | 1U << on.nic->number());
   return false;
-}
-
-void* rail_keys::descriptor_at(reg::other_nic& nic, const buffer& chunk) {
-  const core::inner_mr* const known = chunk.slab.registration_at(nic);
-  return known ? known->descriptor() : nullptr;
 }
 
 void* rail_keys::descriptor_at(reg::other_nic& nic, transfer& t, rma_op& piece,
@@ -159,11 +174,8 @@ void rail_keys::asked(connection& c, const buffer& b, std::size_t length) {
   if (!parse(b, length, request)) return parts_.connections.malformed(c, "question (rails)");
   wire::rail_keys_fields answer{};
   answer.operation = request.operation;
-  answer.rail = request.rail;
-  reg::other_nic* nic = nullptr;
-  if (c.at_core.rails)
-    for (const auto& one : c.at_core.rails->of_peer)
-      if (one.number == request.rail) nic = one.nic;
+  answer.nic = request.nic;
+  reg::other_nic* const nic = nic_of(request.nic);
   const std::uint64_t access = request.writes ? FI_REMOTE_WRITE : FI_REMOTE_READ;
   transfer* const of = request.of != 0 ? parts_.table.find_active(c, request.of) : nullptr;
   if (nic && of && may_be_told(*of, access)) {
@@ -173,20 +185,16 @@ void rail_keys::asked(connection& c, const buffer& b, std::size_t length) {
   } else if (nic && request.of == 0) {
     key_of_region(*nic, request, access, answer);
   }
-  if (request.writes && answer.count != 0 && !is_stream_) tell_fence(*nic, answer);
   parts_.channel.send_control(
       c, wire::kind::rail_keys, 0, answer,
       offsetof(wire::rail_keys_fields, keys) + answer.count * sizeof answer.keys[0]);
 }
 
-void rail_keys::tell_fence(reg::other_nic& nic, wire::rail_keys_fields& answer) {
-  const write_fence::cell* const read_here = parts_.fences.cell_at(&nic);
-  if (!read_here) {
-    answer.count = 0;
-    return;
-  }
-  answer.fence_address = reinterpret_cast<std::uint64_t>(&read_here->bytes);
-  answer.fence_key = read_here->mr.key();
+reg::other_nic* rail_keys::nic_of(std::uint32_t number) const noexcept {
+  const auto found =
+      std::find_if(settings_.others.begin(), settings_.others.end(),
+                   [&](const auto& one) { return one.nic && one.nic->number() == number; });
+  return found == settings_.others.end() ? nullptr : found->nic;
 }
 
 // The same for whoever asks again.
@@ -248,14 +256,14 @@ void rail_keys::key_of_region(reg::other_nic& nic, const wire::rail_ask_fields& 
 }
 
 // A peer that makes new slots all the time is not remembered for all of them.
-void rail_keys::learn(transfer_rails::at& at, rail& r, const wire::rail_keys_fields& answer) {
+void rail_keys::learn(transfer_rails::at& at, rail_set& set, const wire::rail_keys_fields& answer) {
   constexpr std::size_t max_known = 64;
+  auto& slots = set.slots_at[answer.nic];
   at.is_asked = false;
-  at.is_refused = answer.count != 1 || !base::make_room(r.slots.keys);
+  at.is_refused = answer.count != 1 || !base::make_room(slots);
   if (at.is_refused) return;
-  if (r.slots.keys.size() >= max_known) r.slots.keys.clear();
-  r.slots.keys.emplace_back(at.asked_slot, answer.keys[0]);
-  r.slots.fence = {answer.fence_address, answer.fence_key, sizeof(std::uint64_t)};
+  if (slots.size() >= max_known) slots.clear();
+  slots.emplace_back(at.asked_slot, answer.keys[0]);
 }
 
 transfer* rail_keys::answered(connection& c, const buffer& b, std::size_t length) {
@@ -268,22 +276,19 @@ transfer* rail_keys::answered(connection& c, const buffer& b, std::size_t length
     return nullptr;
   }
   transfer* const t = parts_.table.find_active(c, answer.operation);
-  if (!t || !t->reach.at_other_nics || !c.at_core.rails) return nullptr;
-  auto& rails = c.at_core.rails->rails;
-  for (std::size_t place = 0; place < rails.size(); ++place) {
-    auto& at = t->reach.at_other_nics->places[place];
-    if (rails[place].number != answer.rail || !at.is_asked || at.count != 0) continue;
-    if (t->slots.in_use) {
-      learn(at, rails[place], answer);
-      return t;
-    }
-    if (answer.count != t->remote.size()) return nullptr;
-    at.count = static_cast<std::uint8_t>(answer.count);
-    std::copy_n(answer.keys, answer.count, at.keys.begin());
-    at.fence = {answer.fence_address, answer.fence_key, sizeof(std::uint64_t)};
+  if (!t || !t->reach.at_other_nics || !c.at_core.rails || answer.nic >= wire::max_rails)
+    return nullptr;
+  auto& at = t->reach.at_other_nics->at_peer[answer.nic];
+  if (!at.is_asked || at.count != 0) return nullptr;
+  if (t->slots.in_use) {
+    learn(at, *c.at_core.rails, answer);
     return t;
   }
-  return nullptr;
+  at.is_refused = answer.count != t->remote.size();
+  if (at.is_refused) return t;
+  at.count = static_cast<std::uint8_t>(answer.count);
+  std::copy_n(answer.keys, answer.count, at.keys.begin());
+  return t;
 }
 
 }  // namespace gaudi::proto

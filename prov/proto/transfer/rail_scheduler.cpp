@@ -58,7 +58,7 @@ void forget_old_rates(rail_set& set, base::clock::time_point now) noexcept {
 bool rail_scheduler::shares_out_long(connection& c) {
   if (c.shm || c.session.is_replaying) return false;
   want(c);
-  return c.at_core.rails->any_up();
+  return c.session.is_away || c.at_core.rails->any_up();
 }
 
 void rail_scheduler::want(connection& c) {

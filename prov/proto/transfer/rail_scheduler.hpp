@@ -33,11 +33,12 @@ class rail_scheduler {
         clock_(clock),
         paths_(paths) {}
 
-  /// Whether its pieces go over several rails. One that is long enough has them made.
+  /// Whether its pieces go over several rails, or the connection is one that needs other keys. One
+  /// that is long enough has rails made.
   [[nodiscard]] bool shares_out(const transfer& t) {
-    if (t.length < threshold_) [[likely]]
-      return false;
-    return shares_out_long(*t.connection);
+    if (t.length >= threshold_) [[unlikely]]
+      return shares_out_long(*t.connection);
+    return t.connection->session.is_away;
   }
   /// Bytes of the shortest transfer that is shared out.
   [[nodiscard]] std::size_t threshold() const noexcept { return threshold_; }

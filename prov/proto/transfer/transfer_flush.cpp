@@ -48,7 +48,8 @@ bool transfer_flush::can_flush_by_fin(const transfer& t) const noexcept {
   if (!t.ending.tell_peer || t.outcome.status != 0 || !flush_) return false;
   if (t.flush.by_other_nics != 0) return false;
   const connection& c = *t.connection;
-  if (!c.usable() || c.shm || !c.control.can_send()) return false;
+  // Should it be lost, another NIC may have to send the message, and flushes nothing by that.
+  if (!c.usable() || c.shm || c.session.may_move || !c.control.can_send()) return false;
   if (c.outbox.has_control()) return false;
   if (t.memory.count() != 1 || !t.memory[0].owner || !t.memory[0].core_descriptor()) return false;
   if (!flush_->reads_back(*t.memory[0].owner)) return false;

@@ -28,17 +28,17 @@ write_fence::cell* write_fence::cell_at(reg::other_nic* nic) try {
 }
 
 void write_fence::wrote(transfer& t, std::size_t place) const noexcept {
-  const rail& on = t.connection->at_core.rails->rails[place];
-  if (!on.has_other_keys || !core_.over_rdma()) return;
-  t.reach.at_other_nics->places[place].written = on.number;
+  if (!core_.over_rdma() || !t.reach.at_other_nics) return;
+  t.reach.at_other_nics->written[place] = t.connection->at_core.rails->rails[place].number;
 }
 
 bool write_fence::begin_on_rails(transfer& t) {
   auto& rails = t.connection->at_core.rails->rails;
   for (std::size_t place = 0; place < rails.size(); ++place) {
     rail& r = rails[place];
-    const std::uint32_t number = std::exchange(t.reach.at_other_nics->places[place].written, 0);
+    const std::uint32_t number = std::exchange(t.reach.at_other_nics->written[place], 0);
     if (number == 0 || r.number != number || r.now == rail::state::down) continue;
+    if (!is_due(*t.connection, r)) continue;
     fence_op* const w = operations_.create(t, place, nullptr);
     if (!w) {
       if (t.outcome.status == 0) t.outcome.status = FI_ENOMEM;
@@ -52,9 +52,9 @@ bool write_fence::begin_on_rails(transfer& t) {
 }
 
 bool write_fence::is_due_behind_chunk(const transfer& t, std::size_t place) const noexcept {
-  if (!core_.over_rdma() || !t.connection || !t.connection->goes_on()) return false;
+  if (!t.connection || !t.connection->goes_on()) return false;
   const rail& r = t.connection->at_core.rails->rails[place];
-  return r.has_other_keys && r.now != rail::state::down;
+  return is_due(*t.connection, r) && r.now != rail::state::down;
 }
 
 bool write_fence::begin_behind(buffer& chunk, std::size_t place) {
@@ -84,12 +84,11 @@ void write_fence::post_waiting(connection& c, rail& r) {
 int write_fence::post(connection& c, rail& r, fence_op& w) {
   cell* const into = cell_at(r.nic);
   if (!into) return -FI_ENOMEM;
-  const rma_request operation{
-      .read = true,
-      .bytes = &into->bytes,
-      .descriptor = into->mr.descriptor(),
-      .length = sizeof into->bytes,
-      .remote = w.chunk ? r.slots.fence : w.owner->reach.at_other_nics->places[w.place].fence};
+  const rma_request operation{.read = true,
+                              .bytes = &into->bytes,
+                              .descriptor = into->mr.descriptor(),
+                              .length = sizeof into->bytes,
+                              .remote = c.at_core.rails->fence_at(r.peer_nic)};
   const int ret = transport_.post(c, r, w, operation);
   if (ret == 0) w.rail = static_cast<std::uint8_t>(w.place + 1);
   return ret;

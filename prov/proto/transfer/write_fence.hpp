@@ -16,12 +16,12 @@
 
 namespace gaudi::proto {
 
-/// When what was written to another NIC of the peer's is in its memory. The end of a write says
-/// that the NIC has it, and a packet by way of the first NIC may be read before that has put it
-/// there. A read on the same connection is carried out behind the writes, by the same NIC, which
-/// cannot overtake what it wrote itself (PCI Express: completions stay behind posted writes); so
-/// the peer is told when one is back. A rail that is lost needs none once the peer has closed its
-/// end.
+/// When what was written to one NIC of the peer's is in its memory, where its packets come by
+/// another. The end of a write says that the NIC has it, and a packet may be read before that has
+/// put it there. A read on the same connection is carried out behind the writes, by the same NIC,
+/// which cannot overtake what it wrote itself (PCI Express: completions stay behind posted writes);
+/// so the peer is told when one is back. A rail that is lost needs none once the peer has closed
+/// its end.
 ///
 /// Over a stream a write has ended when it is in the peer's memory.
 ///
@@ -40,6 +40,10 @@ class write_fence {
   /// That of a NIC (null: the domain's own), made at the first call. Null: there is none.
   cell* cell_at(reg::other_nic* nic);
 
+  /// Whether a rail's writes need one.
+  [[nodiscard]] bool is_due(const connection& c, const rail& r) const noexcept {
+    return core_.over_rdma() && r.peer_nic != c.at_core.rails->rails.front().peer_nic;
+  }
   /// The rail at `place` has been given a write of the transfer.
   void wrote(transfer& t, std::size_t place) const noexcept;
   /// Reads behind all that the transfer has written so far, whether or not that has ended. Whether

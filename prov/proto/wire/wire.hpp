@@ -12,7 +12,7 @@
 namespace gaudi::proto::wire {
 
 /// Checked when a connection is made: peers with different versions refuse each other.
-inline constexpr std::uint16_t version = 16;
+inline constexpr std::uint16_t version = 17;
 inline constexpr std::uint32_t magic = 0x46415547;  // "GUAF"
 
 enum class kind : std::uint8_t {
@@ -223,14 +223,23 @@ struct rail_name {
 };
 static_assert(sizeof(rail_name) == 20);
 
+/// Where rails end, and the core connections of a session that goes on elsewhere.
+struct rail_place {
+  rail_name name;
+  std::uint32_t nic;            // at the sender, less than max_rails; 0: the one that keys are of
+  std::uint64_t fence_address;  // 8 bytes there to read behind what is written; over a stream 0,
+  std::uint64_t fence_key;      // as is this
+};
+static_assert(sizeof(rail_place) == 40);
+
 struct rail_names_fields {
   header head;
-  std::uint16_t count;
-  std::uint16_t other_nics;    // bit i: names[i] is of a NIC that has keys of its own
-  rail_name names[max_rails];  // count of them travel; the first is the sender's listener
+  std::uint32_t count;
+  std::uint32_t reserved;
+  rail_place places[max_rails];  // count of them travel; the first is the sender's listener
 };
 
-/// A key is of one NIC. Who has a rail that ends at another one asks for that one's.
+/// A key is of one NIC. Who reaches another one asks for that one's.
 struct rail_ask_fields {
   header head;
   std::uint64_t operation;  // at the sender
@@ -238,7 +247,7 @@ struct rail_ask_fields {
   std::uint64_t address;    // only without `of`, or of a slot that `of` has granted, as are the
   std::uint64_t key;        // next two
   std::uint64_t length;
-  std::uint32_t rail;    // at the sender, which made it
+  std::uint32_t nic;     // at the receiver
   std::uint32_t writes;  // 1: to write; 0: to read
 };
 static_assert(sizeof(rail_ask_fields) == 64);
@@ -246,10 +255,8 @@ static_assert(sizeof(rail_ask_fields) == 64);
 struct rail_keys_fields {
   header head;
   std::uint64_t operation;           // at the receiver
-  std::uint32_t rail;                // at the receiver
+  std::uint32_t nic;                 // at the sender
   std::uint32_t count;               // 0: the NIC does not reach the memory
-  std::uint64_t fence_address;       // 8 bytes to read behind what is written; over a stream 0,
-  std::uint64_t fence_key;           // as is this
   std::uint64_t keys[max_segments];  // count of them travel, of the segments in their order
 };
 
@@ -295,9 +302,10 @@ enum hello_flags : std::uint8_t {
   keeps_session = 1 << 2,  // what is sent is kept until it was received: where both do, the session
                            // outlives the core connection
   resumes = 1 << 3,  // the core connection is a new one of the session between `connection` here
-                     // and resumed(hello) at the receiver; in a request `host` is its route
+                     // and resumed(hello) at the receiver; `host` is its route and NIC
   is_rail = 1 << 4,  // of the connection between `connection` here and resumed(hello) at the
                      // receiver: `host` is its number
+  moves_sessions = 1 << 5,  // over RDMA: where both do, a session may go on over any of their NICs
 };
 
 /// With hello_flags::resumes and ::is_rail: the receiver's own number of the connection, which has
@@ -309,9 +317,18 @@ inline constexpr void set_resumed(hello& h, std::uint32_t connection) noexcept {
   h.data_window = static_cast<std::uint16_t>(connection);
   h.control_window = static_cast<std::uint16_t>(connection >> 16);
 }
-/// With hello_flags::resumes, in a request: between which of their addresses it is.
+/// With hello_flags::resumes: between which of their addresses the core connection is, and over
+/// which NIC of the sender's (rail_place::nic).
+inline constexpr void set_way(hello& h, std::uint8_t route, std::size_t nic) noexcept {
+  h.host = route | static_cast<std::uint32_t>(nic) << 8;
+}
 inline constexpr std::uint8_t route_of(const hello& h) noexcept {
-  return h.host < max_rails ? static_cast<std::uint8_t>(h.host) : 0;
+  const std::uint32_t route = h.host & 0xff;
+  return route < max_rails ? static_cast<std::uint8_t>(route) : 0;
+}
+inline constexpr std::uint8_t nic_of(const hello& h) noexcept {
+  const std::uint32_t nic = h.host >> 8;
+  return nic < max_rails ? static_cast<std::uint8_t>(nic) : 0;
 }
 
 /// Control messages that an endpoint takes from each peer at once.

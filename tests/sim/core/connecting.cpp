@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/wire/hello.hpp"
 #include "sim/core/objects.hpp"
 
 namespace gaudi::sim {
@@ -101,6 +102,12 @@ void request_arrives(const std::shared_ptr<wire_connection>& wire, std::uint16_t
   l.events->entries.push_back({FI_CONNREQ, &l.fid, info.release(), 0, said});
 }
 
+bool asks_for_rail(const void* said, std::size_t length) {
+  proto::hello h{};
+  return proto::check_hello(said, length, h) == proto::wire::reject_reason::none &&
+         (h.flags & proto::wire::is_rail) != 0;
+}
+
 int connect(fid_ep* f, const void* address, const void* said, std::size_t length) {
   auto& ep = down<core_endpoint>(f);
   network& net = ep.at->net();
@@ -110,6 +117,7 @@ int connect(fid_ep* f, const void* address, const void* said, std::size_t length
   wire->ends[0].ep = &ep;
   wire->ends[0].at = ep.at;
   wire->interfaces = {ep.interface, interface_of(address)};
+  wire->is_rail = asks_for_rail(said, length);
   ep.wire = wire;
   ep.end = 0;
   net.connections().push_back(wire);

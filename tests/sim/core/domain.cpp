@@ -121,9 +121,10 @@ void held_writes::place_next() {
   at->net().wrote(w.target, w.bytes.size(), w.number, true);
 }
 
-void core_domain::take_write(std::byte* target, const operation& op, bool late, bool on_device) {
+void core_domain::take_write(std::byte* target, const operation& op, bool late, bool on_device,
+                             bool before_messages) {
   network& net = at->net();
-  if (!on_device && (takes_messages || !net.how().rdma)) {
+  if (!on_device && (before_messages || !net.how().rdma)) {
     if (op.length != 0) std::memcpy(target, op.data.data(), op.length);
     return net.wrote(target, op.length, op.number, late);
   }

@@ -66,7 +66,6 @@ ssize_t post_to(receive_queue& queue, core_domain& domain, const receive_queue::
                 void* descriptor) {
   network& net = domain.at->net();
   if (net.numbers().chance(net.how().refused_posts)) return -FI_EAGAIN;
-  domain.takes_messages = true;
   const core_memory* const m = domain.check_local(room.bytes, room.length, descriptor);
   queue.buffers.push_back(room);
   if (m && m->on_device) {

@@ -62,13 +62,13 @@ struct held_writes {
 struct core_domain : fid_domain {
   host* at;
   bool chooses_keys;
-  bool takes_messages = false;  // so that writes are in memory before what tells of them is read
   std::map<std::uint64_t, core_memory*> keys;
   std::shared_ptr<held_writes> held;
 
-  /// A peer's write, which is seen later where this is another NIC than the one of packets, or
-  /// where it is for a device.
-  void take_write(std::byte* target, const operation& op, bool late, bool on_device);
+  /// A peer's write, which is seen later where it is for a device, or where this is another NIC
+  /// than the one of its packets: else it is in memory before what tells of it is read.
+  void take_write(std::byte* target, const operation& op, bool late, bool on_device,
+                  bool before_messages);
   /// Is seen later: after what was there before it, or before what this NIC reads next.
   void hold(std::uint64_t number, std::byte* target, std::vector<std::byte> bytes);
 
@@ -195,6 +195,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   network& net;
   std::array<wire_end, 2> ends;
   std::array<unsigned, 2> interfaces{};  // of the hosts at the ends
+  bool is_rail = false;                  // as its hello says: carries no messages
   bool is_cut = false;
   bool is_silent = false;     // carries nothing, and neither end is told before one closes
   bool is_lost = false;       // by the network, and by neither end
@@ -237,6 +238,7 @@ struct wire_connection : std::enable_shared_from_this<wire_connection> {
   void keep_what_has_left(int end);
   nanoseconds until_noticed();
   void write(int end, const std::shared_ptr<operation>& op, const core_domain::place& target);
+  [[nodiscard]] bool brings_messages_to(int end, const core_domain& nic) const noexcept;
 };
 
 struct core_endpoint : fid_ep {

@@ -149,10 +149,25 @@ bool wire_connection::carry_out(int end, const std::shared_ptr<operation>& op) {
 void wire_connection::write(int end, const std::shared_ptr<operation>& op,
                             const core_domain::place& target) {
   core_domain& nic = *ends[1 - end].ep->domain;
-  nic.take_write(target.bytes, *op, is_cut, target.on_device);
-  if (!nic.takes_messages && net.numbers().chance(net.how().lost_writers))
+  const bool before_messages = brings_messages_to(1 - end, nic);
+  nic.take_write(target.bytes, *op, is_cut, target.on_device, before_messages);
+  if (!before_messages && net.numbers().chance(net.how().lost_writers))
     net.after(net.how().placement, [self = shared_from_this()] { self->cut(); });
   end_later(end, op);
+}
+
+// Whether what the peer sends comes by that NIC, on this connection or another one.
+bool wire_connection::brings_messages_to(int end, const core_domain& nic) const noexcept {
+  if (!is_rail) return true;
+  const host* const here = ends[end].at;
+  const host* const there = ends[1 - end].at;
+  return std::any_of(net.connections().begin(), net.connections().end(), [&](const auto& wire) {
+    if (wire->is_rail || wire->is_cut) return false;
+    return std::any_of(wire->ends.begin(), wire->ends.end(), [&](const wire_end& one) {
+      const wire_end& other = &one == wire->ends.data() ? wire->ends[1] : wire->ends[0];
+      return one.ep && one.at == here && other.at == there && one.ep->domain == &nic;
+    });
+  });
 }
 
 bool wire_connection::deliver(int end, const std::shared_ptr<operation>& op) {

@@ -106,9 +106,9 @@ class rail_to_another_nic : public testing::Test {
     start(true);
     wire::rail_names_fields names{};
     names.count = 2;
-    names.other_nics = 2;
-    names.names[0] = to_wire(address_of(p.said_of_itself()));
-    names.names[1] = to_wire(name);
+    names.places[0].name = to_wire(address_of(p.said_of_itself()));
+    names.places[1].name = to_wire(name);
+    names.places[1].nic = 1;
     p.say(wire::kind::rail_names, names, sizeof names);
     settle();
     ASSERT_EQ(v.paths.rails.made, 1U);
@@ -142,7 +142,7 @@ class rail_to_another_nic : public testing::Test {
   void answer(const wire::rail_ask_fields& asked, std::vector<std::uint64_t> keys) {
     wire::rail_keys_fields fields{};
     fields.operation = asked.operation;
-    fields.rail = asked.rail;
+    fields.nic = asked.nic;
     fields.count = static_cast<std::uint32_t>(keys.size());
     std::copy_n(keys.begin(), std::min(keys.size(), wire::max_segments), fields.keys);
     p.say(wire::kind::rail_keys, fields);
@@ -163,7 +163,7 @@ TEST_F(rail_to_another_nic, carries_nothing_before_the_key_is_known) {
   EXPECT_EQ(asked.key, target.key);
   EXPECT_EQ(asked.address, target.address);
   EXPECT_EQ(asked.length, bytes);
-  EXPECT_EQ(asked.rail, 1U);
+  EXPECT_EQ(asked.nic, 1U);
   EXPECT_EQ(v.paths.rails.bytes, 0U);
   answer(asked, {target.key});
   EXPECT_GT(v.paths.rails.bytes, 0U);
@@ -210,13 +210,13 @@ TEST_F(rail_to_another_nic, ends_the_connection_with_an_answer_that_makes_no_sen
   EXPECT_TRUE(p.is_cut_off());
 }
 
-TEST_F(rail_to_another_nic, of_a_stranger_has_no_keys) {
+TEST_F(rail_to_another_nic, that_is_not_there_has_no_keys) {
   std::vector<std::byte> exposed(one_piece);
   reg::region region;
   v.expose(region, exposed);
   wire::rail_ask_fields ask{};
   ask.operation = 7;
-  ask.rail = 3;  // that nobody has made
+  ask.nic = 3;
   ask.key = region.key;
   ask.address = region.address;
   ask.length = region.length;

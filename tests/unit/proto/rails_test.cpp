@@ -38,7 +38,7 @@ class rail_to_a_peer : public testing::Test {
     ASSERT_TRUE(p.heard_whole(wire::kind::ask_rails));
     wire::rail_names_fields names{};
     names.count = 1;
-    names.names[0] = to_wire(name);
+    names.places[0].name = to_wire(name);
     p.say(wire::kind::rail_names, names, sizeof names);
     settle();
     ASSERT_EQ(p.taken().size(), 1U);

@@ -7,8 +7,8 @@
 namespace gaudi::proto::wire {
 namespace {
 
-TEST(wire, every_field_is_where_version_16_has_it) {
-  ASSERT_EQ(version, 16);
+TEST(wire, every_field_is_where_version_17_has_it) {
+  ASSERT_EQ(version, 17);
   EXPECT_EQ(offsetof(header, flags), 1U);
   EXPECT_EQ(offsetof(header, data_credits), 2U);
   EXPECT_EQ(offsetof(header, control_credits), 3U);
@@ -49,16 +49,17 @@ TEST(wire, every_field_is_where_version_16_has_it) {
   EXPECT_EQ(offsetof(rail_fields, number), 16U);
   EXPECT_EQ(sizeof(rail_fields), 24U);
   EXPECT_EQ(offsetof(rail_names_fields, count), 16U);
-  EXPECT_EQ(offsetof(rail_names_fields, other_nics), 18U);
-  EXPECT_EQ(offsetof(rail_names_fields, names), 20U);
+  EXPECT_EQ(offsetof(rail_names_fields, places), 24U);
+  EXPECT_EQ(offsetof(rail_place, nic), 20U);
+  EXPECT_EQ(offsetof(rail_place, fence_address), 24U);
+  EXPECT_EQ(offsetof(rail_place, fence_key), 32U);
   EXPECT_EQ(offsetof(rail_ask_fields, of), 24U);
   EXPECT_EQ(offsetof(rail_ask_fields, key), 40U);
-  EXPECT_EQ(offsetof(rail_ask_fields, rail), 56U);
+  EXPECT_EQ(offsetof(rail_ask_fields, nic), 56U);
   EXPECT_EQ(sizeof(rail_ask_fields), 64U);
   EXPECT_EQ(offsetof(rail_keys_fields, count), 28U);
-  EXPECT_EQ(offsetof(rail_keys_fields, fence_address), 32U);
-  EXPECT_EQ(offsetof(rail_keys_fields, fence_key), 40U);
-  EXPECT_EQ(offsetof(rail_keys_fields, keys), 48U);
+  EXPECT_EQ(offsetof(rail_keys_fields, nic), 24U);
+  EXPECT_EQ(offsetof(rail_keys_fields, keys), 32U);
   EXPECT_EQ(offsetof(rail_name, port), 2U);
   EXPECT_EQ(offsetof(rail_name, address), 4U);
   EXPECT_EQ(offsetof(hello, version), 4U);
@@ -78,6 +79,16 @@ TEST(wire, a_hello_names_the_session_that_it_resumes) {
   EXPECT_EQ(resumed(h), 0x89abcdefU);
   EXPECT_EQ(h.data_window, 0xcdefU);
   EXPECT_EQ(h.control_window, 0x89abU);
+}
+
+TEST(wire, a_hello_names_the_way_that_a_session_goes_on) {
+  hello h{};
+  set_way(h, 5, 7);
+  EXPECT_EQ(route_of(h), 5U);
+  EXPECT_EQ(nic_of(h), 7U);
+  h.host = 0xfffffff8;  // more than there are
+  EXPECT_EQ(route_of(h), 0U);
+  EXPECT_EQ(nic_of(h), 0U);
 }
 
 TEST(wire, a_short_message_carries_only_the_fields_that_it_uses) {
