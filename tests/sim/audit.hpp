@@ -22,6 +22,12 @@ struct endpoint_audit {
   }
   /// Those that there are for packets that come, whoever has them.
   static std::size_t receive_buffers(const endpoint& e) { return e.receive_buffers_.pool_.total(); }
+  /// Packets that wait for memory.
+  static std::size_t postponed(endpoint& e) {
+    std::size_t count = 0;
+    e.connections_->for_each([&](const connection& c) { count += c.postponed.size(); });
+    return count;
+  }
   /// Of messages that no receive was posted for.
   static std::size_t unexpected_bytes(const endpoint& e) { return e.delivery_.unexpected_.kept(); }
   /// How long it may sleep with nothing for it from the core; 0: for ever.

@@ -47,6 +47,17 @@ TEST(credits, a_window_is_all_that_may_be_outstanding) {
   EXPECT_EQ(sent, 8);
 }
 
+TEST(credits, a_window_that_begins_anew_has_nothing_of_before) {
+  credit_window w;
+  for (int times = 0; times < 2; ++times) {
+    w.start(0, 4);
+    EXPECT_EQ(w.held(), 0U);
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(w.arrived());
+    EXPECT_EQ(w.held(), 4U);
+    EXPECT_FALSE(w.arrived());
+  }
+}
+
 TEST(credits, a_sender_that_only_sends_is_never_left_without_credits) {
   two_ends ends(8);
   for (int i = 0; i < 1000; ++i) {

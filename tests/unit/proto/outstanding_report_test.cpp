@@ -50,6 +50,16 @@ std::uint64_t nanoseconds_of(std::chrono::nanoseconds span) {
   return static_cast<std::uint64_t>(span.count());
 }
 
+/// Of whatever endpoint, also of one that is not there any more.
+std::size_t all_shown(record_kind kind) {
+  std::vector<record> all(outstanding::record_count);
+  const std::size_t size = all.size() * sizeof(record);
+  EXPECT_EQ(::pread(outstanding::page::instance().fd(), all.data(), size, outstanding::header_size),
+            static_cast<ssize_t>(size));
+  return static_cast<std::size_t>(std::count_if(
+      all.begin(), all.end(), [kind](const record& r) { return r.kind == kind && r.since != 0; }));
+}
+
 struct pair_of_nodes {
   live_node a, b;
   fi_addr_t to_b = a.meet(b);
@@ -199,6 +209,11 @@ TEST(endpoint_outstanding_report, shows_a_connection_that_is_being_made) {
   EXPECT_EQ(records_of(record_kind::endpoint, a)[0].counts[outstanding::waiting_connections], 1U);
   EXPECT_EQ(shown.type, static_cast<std::uint8_t>(outstanding::connection_phase::connecting));
   EXPECT_EQ(shown.total - shown.since, nanoseconds_of(config.limits.connect_timeout));
+  const auto& peer = *reinterpret_cast<const sockaddr_in*>(shown.address.data());
+  EXPECT_EQ(peer.sin_port, reinterpret_cast<const sockaddr_in*>(b.ep->name().raw())->sin_port);
+  const std::size_t before = all_shown(record_kind::connection);
+  a.ep->shut_down();
+  EXPECT_EQ(all_shown(record_kind::connection), before - 1);
 }
 
 TEST(endpoint_outstanding_report, shows_no_end_of_what_has_no_limit) {

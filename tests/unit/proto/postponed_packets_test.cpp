@@ -46,5 +46,35 @@ TEST(postponed_packets, are_counted_once_however_often_they_are_looked_at) {
   EXPECT_GT(endpoint_audit::unexpected_bytes(*v.ep), 0U);
 }
 
+TEST(postponed_packets, go_with_a_peer_that_goes) {
+  test::victim v;
+  hello theirs{};
+  const hello ours = test::greeting(50022);
+  {
+    test::raw_client client;
+    ASSERT_EQ(client.connect(v, &ours, sizeof ours, theirs), FI_CONNECTED);
+    ASSERT_TRUE(v.addresses.add(address_of(ours)));
+    std::vector<std::byte> packet(1000);
+    const wire::header head{wire::kind::eager, 0, 0, 0, theirs.connection};
+    std::memcpy(packet.data(), &head, sizeof head);
+    for (unsigned i = 0; i < 3; ++i) {
+      while (!client.send(packet.data(), packet.size())) client.progress();
+    }
+    const auto give_up = std::chrono::steady_clock::now() + 60s;
+    while (endpoint_audit::postponed(*v.ep) != 3 && std::chrono::steady_clock::now() < give_up) {
+      client.progress();
+      const gaudi::test::scarce_memory none(0);
+      v.ep->progress();
+    }
+    ASSERT_EQ(endpoint_audit::postponed(*v.ep), 3U);
+  }
+  const gaudi::test::scarce_memory none(0);
+  const auto give_up = std::chrono::steady_clock::now() + 60s;
+  while (endpoint_audit::connections(*v.ep) != 0 && std::chrono::steady_clock::now() < give_up)
+    v.ep->progress();
+  EXPECT_EQ(endpoint_audit::connections(*v.ep), 0U);
+  EXPECT_EQ(endpoint_audit::unexpected_bytes(*v.ep), 0U);
+}
+
 }  // namespace
 }  // namespace gaudi::proto

@@ -78,6 +78,30 @@ TEST_F(rails_over_two_nics, share_out_a_message_of_which_neither_end_is_register
   EXPECT_EQ(registrations(a), 0U);
 }
 
+TEST_F(rails_over_two_nics, let_threads_sleep_when_there_is_nothing_to_do) {
+  let_it_go_on();
+  EXPECT_FALSE(a.ep->needs_polling());
+  EXPECT_FALSE(b.ep->needs_polling());
+}
+
+// While the domain's lock is held, which the destructor knows nothing of.
+TEST_F(rails_over_two_nics, leave_nothing_registered_behind) {
+  rma_access what{.target = to_b,
+                  .address = region.address,
+                  .key = region.key,
+                  .inject = true,
+                  .completion = a.completion(&here)};
+  start([&] { return a.ep->write(test::memory_of(here.data(), 100), what); });
+  end_of(a);
+  exchange(1);
+  region.leave_core();
+  for (auto* end : {&a, &b}) {
+    end->ep->shut_down();
+    EXPECT_TRUE(sim::down<sim::core_domain>(end->core->domain()).keys.empty());
+    EXPECT_TRUE(sim::down<sim::core_domain>(end->other_nics.front()->core().domain()).keys.empty());
+  }
+}
+
 TEST_F(rails_over_two_nics, register_a_region_once_and_until_it_goes) {
   for (int i = 0; i < 3; ++i) access(true);
   EXPECT_EQ(registrations(b), 1U);

@@ -30,6 +30,10 @@ TEST(unexpected_budget, is_all_for_a_peer_that_is_alone) {
   EXPECT_TRUE(budget.is_exceeded(one, 1));
   budget.drop(one, 1);
   EXPECT_FALSE(budget.is_exceeded(one, 1));
+  EXPECT_FALSE(one.empty());
+  budget.drop(one, mebibyte);
+  EXPECT_TRUE(one.empty());
+  EXPECT_EQ(budget.kept(), 0U);
 }
 
 TEST(unexpected_budget, leaves_its_part_to_each_peer_whatever_another_sends) {
