@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "proto/operation/completion_queue.hpp"
+#include "reg/region.hpp"
 #include "sim/core/network.hpp"
 #include "sim/plan.hpp"
 
@@ -35,6 +36,7 @@ struct record {
   int error = 0;
   // The application's memory, and behind it what nobody may write to: here or of its device.
   std::vector<std::byte> bytes;
+  reg::region* registered = nullptr;  // here, by the node; null: not
   std::shared_ptr<std::vector<std::byte>> device_bytes;
   std::span<std::byte> memory;
   std::span<std::byte> guard;

@@ -74,8 +74,6 @@ MUTANTS = [
      "at.nic ? b.descriptor_at(*at.nic) : b.descriptor()", "b.descriptor()"),
     ("fence-at-the-wrong-nic", "write_fence", "write_fence.hpp",
      "r.peer_nic != c.at_core.rails->rails.front().peer_nic", "r.peer_nic != 0"),
-    ("flushes-by-the-wrong-nic", "transfer_flush", "transfer_flush.cpp",
-     "!c.usable() || c.shm || c.session.may_move || !c.control.can_send()", "!c.usable() || c.shm || !c.control.can_send()"),
     ("resumption-is-not-answered", "handle_resumption", "connection_events.cpp",
      "if (!c->ep) opener_.reject(info, wire::reject_reason::resources);", ""),
     ("silence-is-no-loss", "link_watch", "link_watch.cpp",

@@ -59,8 +59,12 @@ proto::net_address name_of(unsigned number, unsigned interface = 0) {
   return {&a, sizeof a};
 }
 
-proto::local_memory host_memory_of(std::span<std::byte> bytes) {
-  return proto::local_memory::of_host(bytes.data(), bytes.size());
+proto::local_memory host_memory_of(std::span<std::byte> bytes,
+                                   const reg::region* registered = nullptr) {
+  return proto::local_memory::of({.address = reinterpret_cast<std::uint64_t>(bytes.data()),
+                                  .length = bytes.size(),
+                                  .registered = registered,
+                                  .owner = nullptr});
 }
 
 // The same bytes as several ranges, the last of which is one byte.
@@ -187,10 +191,24 @@ void node::give_memory(record& r, std::size_t length) {
   }
   r.bytes.resize(whole);
   r.take(r.bytes);
+  if (plan_.registers) register_memory(r);
+}
+
+// Every other one for peers, too.
+void node::register_memory(record& r) {
+  reg::region& made = registered_.emplace_back();
+  made.address = reinterpret_cast<std::uint64_t>(r.bytes.data());
+  made.length = r.bytes.size();
+  made.access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+  if (r.number % 2 != 0) made.access |= FI_REMOTE_READ | FI_REMOTE_WRITE;
+  auto mr = core_->register_memory(r.bytes.data(), r.bytes.size(), made.access);
+  if (!mr) return book_.fail("host memory that cannot be registered");
+  made.core = std::move(*mr);
+  r.registered = &made;
 }
 
 proto::local_memory node::memory_of(record& r) const {
-  return r.device_bytes ? device_->memory_of(r.memory) : host_memory_of(r.memory);
+  return r.device_bytes ? device_->memory_of(r.memory) : host_memory_of(r.memory, r.registered);
 }
 
 proto::completion_spec node::asked(record& r, std::uint64_t flags) {

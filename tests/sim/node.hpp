@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -75,6 +76,7 @@ class node {
   void take_dmabufs(proto::endpoint::settings& settings);
   /// As much of its memory as the operation wants, once.
   void give_memory(record& r, std::size_t length);
+  void register_memory(record& r);
   [[nodiscard]] proto::local_memory memory_of(record& r) const;
   void open_other_nics();
   [[nodiscard]] std::size_t interfaces_beside(unsigned number) const noexcept;
@@ -105,6 +107,7 @@ class node {
   std::vector<std::byte> exposed_here_;
   std::span<std::byte> exposed_;
   reg::region region_;
+  std::deque<reg::region> registered_;
   simulated_streams streams_;
   std::optional<proto::endpoint> endpoint_;
 };

@@ -87,6 +87,7 @@ struct plan {
   std::vector<bool> device_regions;  // which have their region there
   delay copies{};                    // of these
   bool nic_reaches_devices = false;  // or all of their memory is staged
+  bool registers = false;            // the applications, their host memory
   bool passes_dmabufs = false;       // of what its own NIC does not reach, to others on its machine
   std::vector<bool> sleepers;        // which nodes sleep while nothing comes; empty: none
   std::vector<unsigned> machines;    // which one each node is on; empty: none shares memory
