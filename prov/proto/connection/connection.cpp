@@ -8,7 +8,7 @@ namespace gaudi::proto {
 bool connection::is_idle() const noexcept {
   return transfers.empty() && at_core.posted.empty() && outbox.ordered.empty() &&
          !outbox.has_control() && postponed.empty() && !rma_order.holds_early &&
-         remote->unposted == 0 && session.undone.empty();
+         remote->unposted == 0 && session.undone.empty() && session.to_redo.empty();
 }
 
 void connection::take_nics(reg::other_nic* here, std::uint8_t there) noexcept {

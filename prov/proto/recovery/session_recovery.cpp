@@ -135,7 +135,8 @@ void session_recovery::heard(connection& c, std::uint32_t received) {
   s.next = received + 1;
   const bool any_came = received + 1 != s.packets.first();
   acknowledge(c, received);
-  if (any_came || (s.packets.empty() && s.undone.empty())) s.interruption.got_on = true;
+  if (any_came || (s.packets.empty() && s.undone.empty() && s.to_redo.empty()))
+    s.interruption.got_on = true;
   posted_op_list done;
   for (auto w = s.undone.begin(); w != s.undone.end();) {
     posted_op& op = *w++;
@@ -149,6 +150,7 @@ void session_recovery::heard(connection& c, std::uint32_t received) {
     parts_.mover.rma_ended(op, 0);
   }
   refuse_what_ends_connections(c);
+  if (s.may_move) s.to_redo.splice(s.to_redo.end(), s.undone);
   if (!c.handshake.requested_here) resuming_.push_back(c.id);
 }
 
@@ -181,13 +183,14 @@ bool session_recovery::is_through(connection& c) {
   if (ret) {
     parts_.connections.lost_soon(c, -ret);
   } else {
-    if (!s.undone.empty()) list_to_redo(c);
+    list_to_redo(c);
     parts_.connections.resumed(c);
   }
   return true;
 }
 
 void session_recovery::list_to_redo(const connection& c) noexcept {
+  if (c.session.to_redo.empty()) return;
   if (std::find(redoing_.begin(), redoing_.end(), c.id) == redoing_.end()) redoing_.push_back(c.id);
 }
 
@@ -252,6 +255,7 @@ void session_recovery::connection_down(connection& c, int error) {
     if (!b.session.at_core) message_left(b, error);
   });
   parts_.mover.give_up(s.undone, error);
+  parts_.mover.give_up(s.to_redo, error);
 }
 
 void session_recovery::send_words() {

@@ -102,10 +102,10 @@ class session_recovery {
   // False: there was no room.
   template <class BeginAgain>
   [[nodiscard]] bool redo_of(connection& c, BeginAgain& begin_again) {
-    posted_op_list& undone = c.session.undone;
-    while (!undone.empty()) {
-      posted_op& w = undone.front();
-      undone.pop_front();
+    posted_op_list& left = c.session.to_redo;
+    while (!left.empty()) {
+      posted_op& w = left.front();
+      left.pop_front();
       const bool by_message = w.what == posted_op::kind::direct && c.session.is_away;
       const std::uint8_t tries = w.tries;
       int ret = -FI_ECONNRESET;
@@ -117,7 +117,7 @@ class session_recovery {
         ret = -FI_ENOMEM;
       }
       if (ret == -FI_EAGAIN) {
-        undone.push_front(w);
+        left.push_front(w);
         return false;
       }
       if (ret == 0) w.tries = tries;

@@ -50,6 +50,9 @@ struct session {
   std::uint32_t next = 0;      // while it is resumed: the packet that is sent again next
   sent_packets packets;        // that the peer may not have received
   posted_op_list undone;       // RMA that the core gave back, by posted_op::number
+  /// With may_move: of it what has still to be posted on the connection that is up. No packet says
+  /// that it is done: none that it left before.
+  posted_op_list to_redo;
   /// While it is interrupted: the connection_manager's.
   struct {
     base::clock::time_point

@@ -75,6 +75,7 @@ class direct_rma {
       if (c.at_core.direct == 0) return;
       visit_those_among(c.at_core.posted);
       visit_those_among(c.session.undone);
+      visit_those_among(c.session.to_redo);
     });
   }
 

@@ -113,12 +113,22 @@ int close_fabric(fid* f) {
 }  // namespace
 
 // A process that has ended has no memory.
-void held_writes::place_next() {
-  const one w = std::move(all.front());
-  all.pop_front();
+void held_writes::place(const one& w) {
   if (!at->is_alive() || at->net().is_lost_memory(w.target)) return;
   std::memcpy(w.target, w.bytes.data(), w.bytes.size());
   at->net().wrote(w.target, w.bytes.size(), w.number, true);
+}
+
+void held_writes::place_next() {
+  const one w = std::move(all.front());
+  all.pop_front();
+  place(w);
+}
+
+void held_writes::place_those_of_host() {
+  for (const one& w : all)
+    if (!w.on_device) place(w);
+  std::erase_if(all, [](const one& w) { return !w.on_device; });
 }
 
 void core_domain::take_write(std::byte* target, const operation& op, bool late, bool on_device,
@@ -128,11 +138,12 @@ void core_domain::take_write(std::byte* target, const operation& op, bool late, 
     if (op.length != 0) std::memcpy(target, op.data.data(), op.length);
     return net.wrote(target, op.length, op.number, late);
   }
-  hold(op.number, target, op.data);
+  hold(op.number, target, op.data, on_device);
 }
 
-void core_domain::hold(std::uint64_t number, std::byte* target, std::vector<std::byte> bytes) {
-  held->all.push_back({number, target, std::move(bytes)});
+void core_domain::hold(std::uint64_t number, std::byte* target, std::vector<std::byte> bytes,
+                       bool on_device) {
+  held->all.push_back({number, target, std::move(bytes), on_device});
   at->net().after(at->net().how().placement, [all = held, number] {
     const auto last = std::find_if(all->all.begin(), all->all.end(),
                                    [&](const held_writes::one& w) { return w.number == number; });

@@ -49,6 +49,7 @@ struct held_writes {
     std::uint64_t number;
     std::byte* target;
     std::vector<std::byte> bytes;
+    bool on_device;
   };
   host* at;
   std::deque<one> all;
@@ -57,6 +58,11 @@ struct held_writes {
   void place_all() {
     while (!all.empty()) place_next();
   }
+  /// Those before a message that the same NIC puts into the host's memory.
+  void place_those_of_host();
+
+ private:
+  void place(const one& w);
 };
 
 struct core_domain : fid_domain {
@@ -70,7 +76,7 @@ struct core_domain : fid_domain {
   void take_write(std::byte* target, const operation& op, bool late, bool on_device,
                   bool before_messages);
   /// Is seen later: after what was there before it, or before what this NIC reads next.
-  void hold(std::uint64_t number, std::byte* target, std::vector<std::byte> bytes);
+  void hold(std::uint64_t number, std::byte* target, std::vector<std::byte> bytes, bool on_device);
 
   /// Complains where the core is given memory that it was not told of; null then, or where it needs
   /// not be told.

@@ -137,7 +137,7 @@ void operation::scatter() const {
   for (std::size_t i = 0; i < parts; ++i) {
     if (on_device[i])
       of_device->hold(number, static_cast<std::byte*>(local[i].iov_base),
-                      {at, at + local[i].iov_len});
+                      {at, at + local[i].iov_len}, true);
     else if (local[i].iov_len != 0)
       std::memcpy(local[i].iov_base, at, local[i].iov_len);
     at += local[i].iov_len;

@@ -184,12 +184,13 @@ bool wire_connection::deliver(int end, const std::shared_ptr<operation>& op) {
     return true;
   }
   receives.buffers.pop_front();
+  there.ep->domain->held->place_those_of_host();
   if (op->data.size() > room.length) {
     net.complain("a message longer than the buffer that it comes to");
     return true;
   }
   if (room.of_device)
-    room.of_device->hold(op->number, room.bytes, op->data);
+    room.of_device->hold(op->number, room.bytes, op->data, true);
   else if (!op->data.empty())
     std::memcpy(room.bytes, op->data.data(), op->data.size());
   net.note(ends[end].at->number(), there.at->number(), [&] { return packet_text(op->data); });
