@@ -196,6 +196,7 @@ void endpoint::session_changed(connection& c) {
     if (c.session.has_moved()) ++telemetry_.paths.again.elsewhere;
     telemetry_.links.connection_regained(c);
     transfers_.rail_making.resumed(c);
+    way_home::resumed(c);
     dispatcher_.post_receives(c);
     if (c.returns_due()) channel_.return_credits(c);
     if (c.state == connection_state::connected) sender_.connection_up(c);

@@ -27,7 +27,7 @@ transfer_engine::transfer_engine(const endpoint_settings& config, const parts& w
           {with.connections, with.transport, with.channel, mover, direct, completion, with.paths}),
       links({with.connections, with.transport, rail_choice, table, direct, config.rails.streams,
              session_routes(&config.rails)},
-            config.limits, config.clock),
+            config.limits, config.rails.home_pause, config.clock),
       dmabufs(config, with.connections, with.channel, table, mover),
       source(with.core, config, dmabufs.exporter),
       sink(with.core, config, with.devices, with.channel, completion, slots, cooperative, mover,

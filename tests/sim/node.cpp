@@ -29,6 +29,8 @@ copy::engine_config unmeasured() {
   return config;
 }
 
+constexpr std::chrono::hours for_ever{1000};
+
 proto::endpoint::settings settings_of(const plan& p, host& h) {
   return {.directed_receive = true,
           .provider_keys = p.core_keys,
@@ -46,7 +48,8 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
           .rails = {.count = p.rails,
                     .chunk = p.rail_chunk,
                     .others = {},
-                    .pause = std::chrono::milliseconds(0)},
+                    .pause = std::chrono::milliseconds(0),
+                    .home_pause = p.comes_home ? std::chrono::milliseconds(0) : for_ever},
           .copies = unmeasured(),
           .rendezvous = p.rendezvous,
           .clock = base::clock(h),

@@ -387,6 +387,7 @@ plan make_plan(std::uint64_t seed, bool forged) {
   if (p.nic_reaches_devices && !p.forger && r.chance(500)) pass_dmabufs(r, p);
   if (p.other_nics != 0 && p.net.sessions && r.chance(700)) unplug_links(r, p);
   p.registers = r.chance(500);
+  p.comes_home = r.chance(500);
   return p;
 }
 

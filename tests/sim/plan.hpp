@@ -88,6 +88,7 @@ struct plan {
   delay copies{};                    // of these
   bool nic_reaches_devices = false;  // or all of their memory is staged
   bool registers = false;            // the applications, their host memory
+  bool comes_home = false;           // sessions, as soon as their first link is there again
   bool passes_dmabufs = false;       // of what its own NIC does not reach, to others on its machine
   std::vector<bool> sleepers;        // which nodes sleep while nothing comes; empty: none
   std::vector<unsigned> machines;    // which one each node is on; empty: none shares memory

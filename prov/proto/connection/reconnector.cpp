@@ -58,9 +58,11 @@ void reconnector::interrupt(connection& c, int error) {
     how.last_attempt = 0;
     how.from = c.session.route;
     how.failed = 0;
-    how.asks_from = c.handshake.requested_here ? now : now + pause_of_the_other;
+    const bool goes_home = std::exchange(how.goes_home, false);
+    how.asks_from = c.handshake.requested_here || goes_home ? now : now + pause_of_the_other;
     // A link that is silent carries no request either.
     if (error == FI_ETIMEDOUT) c.session.route = routes_.next(c);
+    if (goes_home) c.session.route = 0;
     interrupted_.push_back(c.id);
   } else {
     how.asks_from = std::max(how.asks_from, now + pause_between);

@@ -58,7 +58,8 @@ void link_reporter::connection_lost(connection& c) noexcept {
   const int error = c.session.interruption.error;
   GAUDI_LOG(level_of(c.session.lost.is_warned), EP_CTRL,
             "the connection to %s is lost (%s), and is made again\n",
-            c.remote->name.to_string().c_str(), fi_strerror(error));
+            c.remote->name.to_string().c_str(),
+            error == FI_ESHUTDOWN ? "left for its first link" : fi_strerror(error));
   tell({.what = link_change::kind::connection_lost, .remote = *c.remote, .error = error});
 }
 

@@ -51,14 +51,15 @@ bool may_be_lost(const connection& c) noexcept {
 }  // namespace
 
 link_watch::link_watch(parts collaborators, const base::connection_limits& limits,
-                       base::clock clock) noexcept
+                       std::chrono::milliseconds home_pause, base::clock clock) noexcept
     : parts_(collaborators),
       is_stream_(!collaborators.transport.core().over_rdma()),
       timeout_(limits.link_timeout),
       interval_(std::max(timeout_ / looks_at_least, std::chrono::milliseconds(1))),
       next_(timeout_.count() != 0 && (is_stream_ || limits.reconnect_timeout.count() != 0)
                 ? clock.now()
-                : base::clock::time_point::max()) {}
+                : base::clock::time_point::max()),
+      home_(collaborators.connections, collaborators.rails, home_pause) {}
 
 base::result<int> link_watch::open_alarm() {
   if (next_ == base::clock::time_point::max()) return -1;
@@ -90,7 +91,7 @@ void link_watch::look(base::clock::time_point now) noexcept {
     if (is_stream_)
       look_at_stream(c, now);
     else if (is_watched(c))
-      look_at(c);
+      look_at(c, now);
   });
 }
 
@@ -139,11 +140,13 @@ bool link_watch::is_unacknowledged(fid_ep* ep) const noexcept {
   return parts_.streams && parts_.streams->unacknowledged_for(*ep) >= timeout_;
 }
 
-void link_watch::look_at(connection& c) noexcept {
+void link_watch::look_at(connection& c, base::clock::time_point now) noexcept {
   if (c.at_core.rails)
     for (rail& r : c.at_core.rails->rails) look_at(c, r);
   auto& at = c.at_core;
-  if (std::exchange(at.link.ended, at.ended) != at.ended || at.posted.empty()) at.link.looks = 0;
+  const bool got_on = std::exchange(at.link.ended, at.ended) != at.ended;
+  if (got_on) parts_.connections.on_behalf_of(&c, [&] { home_.look(c, now); });
+  if (got_on || at.posted.empty()) at.link.looks = 0;
   if (at.posted.empty()) {
     if (may_be_lost(c)) post_probe(c);
     return;

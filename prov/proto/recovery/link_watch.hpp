@@ -12,6 +12,7 @@
 #include "proto/channel/core_transport.hpp"
 #include "proto/connection/connection_manager.hpp"
 #include "proto/connection/route.hpp"
+#include "proto/recovery/way_home.hpp"
 #include "proto/transfer/direct_rma.hpp"
 #include "proto/transfer/rail_scheduler.hpp"
 #include "proto/transfer/transfer_table.hpp"
@@ -52,9 +53,9 @@ class link_watch {
 
   /// `limits.link_timeout`: how long nothing may end, or a peer is silent until it is sent
   /// something; 0: for ever. Over RDMA nothing is watched without sessions, which alone could go
-  /// on.
+  /// on. `home_pause`: way_home's.
   link_watch(parts collaborators, const base::connection_limits& limits,
-             base::clock clock) noexcept;
+             std::chrono::milliseconds home_pause, base::clock clock) noexcept;
 
   /// What wakes a thread that sleeps, for it to look: a descriptor, or -1 where nothing is watched.
   /// Errors are base::alarm_fd::open's.
@@ -75,7 +76,7 @@ class link_watch {
   void look_at_stream(connection& c, base::clock::time_point now) noexcept;
   void look_at_rails_over_stream(connection& c, base::clock::time_point now) noexcept;
   [[nodiscard]] bool is_unacknowledged(fid_ep* ep) const noexcept;
-  void look_at(connection& c) noexcept;
+  void look_at(connection& c, base::clock::time_point now) noexcept;
   void look_at(connection& c, rail& r) noexcept;
   void post_probe(connection& c) noexcept;
   [[nodiscard]] bool is_too_long(unsigned looks, const posted_op& first) const noexcept;
@@ -85,6 +86,7 @@ class link_watch {
   const std::chrono::milliseconds timeout_;
   const std::chrono::milliseconds interval_;  // between looks, at least
   base::clock::time_point next_;
+  way_home home_;
   base::object_pool<posted_op> probes_;
   base::alarm_fd alarm_;
   bool any_in_use_ = false;  // at the last look

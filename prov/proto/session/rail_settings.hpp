@@ -29,6 +29,8 @@ struct rail_settings {
   std::vector<rail_interface> others;
   std::chrono::milliseconds pause{
       1000};  // before one that was lost, or not to be had, is tried again
+  // After which a session that is over another NIC looks for the first link again.
+  std::chrono::milliseconds home_pause{10'000};
   // Of each behind the first; outlive the endpoint. Fewer: nobody looks at those.
   std::vector<rail_counters*> counted{};
   // Of the domain, over a stream; null: nobody finds out that a link is down before the core does.

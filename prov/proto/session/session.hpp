@@ -45,6 +45,7 @@ struct session {
   bool is_listed = false;      // among those that owe the peer a word
   bool owes_word = false;      // of what was received, since the last packet to the peer
   std::uint8_t route = 0;      // of its core connection, or of the attempt to make one
+  std::uint8_t returns = 0;    // to the first of them from another NIC: the way_home's
   std::uint32_t sent = 0;      // the last packet's number
   std::uint32_t received = 0;  // the peer's last packet's
   std::uint32_t next = 0;      // while it is resumed: the packet that is sent again next
@@ -58,11 +59,12 @@ struct session {
     base::clock::time_point
         since{};  // of several in a row, with nothing done in between: the first
     base::clock::time_point asks_from{};
-    int error = 0;          // that it fails with at the end
-    int last_attempt = 0;   // what that failed with
-    bool got_on = true;     // since then anything was received or done, or nothing was left to do
-    bool is_busy = false;   // the peer has refused the last attempt for the moment
-    std::uint8_t from = 0;  // the route of the core connection that was lost
+    int error = 0;           // that it fails with at the end
+    int last_attempt = 0;    // what that failed with
+    bool got_on = true;      // since then anything was received or done, or nothing was left to do
+    bool is_busy = false;    // the peer has refused the last attempt for the moment
+    bool goes_home = false;  // it is to be: the first route is possible again (way_home)
+    std::uint8_t from = 0;   // the route of the core connection that was lost
     std::uint32_t failed = 0;  // attempts, without those
     std::uint32_t looks = 0;   // at the attempt under way
   } interruption;

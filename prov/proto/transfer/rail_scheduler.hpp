@@ -44,6 +44,8 @@ class rail_scheduler {
   [[nodiscard]] std::size_t threshold() const noexcept { return threshold_; }
   /// Bytes of a piece.
   [[nodiscard]] std::size_t chunk() const noexcept { return settings_.chunk; }
+  /// Has those made that are down, if it is time.
+  void want(connection& c);
   /// The place of the rail that is to have `length` bytes of the `left` that a transfer has still
   /// to hand out; none: to wait is better, or there is no room. `usable`: the rails that can have
   /// them, each 1 << its place.
@@ -78,7 +80,6 @@ class rail_scheduler {
 
  private:
   [[nodiscard]] bool shares_out_long(connection& c);
-  void want(connection& c);
 
   const rail_settings& settings_;
   const std::size_t threshold_;

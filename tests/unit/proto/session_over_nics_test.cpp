@@ -15,11 +15,15 @@ namespace {
 
 using test::one_piece;
 
+// Longer than a test that does not wait for it.
+constexpr std::chrono::milliseconds home_pause{20'000};
+
 endpoint::settings with_sessions_over_nics(base::rendezvous_choice rendezvous, bool rma_order) {
   auto s = test::with_two_rails(rendezvous);
   s.limits.reconnect_timeout = std::chrono::hours(1);
   s.limits.link_timeout = std::chrono::milliseconds(100);
   s.rma_order = rma_order;
+  s.rails.home_pause = home_pause;
   return s;
 }
 
@@ -169,6 +173,24 @@ TEST_F(session_over_nics, comes_back_when_the_other_one_is_lost) {
   start_writing(bytes);
   end_of_write();
   EXPECT_EQ(a.paths.again.elsewhere, 2U);
+}
+
+// Which is twice as long each time.
+TEST_F(session_over_nics, comes_home_after_a_pause_when_the_first_one_is_there_again) {
+  for (unsigned returns = 1; returns <= 3; ++returns) {
+    net.unplug(0, 0);
+    exchange(100);
+    net.plug_in(0, 0);
+    ASSERT_EQ(in_use()->interfaces[0], 1U);
+    const auto left = a.clock.at;
+    for (int i = 0; i < 1000 && in_use()->interfaces[0] != 0; ++i) exchange(100);
+    ASSERT_EQ(in_use()->interfaces[0], 0U);
+    const auto pause = std::chrono::duration_cast<std::chrono::milliseconds>(a.clock.at - left);
+    EXPECT_GT(pause, home_pause * (1 << (returns - 1)));
+    EXPECT_EQ(a.paths.again.elsewhere, 2 * returns);
+    start_writing(700);
+    end_of_write();
+  }
 }
 
 TEST_F(session_over_nics, leaves_the_first_one_to_a_rail_when_it_is_there_again) {
