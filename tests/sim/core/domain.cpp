@@ -116,7 +116,7 @@ int close_fabric(fid* f) {
 void held_writes::place(const one& w) {
   if (!at->is_alive() || at->net().is_lost_memory(w.target)) return;
   std::memcpy(w.target, w.bytes.data(), w.bytes.size());
-  at->net().wrote(w.target, w.bytes.size(), w.number, true);
+  at->net().wrote(*at, w.target, w.bytes.size(), w.number, true);
 }
 
 void held_writes::place_next() {
@@ -136,7 +136,7 @@ void core_domain::take_write(std::byte* target, const operation& op, bool late, 
   network& net = at->net();
   if (!on_device && (before_messages || !net.how().rdma)) {
     if (op.length != 0) std::memcpy(target, op.data.data(), op.length);
-    return net.wrote(target, op.length, op.number, late);
+    return net.wrote(*at, target, op.length, op.number, late);
   }
   hold(op.number, target, op.data, on_device);
 }

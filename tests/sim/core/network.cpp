@@ -135,8 +135,10 @@ void network::unplug(unsigned host, unsigned interface) {
   }
 }
 
-void network::wrote(const std::byte* target, std::size_t length, std::uint64_t number, bool late) {
-  if (!how_.late_data) return;
+// Who forges packets may have peers write over memory of his own.
+void network::wrote(const host& at, const std::byte* target, std::size_t length,
+                    std::uint64_t number, bool late) {
+  if (!how_.late_data || is_distrusted(at)) return;
   const bool is_overtaken = std::any_of(landed_.begin(), landed_.end(), [&](const landed& w) {
     return w.number > number && w.target < target + length && target < w.target + w.length;
   });

@@ -152,7 +152,8 @@ class network {
   [[nodiscard]] std::string open_fids() const;
 
   /// A write has been carried out: no other one that was posted before it may follow it late.
-  void wrote(const std::byte* target, std::size_t length, std::uint64_t number, bool late);
+  void wrote(const host& at, const std::byte* target, std::size_t length, std::uint64_t number,
+             bool late);
 
   /// Whether all that this process sent has arrived.
   [[nodiscard]] bool has_delivered(const host& of) const noexcept;
