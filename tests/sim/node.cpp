@@ -197,13 +197,13 @@ void node::give_memory(record& r, std::size_t length) {
   if (plan_.registers) register_memory(r);
 }
 
-// Every other one for peers, too.
+// Every other one for peers, too, but not where one of them lies: he may do with it as he likes.
 void node::register_memory(record& r) {
   reg::region& made = registered_.emplace_back();
   made.address = reinterpret_cast<std::uint64_t>(r.bytes.data());
   made.length = r.bytes.size();
   made.access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-  if (r.number % 2 != 0) made.access |= FI_REMOTE_READ | FI_REMOTE_WRITE;
+  if (r.number % 2 != 0 && !plan_.forger) made.access |= FI_REMOTE_READ | FI_REMOTE_WRITE;
   auto mr = core_->register_memory(r.bytes.data(), r.bytes.size(), made.access);
   if (!mr) return book_.fail("host memory that cannot be registered");
   made.core = std::move(*mr);

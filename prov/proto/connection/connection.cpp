@@ -12,7 +12,7 @@ bool connection::is_idle() const noexcept {
 }
 
 void connection::take_nics(reg::other_nic* here, std::uint8_t there) noexcept {
-  session.is_away = here || there != 0;
+  session.is_away = at_core.rails && (here || there != 0);
   if (!at_core.rails) return;
   rail& first = at_core.rails->rails.front();
   first.nic = here;

@@ -284,7 +284,8 @@ void connection_manager::handle_resumption(peer_request&& request) {
     return lost_soon(*c, FI_ECONNRESET);
   }
   reconnects_.begin_attempt(*c, false);
-  c->session.route = wire::route_of(remote_hello);
+  // Whoever does not know this end's addresses cannot have another one.
+  c->session.route = c->at_core.rails ? wire::route_of(remote_hello) : 0;
   c->take_nics(request.at, wire::nic_of(remote_hello));
   const int ret = opener_.answer(*c, info, remote_hello);
   if (ret == 0) return;

@@ -190,10 +190,10 @@ class peer_by_hand {
     return ep;
   }
   /// Goes on with the session over another core connection, in place of one that is lost.
-  void resume() {
+  void resume(std::uint8_t route = 0) {
     hello request = ours_;
     request.flags |= wire::resumes;
-    request.host = 0;  // the first route
+    wire::set_way(request, route, 0);
     wire::set_resumed(request, theirs_.connection);
     core::unique_fid<fid_ep> ep = ask(request);
     settle(std::chrono::milliseconds(1));  // an attempt has a second

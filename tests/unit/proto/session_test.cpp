@@ -144,6 +144,15 @@ TEST_F(session_with_a_peer, is_left_by_an_end_that_closes) {
   EXPECT_TRUE(p.heard<wire::header>(wire::kind::leave));
 }
 
+// It has asked for none of this end's addresses.
+TEST_F(session_with_a_peer, has_no_other_route_because_the_peer_says_so) {
+  ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
+  p.resume(3);
+  for (int i = 0; i < 10; ++i) p.settle(std::chrono::milliseconds(1));
+  EXPECT_EQ(v.paths.connections.resumed, 1U);
+  EXPECT_EQ(v.paths.again.elsewhere, 0U);
+}
+
 /// Of which the peer has said nothing yet.
 class unconfirmed_session : public session_with_a_peer {
  protected:
