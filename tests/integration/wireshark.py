@@ -57,10 +57,11 @@ def fields(*names):
     return {name: [value for cell in column for value in cell.split(";") if value] for name, column in zip(names, columns)}
 
 
-def run_pair(*options):
-    server = subprocess.Popen([PERF, "--port", PORT], env=ENVIRONMENT, stdout=subprocess.DEVNULL)
+def run_pair(*options, **settings):
+    environment = ENVIRONMENT | settings
+    server = subprocess.Popen([PERF, "--port", PORT], env=environment, stdout=subprocess.DEVNULL)
     try:
-        subprocess.run([PERF, "--port", PORT, *options, "127.0.0.1"], env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True,
+        subprocess.run([PERF, "--port", PORT, *options, "127.0.0.1"], env=environment, stdout=subprocess.DEVNULL, check=True,
                        timeout=HANG)
         expect(server.wait(HANG) == 0, "the server of gaudi_perf")
     finally:
@@ -91,6 +92,7 @@ def check():
     expect(kinds["eager"] >= 20, f"short messages: {kinds}")
     expect(kinds["rts"] >= 5 and kinds["fin"] >= 5, f"long messages: {kinds}")
     expect(not any(kind.startswith("kind ") for kind in kinds), f"kinds that are none: {kinds}")
+    expect(kinds["ask_rails"] >= 1 and kinds["rail_names"] >= 1, f"what rails ask for: {kinds}")
     expect("300000" in found["gaudi.rts.length"], f"lengths of long messages: {set(found['gaudi.rts.length'])}")
     expect("300000" in found["gaudi.segment.length"], f"their segments: {set(found['gaudi.segment.length'])}")
     infos = found["_ws.col.Info"]
@@ -114,6 +116,7 @@ def main():
     def exchange():
         run_pair("--op", "tagged", "--size", "100", "--iters", "20")
         run_pair("--op", "tagged", "--size", "300000", "--iters", "5")
+        run_pair("--op", "tagged", "--size", "300000", "--iters", "5", FI_GAUDI_RAILS="2", FI_GAUDI_RAIL_CHUNK="65536")
 
     capture(exchange)
     check()

@@ -210,7 +210,8 @@ local IN_HEX = {address = true, key = true, connection = true, instance = true, 
 for name, members in pairs(STRUCTS) do
   for _, m in ipairs(members) do
     local member, _, size, count = table.unpack(m)
-    if count == 0 then
+    -- A structure within another one is not taken apart.
+    if count == 0 and INTEGERS[size] then
       local id = "gaudi." .. name:gsub("_fields$", "") .. "." .. member
       f[name .. "." .. member] = INTEGERS[size](id, member, IN_HEX[member] and base.HEX or base.DEC)
     end
@@ -264,7 +265,7 @@ local function value_of(tvb, at, name, member)
   end
 end
 
--- How many bytes of a structure travel, and how many elements of its array, in a packet of so many parts.
+-- How many bytes of a structure travel, and how many segments at its end, in a packet of so many parts.
 local function extent_of(tvb, at, name, flags, parts)
   if name == "eager_fields" and parts == 2 and not is_set(flags, "want_fin") then
     -- eager_size() in wire.hpp: short messages leave out what they have no use for.
@@ -277,8 +278,8 @@ local function extent_of(tvb, at, name, flags, parts)
   local last = STRUCTS[name][#STRUCTS[name]]
   if last[4] == 0 then return STRUCTS[name].size, 0 end
   if at + last[2] > tvb:len() then return STRUCTS[name].size, 0 end
-  local count = value_of(tvb, at, name, "segment_count")
-  return last[2] + count * last[3], count
+  local count = value_of(tvb, at, name, "segment_count") or value_of(tvb, at, name, "count")
+  return last[2] + count * last[3], last[1] == "segments" and count or 0
 end
 
 -- What is worth a word in the list of packets.
