@@ -106,6 +106,8 @@ def check():
     expect(used and used <= names, f"names of connections {used} not among those of hellos {names}")
     wrong = dissected("-Y", "gaudi.malformed || (gaudi && _ws.malformed) || gaudi.version_mismatch")
     expect(not wrong, f"malformed packets: {wrong[:3]}")
+    errors = [line.strip() for line in dissected("-V") if "Lua Error" in line]
+    expect(not errors, f"packets that the dissector fails on: {errors[:1]}")
 
 
 def main():
