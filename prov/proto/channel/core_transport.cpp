@@ -49,14 +49,6 @@ class windows_restored {
   const credit_window control_;
 };
 
-// The core knows already that the connection is lost: with a session that is no failure, and what
-// is posted waits.
-int refusal(const connection& c, ssize_t ret) noexcept {
-  if (ret == 0 || !c.session.is_kept) return static_cast<int>(ret);
-  return core::cause_of(static_cast<int>(-ret), 0, false) == FI_ECONNRESET ? -FI_EAGAIN
-                                                                           : static_cast<int>(ret);
-}
-
 // Of a message, at another NIC than the domain's own. 0, or -FI_ENOMEM: that does not take the
 // memory.
 int descriptors_at(reg::other_nic& nic, const buffer& b, std::span<void*> descriptors) noexcept {
@@ -86,6 +78,14 @@ fi_cq_attr core_transport::queue_attributes() const noexcept {
   attr.wait_obj = waitable_ || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
   attr.size = receives_ + operations_at_core;
   return attr;
+}
+
+// The core knows already that the connection is lost: with a session that is no failure, and what
+// is posted waits.
+int answer_of_core(const connection& c, ssize_t ret) noexcept {
+  if (ret == 0 || !c.session.is_kept) return static_cast<int>(ret);
+  return core::cause_of(static_cast<int>(-ret), 0, false) == FI_ECONNRESET ? -FI_EAGAIN
+                                                                           : static_cast<int>(ret);
 }
 
 base::result<void> core_transport::open(std::size_t receives, bool waitable) {
@@ -154,7 +154,7 @@ int core_transport::inject(connection& c, std::byte* packet, std::size_t length)
   auto& head = *reinterpret_cast<wire::header*>(packet);
   c.fill_header(head, head.what, head.flags);
   s.number(head);
-  const int ret = refusal(c, fi_inject(c.ep.get(), packet, length, 0));
+  const int ret = answer_of_core(c, fi_inject(c.ep.get(), packet, length, 0));
   if (ret) {
     windows.restore();
     s.take_back();
@@ -211,7 +211,7 @@ int core_transport::post_message(connection& c, buffer& b) {
     if (const int ret = descriptors_at(*nic, b, descriptors)) return ret;
   const ssize_t ret =
       fi_sendmsg(c.ep.get(), &message, FI_COMPLETION | (b.transmit ? FI_TRANSMIT_COMPLETE : 0));
-  if (ret) return refusal(c, ret);
+  if (ret) return answer_of_core(c, ret);
   b.session.at_core = true;
   list(c, b);
   return 0;
@@ -222,7 +222,7 @@ int core_transport::send_resume(connection& c) {
                           c.session.received};
   if (sizeof head <= inject_limit_) {
     const base::cancellation_deferred while_the_core_sends;
-    return refusal(c, fi_inject(c.ep.get(), &head, sizeof head, 0));
+    return answer_of_core(c, fi_inject(c.ep.get(), &head, sizeof head, 0));
   }
   buffer* const b = posted_ < max_posted_ ? messages_.acquire() : nullptr;
   if (!b) return -FI_EAGAIN;
@@ -238,7 +238,7 @@ int core_transport::send_again(connection& c, const sent_packets::packet& lost) 
   reinterpret_cast<wire::header*>(bytes)->received = c.session.received;
   if (lost.whole) return posted_ < max_posted_ ? post_message(c, *lost.whole) : -FI_EAGAIN;
   const base::cancellation_deferred while_the_core_sends;
-  return refusal(c, fi_inject(c.ep.get(), bytes, lost.bytes.size(), 0));
+  return answer_of_core(c, fi_inject(c.ep.get(), bytes, lost.bytes.size(), 0));
 }
 
 int core_transport::send_uncounted(connection& c, const wire::header& packet, std::size_t length) {
@@ -256,42 +256,6 @@ int core_transport::send_uncounted(connection& c, const wire::header& packet, st
   std::memcpy(bytes, &packet, length);
   const base::cancellation_deferred while_the_core_sends;
   return inject(c, bytes, length);
-}
-
-template <bool by_rail>
-[[gnu::always_inline]] inline int core_transport::post_on(connection& c, fid_ep* ep,
-                                                          posted_op_list& posted, posted_op& w,
-                                                          const rma_request& operation) {
-  if (!has_room(c)) [[unlikely]]
-    return -FI_EAGAIN;
-  iovec local{operation.bytes, operation.length};
-  void* descriptor = operation.descriptor;
-  fi_rma_iov remote{operation.remote.address, operation.length, operation.remote.key};
-  // libfabric's verbs provider reads what `desc` points to (2.1, verbs_ep.c, vrb_send_iov).
-  const fi_msg_rma message{.msg_iov = &local,
-                           .desc = descriptor ? &descriptor : nullptr,
-                           .iov_count = 1,
-                           .addr = 0,
-                           .rma_iov = &remote,
-                           .rma_iov_count = 1,
-                           .context = w.context(),
-                           .data = 0};
-  // A stream says of a write that it is the kernel's, and what that has is lost with its socket.
-  const bool at_delivery = is_stream_ && (c.session.is_kept || by_rail);
-  const base::cancellation_deferred while_the_core_posts;
-  const ssize_t ret =
-      operation.read
-          ? fi_readmsg(ep, &message, FI_COMPLETION)
-          : fi_writemsg(ep, &message, operation.flags | (at_delivery ? FI_DELIVERY_COMPLETE : 0));
-  if (ret) return by_rail ? static_cast<int>(ret) : refusal(c, ret);
-  w.number = c.session.sent;
-  w.tries = 0;
-  list(c, posted, w);
-  return 0;
-}
-
-int core_transport::post(connection& c, posted_op& w, const rma_request& operation) {
-  return post_on<false>(c, c.ep.get(), c.at_core.posted, w, operation);
 }
 
 int core_transport::post(connection& c, rail& on, posted_op& w, const rma_request& operation) {

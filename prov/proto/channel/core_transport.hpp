@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +12,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/cancellation_deferred.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "proto/connection/connection.hpp"
@@ -17,6 +21,10 @@
 #include "proto/operation/rma_request.hpp"
 
 namespace gaudi::proto {
+
+/// What the core's answer to something posted on the connection means: 0, -FI_EAGAIN where a
+/// session keeps it until there is another core connection, or the error.
+int answer_of_core(const connection& c, ssize_t ret) noexcept;
 
 /// What an endpoint gives to the core provider, and gets back from it: messages and RMA on its
 /// connections, and their completions. Owns the core's completion queue, counts what has an entry
@@ -90,7 +98,11 @@ class core_transport {
   int send_again(connection& c, const sent_packets::packet& lost);
 
   /// `w` comes back when it has ended. 0, -FI_EAGAIN: no room; others are the core's.
-  int post(connection& c, posted_op& w, const rma_request& operation);
+  /// Inlined: what the caller of an operation's way to the core has in registers is not stored
+  /// first.
+  [[gnu::always_inline]] int post(connection& c, posted_op& w, const rma_request& operation) {
+    return post_on<false>(c, c.ep.get(), c.at_core.posted, w, operation);
+  }
   /// The same on a rail that is not the first, where it says to be in the peer's memory at its end:
   /// packets go another way.
   int post(connection& c, rail& on, posted_op& w, const rma_request& operation);
@@ -183,8 +195,8 @@ class core_transport {
   }
   int post_message(connection& c, buffer& b);
   template <bool by_rail>
-  int post_on(connection& c, fid_ep* ep, posted_op_list& posted, posted_op& w,
-              const rma_request& operation);
+  [[gnu::always_inline]] int post_on(connection& c, fid_ep* ep, posted_op_list& posted,
+                                     posted_op& w, const rma_request& operation);
   static void abandon(posted_op_list& posted, int error);
 
   core::inner_domain& core_;
@@ -203,5 +215,37 @@ class core_transport {
   std::size_t posted_ = 0;
   buffer_pool messages_;
 };
+
+template <bool by_rail>
+inline int core_transport::post_on(connection& c, fid_ep* ep, posted_op_list& posted, posted_op& w,
+                                   const rma_request& operation) {
+  if (!has_room(c)) [[unlikely]]
+    return -FI_EAGAIN;
+  iovec local{operation.bytes, operation.length};
+  void* descriptor = operation.descriptor;
+  fi_rma_iov remote{operation.remote.address, operation.length, operation.remote.key};
+  // libfabric's verbs provider reads what `desc` points to (2.1, verbs_ep.c, vrb_send_iov).
+  const fi_msg_rma message{.msg_iov = &local,
+                           .desc = descriptor ? &descriptor : nullptr,
+                           .iov_count = 1,
+                           .addr = 0,
+                           .rma_iov = &remote,
+                           .rma_iov_count = 1,
+                           .context = w.context(),
+                           .data = 0};
+  // A stream says of a write that it is the kernel's, and what that has is lost with its socket.
+  const bool at_delivery = is_stream_ && (c.session.is_kept || by_rail);
+  const std::uint64_t flags = operation.flags | (at_delivery ? FI_DELIVERY_COMPLETE : 0);
+  const bool reads = operation.read;  // not to be asked again after the call that follows
+  const base::cancellation_deferred while_the_core_posts;
+  const ssize_t ret =
+      reads ? fi_readmsg(ep, &message, FI_COMPLETION) : fi_writemsg(ep, &message, flags);
+  if (ret) [[unlikely]]
+    return by_rail ? static_cast<int>(ret) : answer_of_core(c, ret);
+  w.number = c.session.sent;
+  w.tries = 0;
+  list(c, posted, w);
+  return 0;
+}
 
 }  // namespace gaudi::proto

@@ -42,12 +42,15 @@ class rma_initiator {
 
   rma_initiator(core::inner_domain& core, const endpoint_settings& config, parts collaborators);
 
-  // On a connection that has a credit for it. 0, -FI_EAGAIN: no room; or an error.
-  int write(connection& c, const local_memory& memory, const rma_access& access) {
+  // On a connection that has a credit for it. 0, -FI_EAGAIN: no room; or an error. Inlined into the
+  // endpoint's own: each call in between costs a tenth of what it takes to post.
+  [[gnu::always_inline]] int write(connection& c, const local_memory& memory,
+                                   const rma_access& access) {
     return is_direct(c, access.key) ? access_directly(c, memory, access, transfer_strategy::push)
                                     : write_by_message(c, memory, access);
   }
-  int read(connection& c, const local_memory& memory, const rma_access& access) {
+  [[gnu::always_inline]] int read(connection& c, const local_memory& memory,
+                                  const rma_access& access) {
     return reads_directly_ && is_direct(c, access.key)
                ? access_directly(c, memory, access, transfer_strategy::pull)
                : read_by_message(c, memory, access);
@@ -72,8 +75,8 @@ class rma_initiator {
     return config_.provider_keys && !(key & reg::key_table::software_bit) && !c.shm &&
            !c.session.is_away;
   }
-  int access_directly(connection& c, const local_memory& memory, const rma_access& access,
-                      transfer_strategy way) {
+  [[gnu::always_inline]] int access_directly(connection& c, const local_memory& memory,
+                                             const rma_access& access, transfer_strategy way) {
     const int ret = parts_.direct.post(c, memory, access, way == transfer_strategy::pull);
     return ret == -FI_EAGAIN ? access_by_transfer(c, memory, access, way) : ret;
   }

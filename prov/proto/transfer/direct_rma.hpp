@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fi_errno.h>
+
 #include <cstddef>
 
 #include "base/object_pool.hpp"
+#include "base/probes.hpp"
 #include "core/inner_domain.hpp"
 #include "proto/channel/core_transport.hpp"
 #include "proto/channel/packet_channel.hpp"
@@ -43,7 +46,9 @@ class direct_rma {
   /// Begins it, where `memory` is one piece that the core knows, and the end of the core's
   /// operation is the end of the application's. 0: the end is told by the completion of `access`.
   /// -FI_EAGAIN: it is not for this, or there is no room in the core, or no memory.
-  int post(connection& c, const local_memory& memory, const rma_access& access, bool reads);
+  /// Inlined into the endpoint's call that posts it.
+  [[gnu::always_inline]] int post(connection& c, const local_memory& memory,
+                                  const rma_access& access, bool reads);
 
   /// The core has given it back.
   void ended(direct_op& op, int error) {
@@ -82,9 +87,9 @@ class direct_rma {
  private:
   [[nodiscard]] bool is_one_operation(const local_memory& memory,
                                       const rma_access& access) const noexcept;
-  [[nodiscard]] bool core_takes(const local_segment& s, const void* descriptor,
+  [[nodiscard]] bool core_takes(const local_memory& memory, const void* descriptor,
                                 bool reads) const noexcept;
-  [[nodiscard]] bool keeps(const local_segment& s) const noexcept;
+  [[nodiscard]] bool keeps(const local_memory& memory) const noexcept;
   void count_posted(const local_memory& memory) noexcept;
   void finish(direct_op& op, int error);
   [[nodiscard]] int end_on_device(const direct_op& op);
@@ -94,5 +99,65 @@ class direct_rma {
   const parts parts_;
   base::object_pool<direct_op> pool_;
 };
+
+// A core that copies short messages reads them with the CPU when it sends.
+inline bool direct_rma::core_takes(const local_memory& memory, const void* descriptor,
+                                   bool reads) const noexcept {
+  if (!memory.on_device()) [[likely]]
+    return !needs_descriptor_ || descriptor;
+  const bool inlined = !reads && memory.length() <= parts_.transport.inline_limit();
+  return !inlined && descriptor;
+}
+
+// The operation keeps what is injected. Longer than that, it leaves from a buffer.
+inline bool direct_rma::keeps(const local_memory& memory) const noexcept {
+  return !memory.on_device() && memory.length() <= direct_op::max_kept &&
+         memory.length() <= parts_.transport.inline_limit();
+}
+
+// Delivery to a device's memory is the peer's to see to.
+inline bool direct_rma::is_one_operation(const local_memory& memory,
+                                         const rma_access& access) const noexcept {
+  const std::size_t length = memory.length();
+  return memory.count() == 1 && length != 0 && length < shared_out_from_ &&
+         length <= parts_.transport.operation_limit() && !access.delivery;
+}
+
+inline int direct_rma::post(connection& c, const local_memory& memory, const rma_access& access,
+                            bool reads) {
+  if (!is_one_operation(memory, access)) return -FI_EAGAIN;
+  const local_segment& s = memory[0];
+  void* const descriptor = s.core_descriptor();
+  const bool is_taken = access.inject ? keeps(memory) : core_takes(memory, descriptor, reads);
+  direct_op* const op = is_taken ? pool_.create(c, s, descriptor, access, reads) : nullptr;
+  if (!op) return -FI_EAGAIN;
+  if (access.inject) [[unlikely]]
+    op->keep_bytes(needs_descriptor_ ? FI_INJECT : 0);
+  const int ret = parts_.transport.post(c, *op, op->operation);
+  if (ret == -FI_EAGAIN) [[unlikely]] {
+    pool_.destroy(op);
+    return ret;
+  }
+  base::probes::transfer_start(op->name(), s.length);
+  ++c.at_core.direct;
+  c.closing.core_moved = true;
+  if (!reads) c.closing.core_wrote = true;
+  if (ret) [[unlikely]] {
+    ended(*op, -ret);
+    return 0;
+  }
+  base::probes::transfer_issue(op->name(), s.length, s.length);
+  count_posted(memory);
+  return 0;
+}
+
+inline void direct_rma::count_posted(const local_memory& memory) noexcept {
+  ++parts_.paths.direct_ops;
+  parts_.paths.direct_bytes += memory.length();
+  if (!memory.on_device()) return;
+  ++parts_.paths.zero_copy_ops;
+  parts_.paths.zero_copy_bytes += memory.length();
+  if (memory[0].owner) memory[0].owner->counted().zero_copy_bytes.add(memory.length());
+}
 
 }  // namespace gaudi::proto
