@@ -142,7 +142,7 @@ listens() {
 # A client asks once, and starting takes longer than any fixed time now and then, on a busy machine or an emulated one.
 wait_for_server() { # PID
   local end=$((SECONDS + 10))
-  until listens || ! kill -0 "$1" 2>/dev/null || ((SECONDS > end)); do sleep 0.1; done
+  until listens || ! kill -0 "$1" 2>/dev/null || ((SECONDS > end)); do sleep 0.03; done
 }
 
 # Synapse takes a device for each process alone: which, by the module id.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <thread>
 
 namespace gaudi::test {
 namespace {
@@ -175,7 +174,7 @@ void node::take_error() {
 }
 
 void node::poll() {
-  if (!poll_entries()) std::this_thread::yield();
+  looks_.looked(poll_entries());
 }
 
 std::optional<completion> node::take(void* context) {
