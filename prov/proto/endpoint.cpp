@@ -144,7 +144,7 @@ base::result<void> endpoint::open(opening config) {
   if (!others) return others;
   telemetry_.links.set_listener(config.links);
   report_.open(config_.clock);
-  if (!config.waitable) return listens;
+  if (!config.waitable) return {};
   const auto alarm = transfers_.links.open_alarm();
   if (!alarm) return alarm.failure();
   return transport_.open_wait_fds(connections_->connector().events(), *alarm);

@@ -49,7 +49,6 @@ class transfer_table {
     if (!t.stalled_hook.is_linked()) stalled_.push_back(t);
   }
   [[nodiscard]] stalled_list& stalled() noexcept { return stalled_; }
-  [[nodiscard]] const stalled_list& stalled() const noexcept { return stalled_; }
 
   /// What others see of the transfers.
   [[nodiscard]] operation_records& records() noexcept { return records_; }

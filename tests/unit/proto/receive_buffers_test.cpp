@@ -122,6 +122,22 @@ TEST_F(receive_buffers_of_a_stream, go_back_to_where_they_came_from) {
   c.ep.reset();
 }
 
+// Its share was larger when the buffer was posted, as there were fewer peers.
+TEST_F(receive_buffers_of_a_stream, do_not_go_back_where_there_are_enough) {
+  receive_buffers buffers(*core_, 4096, 64);
+  ASSERT_TRUE(buffers.open());
+  connection& c = connect();
+  EXPECT_TRUE(buffers.post_more(c));
+  buffer* const used = buffers.take_local();
+  ASSERT_TRUE(used);
+  used->local = false;
+  used->connection_id = c.id;  // as if the core had filled it
+  EXPECT_TRUE(buffers.give_back(*used, c));
+  EXPECT_EQ(c.receives.posted, 16U);
+  EXPECT_EQ(buffers.take_local(), used);
+  c.ep.reset();
+}
+
 TEST_F(receive_buffers_of_a_stream, that_has_failed_are_free) {
   receive_buffers buffers(*core_, 4096, 64);
   ASSERT_TRUE(buffers.open());

@@ -78,6 +78,17 @@ TEST_F(watched_rings, of_peers_that_speak_are_looked_at_each_time) {
   for (watched_peer& p : peers) EXPECT_EQ(looks_for(p), 1U);
 }
 
+TEST_F(watched_rings, of_peers_that_speak_now_and_then_are_looked_at_each_time) {
+  watch(10 * ring_watch::quiet_at_once);
+  let_all_fall_quiet();
+  watched_peer& speaks = peers.back();
+  EXPECT_NE(looks_for(speaks), 0U);
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned i = 0; i + 1 < ring_watch::looks_until_quiet; ++i) EXPECT_FALSE(look());
+    EXPECT_EQ(looks_for(speaks), 1U);
+  }
+}
+
 TEST_F(watched_rings, that_are_few_are_looked_at_each_time_though_they_are_quiet) {
   watch(ring_watch::quiet_at_once);
   let_all_fall_quiet();
