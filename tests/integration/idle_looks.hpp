@@ -23,7 +23,7 @@ class idle_looks {
   }
 
  private:
-  static constexpr int before_nap = 32;
+  static constexpr int before_nap = 200;
   static constexpr std::chrono::microseconds nap{10};
 
   static void take_nap() noexcept {

@@ -214,7 +214,7 @@ completion node::wait_any() {
 }
 
 bool node::has_completion() {
-  for (int i = 0; i < 1000; ++i) poll();
+  for (int i = 0; i < 1000; ++i) poll_entries();
   return !done_.empty();
 }
 
