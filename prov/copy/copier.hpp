@@ -100,8 +100,8 @@ class operation {
   [[nodiscard]] bool should_pin(const copy_row& row) const noexcept GAUDI_REQUIRES(owner_->mutex_);
   base::result<void> hold(unsigned side, std::uint64_t addr) GAUDI_REQUIRES(owner_->mutex_);
   int step() GAUDI_REQUIRES(owner_->mutex_);
-  bool feed(part& idle) GAUDI_REQUIRES(owner_->mutex_);
-  bool submit(part& next) GAUDI_REQUIRES(owner_->mutex_);
+  void feed(part& idle) GAUDI_REQUIRES(owner_->mutex_);
+  void submit(part& next) GAUDI_REQUIRES(owner_->mutex_);
   void take_result(part& ended, int rc) GAUDI_REQUIRES(owner_->mutex_);
   void release_all() GAUDI_REQUIRES(owner_->mutex_);
   part* oldest_busy() GAUDI_REQUIRES(owner_->mutex_);

@@ -229,7 +229,7 @@ void engine_submissions::poll() {
   constexpr std::size_t busy_enough = 2;
   if (waiting_ != 0) begin_waiting();
   std::size_t passed = 0;  // that wait
-  const copy_of* busy = nullptr;
+  copy_of busy{};          // the last of those that are not done
   for (std::size_t i = 0; i < std::min(copies_.size(), busy_enough + passed);) {
     copy_of& c = copies_[i];
     if (c.waits()) {
@@ -238,9 +238,9 @@ void engine_submissions::poll() {
       continue;
     }
     if (c.ticket.id != 0) {
-      const int ret = busy && busy->ends_with(c) ? -FI_EAGAIN : c.engine->poll(c.ticket);
+      const int ret = busy.ends_with(c) ? -FI_EAGAIN : c.engine->poll(c.ticket);
       if (ret == -FI_EAGAIN) {
-        busy = &c;
+        busy = c;
         ++i;
         continue;
       }
@@ -249,7 +249,6 @@ void engine_submissions::poll() {
     copy_job& job = *c.job;
     // Keeps the order, so that older copies are looked at first.
     copies_.erase(copies_.begin() + static_cast<std::ptrdiff_t>(i));
-    busy = nullptr;
     if (--job.copies == 0) observer_.copied(job);
   }
 }

@@ -88,7 +88,7 @@ bool operation::should_pin(const copy_row& row) const noexcept {
   return len_ >= row.pin && !is_synapses;
 }
 
-bool operation::submit(part& next) {
+void operation::submit(part& next) {
   const bool from_host = dir_ == direction::host_to_device;
   std::uint64_t dst = dst_ + next.offset;
   std::uint64_t src = src_ + next.offset;
@@ -100,15 +100,14 @@ bool operation::submit(part& next) {
   const auto copy = owner_->submit(dst, src, next.len, dir_);
   if (!copy) {
     if (copy.code() != -FI_EAGAIN) status_ = copy.code();
-    return false;
+    return;
   }
   next.copy = *copy;
   next.busy = true;
   next_ += next.len;
-  return true;
 }
 
-bool operation::feed(part& idle) {
+void operation::feed(part& idle) {
   idle.offset = next_;
   idle.len = len_ - next_;
   if (dir_ == direction::device_to_device || pinned_) {
@@ -117,11 +116,11 @@ bool operation::feed(part& idle) {
   }
 
   if (idle.chunk == nullptr) idle.chunk = owner_->chunks_.acquire();
-  if (idle.chunk == nullptr) return false;
+  if (idle.chunk == nullptr) return;
   idle.len = std::min<std::uint64_t>(idle.len, idle.chunk->size);
   if (dir_ == direction::host_to_device)
     std::memcpy(idle.chunk->host, host() + idle.offset, idle.len);
-  return submit(idle);
+  submit(idle);
 }
 
 void operation::take_result(part& ended, int rc) {
