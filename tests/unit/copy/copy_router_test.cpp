@@ -10,6 +10,7 @@
 #include <cstring>
 #include <vector>
 
+#include "../reg/looping_nic.hpp"
 #include "fake_engine.hpp"
 
 namespace gaudi::copy {
@@ -90,6 +91,62 @@ TEST_F(a_copy_router, refuses_what_only_a_nic_reaches_where_there_is_none) {
   for (const auto dir : {direction::host_to_device, direction::device_to_host})
     EXPECT_EQ(router_.submit(job_, here(), there, 64, dir), -FI_EOPNOTSUPP);
   EXPECT_EQ(job_.copies, 0U);
+}
+
+TEST_F(a_copy_router, refuses_what_no_nic_can_be_let_at) {
+  gaudi::test::looping_nic nic;
+  reg::nic_loopback loop(nic.core());
+  copy_router with_nic({.engines = unmeasured(), .loop = &loop}, *this);
+  reg::region known;
+  known.core = *nic.core().register_memory(ours_.data(), 64, FI_SEND | FI_RECV);
+  const app_place unregistered{0x1000, nullptr, nullptr, false};
+  const app_place registered{0x1000, nullptr, &known, false};
+  const auto submit = [&](const host_place& ours, const app_place& there) {
+    return with_nic.submit(job_, ours, there, 64, direction::host_to_device);
+  };
+  EXPECT_EQ(submit(here(), unregistered), -FI_EOPNOTSUPP);
+  EXPECT_EQ(submit(here(false), registered), -FI_EOPNOTSUPP);
+  EXPECT_EQ(nic.copies, 0U);
+  EXPECT_EQ(submit(here(), registered), 0);
+  EXPECT_EQ(nic.copies, 1U);
+  EXPECT_EQ(router_.submit(job_, here(), registered, 64, direction::host_to_device), -FI_EOPNOTSUPP)
+      << "without a NIC";
+}
+
+// To ask the engine has it measured, which takes a while.
+TEST_F(a_copy_router, compares_the_nic_with_the_engine_after_enough_short_copies) {
+  ON_CALL(engine_.driver.library, wait_for_cs(testing::_, testing::_, testing::_, testing::_))
+      .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+        *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+        return 0;
+      });
+  gaudi::test::looping_nic nic;
+  reg::nic_loopback loop(nic.core());
+  copy_router by_nic({.engines = {}, .loop = &loop, .short_by_nic = true}, *this);
+  reg::region known;
+  known.core = *nic.core().register_memory(ours_.data(), 64, FI_SEND | FI_RECV);
+  const auto gaudi = engine_.open();
+  const app_place there{0x1001001800000000, gaudi.get(), &known, false};
+  for (unsigned i = 1; i < nic_copy_threshold::first_copies; ++i)
+    ASSERT_TRUE(by_nic.bring_short(here(), there, 64, true));
+  EXPECT_TRUE(engine_.submitted.empty());
+  ASSERT_TRUE(by_nic.bring_short(here(), there, 64, true));
+  EXPECT_FALSE(engine_.submitted.empty());
+}
+
+TEST_F(a_copy_router, compares_the_nic_with_no_engine_where_there_is_none) {
+  engine_.driver.pci_id = 0x1060;
+  gaudi::test::looping_nic nic;
+  reg::nic_loopback loop(nic.core());
+  copy_router by_nic({.engines = unmeasured(), .loop = &loop, .short_by_nic = true}, *this);
+  reg::region known;
+  known.core = *nic.core().register_memory(ours_.data(), 64, FI_SEND | FI_RECV);
+  const auto gaudi = engine_.open();
+  const app_place there{0x1001001800000000, gaudi.get(), &known, false};
+  for (unsigned i = 0; i < nic_copy_threshold::first_copies; ++i)
+    EXPECT_TRUE(by_nic.bring_short(here(), there, 64, true));
+  EXPECT_TRUE(gaudi->tell_no_copies())
+      << "nobody wanted an engine, and was told that there is none";
 }
 
 TEST_F(a_copy_router, brings_nothing_by_a_nic_that_is_not_there) {

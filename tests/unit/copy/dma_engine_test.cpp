@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "../proto/logged_warnings.hpp"
 #include "base/scoped_fd.hpp"
 #include "copy/copier.hpp"
 #include "fake_engine.hpp"
@@ -351,9 +352,9 @@ TEST_F(adopted_engine, of_a_gaudi1_has_the_defaults_without_a_warning) {
   fake.driver.pci_id = 0x1000;
   fake.driver.dram_base = 0x20000000;
   adopt();
-  testing::internal::CaptureStderr();
+  const proto::test::logged_warnings logged;
   static_cast<void>(engine->table());
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(logged.text(), "");
   EXPECT_TRUE(fake.submitted.empty());
 }
 

@@ -89,6 +89,25 @@ TEST_F(an_operation, is_waited_for_in_the_driver) {
   EXPECT_EQ(waits, 1);
 }
 
+// Its caller wants no more of it: what is under way has to end, and nothing else.
+TEST_F(an_operation, starts_no_other_part_once_it_is_given_up) {
+  using testing::_;
+  use("off");
+  // More than go at once, and not enough to be pinned as a whole.
+  std::vector<std::byte> host(3 * mebibyte);
+  auto copying = *used_->start(memory_, reinterpret_cast<std::uint64_t>(host.data()), host.size(),
+                               direction::host_to_device);
+  const auto started = fake_.submitted.size();
+  ASSERT_GT(started, 0U);
+  ON_CALL(fake_.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+        *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+        return 0;
+      });
+  copying.reset();
+  EXPECT_EQ(fake_.submitted.size(), started);
+}
+
 // A part that failed is not made up for by others, which are waited for all the same.
 TEST_F(an_operation, fails_with_any_part_and_starts_no_other) {
   use("off;d2d:split=1M");

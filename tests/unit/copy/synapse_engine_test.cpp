@@ -11,6 +11,7 @@
 
 #include "../device/borrowing.hpp"
 #include "copy/copier.hpp"
+#include "copy/engine_probe.hpp"
 
 namespace gaudi::copy {
 namespace {
@@ -248,6 +249,14 @@ TEST_F(synapse_engine, is_measured_by_reading_from_the_pool_and_writing_nothing_
     EXPECT_LE(each.source + each.size, from.pool_base + from.pool_len);
   }
   EXPECT_TRUE(mapped.empty());
+}
+
+// Callers' memory is never pinned there, so how long that takes is of no use.
+TEST_F(synapse_engine, is_measured_without_pins) {
+  make();
+  const auto probe = engine_probe::make(*engine);
+  ASSERT_TRUE(probe);
+  EXPECT_FALSE((*probe)->pin(4096));
 }
 
 TEST_F(synapse_engine, has_the_defaults_where_the_pool_is_too_small_to_be_read_from) {

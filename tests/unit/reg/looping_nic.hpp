@@ -47,6 +47,7 @@ class looping_nic {
   int read_error = 0;                 ///< of reads
   unsigned attempts = 0;              ///< to connect
   unsigned reads = 0;                 ///< that succeeded
+  unsigned copies = 0;                ///< by a message, whose bytes stay where they are
   unsigned landings = 0;              ///< host memory that was registered to be read to
   void* last_descriptor = nullptr;    ///< of the memory that a read went to
   std::function<void()> meanwhile{};  ///< happens during a read
@@ -94,6 +95,7 @@ class looping_nic {
       return make<fid_ep>(out, [](fid_ep& ep) {
         ep.cm = &self()->cm_ops_;
         ep.rma = &self()->rma_ops_;
+        ep.msg = &self()->msg_ops_;
       });
     };
     set_connection_operations();
@@ -132,6 +134,11 @@ class looping_nic {
       self()->reads += self()->read_error == 0 ? 1 : 0;
       return ssize_t{self()->read_error};
     };
+    msg_ops_.recv = [](fid_ep*, void*, std::size_t, void*, fi_addr_t, void*) { return ssize_t{0}; };
+    msg_ops_.send = [](fid_ep*, const void*, std::size_t, void*, fi_addr_t, void*) {
+      ++self()->copies;
+      return ssize_t{0};
+    };
     cq_ops_.read = [](fid_cq*, void*, std::size_t) { return ssize_t{1}; };
     mr_ops_.reg = [](fid_t, const void*, std::size_t, std::uint64_t, std::uint64_t, std::uint64_t,
                      std::uint64_t, fid_mr** out, void*) {
@@ -151,6 +158,7 @@ class looping_nic {
   fi_ops_cq cq_ops_{};
   fi_ops_cm cm_ops_{};
   fi_ops_rma rma_ops_{};
+  fi_ops_msg msg_ops_{};
   std::deque<std::uint32_t> events_;
   fid_fabric fabric_{};
   fid_domain domain_{};

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// Copies of one endpoint that engines make: which ones begin, which wait, and whose ends are told.
+#include "copy/engine_submissions.hpp"
+
+#include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+
+#include <array>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "fake_engine.hpp"
+
+namespace gaudi::copy {
+namespace {
+
+using testing::_;
+
+class copies_of_an_endpoint : public testing::Test, protected engine_submissions::observer {
+ protected:
+  static constexpr std::uint64_t there = 0x1001001800000000, host = 0x7f0000001000;
+  // What is longer than this goes to the engine alone, what is not may go with others.
+  static constexpr std::uint64_t most_together = std::uint64_t{64} << 10;
+
+  ~copies_of_an_endpoint() override {
+    fake_.finish_all();
+    all_.end_all();
+  }
+  void copied(copy_job& job) noexcept override {
+    told_.push_back(&job);
+    if (when_told_) std::exchange(when_told_, nullptr)();
+  }
+  base::clock::time_point copy_began() noexcept override { return {}; }
+  void copy_took(base::clock::time_point) noexcept override {}
+
+  std::shared_ptr<device::device> open(const char* bus_id) {
+    fake_.driver.bus_id = bus_id;
+    return *device::device::open(fake_.driver.thunk(), *device::device_spec::parse(bus_id));
+  }
+  int submit(device::device& on, copy_job& job, std::uint64_t offset, std::uint64_t length) {
+    return all_.submit(**all_.engine_for(on), job, {there + offset, host, length},
+                       direction::host_to_device);
+  }
+  static reg::region region_at(const device::device& on, std::uint64_t offset) {
+    reg::region r;
+    r.address = there + offset;
+    r.length = 4096;
+    r.owner = const_cast<device::device*>(&on);
+    return r;
+  }
+
+  gaudi::test::fake_engine fake_;
+  engine_submissions all_{{}, *this};
+  std::vector<copy_job*> told_;
+  std::function<void()> when_told_;
+  // What is left is waited for at the end.
+  std::array<copy_job, 41> jobs_;
+  std::vector<std::uint64_t> awaited_;  // submissions, by their numbers
+  int looks_ = 0;
+};
+
+TEST_F(copies_of_an_endpoint, of_another_region_are_not_begun_for_one_that_goes) {
+  const auto gaudi = fake_.open();
+  ASSERT_EQ(submit(*gaudi, jobs_[0], 0, 4096), 0);
+  ASSERT_EQ(submit(*gaudi, jobs_[1], 4096, 4096), 0);
+  ASSERT_EQ(submit(*gaudi, jobs_[2], 8192, 4096), 0);
+  ASSERT_EQ(fake_.submitted.size(), 1U) << "short ones wait to go together";
+  fake_.finish_all();
+  ON_CALL(fake_.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+        *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+        return 0;
+      });
+  all_.finish_those_of(region_at(*gaudi, 8192));
+  ASSERT_EQ(fake_.submitted.size(), 2U);
+  EXPECT_EQ(fake_.submitted[1].packets.at(0).dst, there + 8192);
+}
+
+// The engine's copies end without anybody's help, so a full one has room again soon.
+TEST_F(copies_of_an_endpoint, wait_for_one_of_theirs_where_the_engine_is_full) {
+  const auto gaudi = fake_.open();
+  const std::size_t room = jobs_.size() - 1;
+  for (std::size_t i = 0; i < room; ++i)
+    ASSERT_EQ(submit(*gaudi, jobs_[i], 0, most_together + 1), 0);
+  ASSERT_EQ(fake_.submitted.size(), room);
+  ON_CALL(fake_.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault(
+          [&](int, std::uint64_t number, std::uint64_t timeout_us, std::uint32_t* status) {
+            if (timeout_us != 0) awaited_.push_back(number);
+            *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+            return 0;
+          });
+  ASSERT_EQ(submit(*gaudi, jobs_[room], 0, most_together + 1), 0);
+  EXPECT_EQ(awaited_, std::vector<std::uint64_t>{1}) << "the oldest";
+  EXPECT_EQ(fake_.submitted.size(), room + 1);
+}
+
+TEST_F(copies_of_an_endpoint, of_a_lost_device_are_told_of_though_others_keep_theirs_busy) {
+  const auto busy = open("0000:f1:00.0"), lost = open("0000:f2:00.0");
+  ASSERT_NE(busy, lost);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(submit(*busy, jobs_[0], 0, most_together + 1), 0);
+  ASSERT_EQ(submit(*lost, jobs_[1], 0, 4096), 0);
+  lost->lose(-FI_EIO, "of the test");
+  all_.poll();
+  EXPECT_TRUE(told_.empty()) << "two that are busy are enough for a look";
+  all_.prefer_lost();
+  all_.poll();
+  EXPECT_EQ(told_, std::vector<copy_job*>{&jobs_[1]});
+  EXPECT_EQ(jobs_[1].failed, -FI_EIO);
+  EXPECT_EQ(jobs_[0].failed, 0);
+}
+
+// Those that were given to the engine together end together.
+TEST_F(copies_of_an_endpoint, that_went_together_are_asked_for_once) {
+  const auto gaudi = fake_.open();
+  copy_job &first = jobs_[0], &together = jobs_[1];
+  ASSERT_EQ(submit(*gaudi, first, 0, 4096), 0);
+  for (unsigned i = 1; i <= 3; ++i) ASSERT_EQ(submit(*gaudi, together, i * 4096, 4096), 0);
+  fake_.finish_all();
+  ON_CALL(fake_.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault([&](int, std::uint64_t number, std::uint64_t, std::uint32_t* status) {
+        ++looks_;
+        *status = static_cast<std::uint32_t>(fake_.states.at(number));
+        return 0;
+      });
+  all_.poll();
+  EXPECT_EQ(told_, std::vector<copy_job*>{&first});
+  EXPECT_EQ(fake_.submitted.size(), 2U);
+  EXPECT_EQ(looks_, 2) << "the first, and all others at once";
+  fake_.finish_all();
+  all_.poll();
+  EXPECT_EQ(looks_, 3);
+  EXPECT_EQ(told_, (std::vector<copy_job*>{&first, &together}));
+}
+
+// Which takes further memory for the list while it is gone through.
+TEST_F(copies_of_an_endpoint, are_added_to_when_one_that_ended_is_told_of) {
+  const auto gaudi = fake_.open();
+  copy_job &busy = jobs_[0], &done = jobs_[1], &more = jobs_[2];
+  ASSERT_EQ(submit(*gaudi, busy, 0, most_together + 1), 0);
+  ASSERT_EQ(submit(*gaudi, done, 0, most_together + 1), 0);
+  fake_.states.at(2) = hl::cs_status::completed;
+  constexpr unsigned added = 30;
+  when_told_ = [&] {
+    for (unsigned i = 0; i < added; ++i) EXPECT_EQ(submit(*gaudi, more, 0, most_together + 1), 0);
+  };
+  all_.poll();
+  EXPECT_EQ(told_, std::vector<copy_job*>{&done});
+  EXPECT_EQ(more.copies, added);
+  fake_.finish_all();
+  while (all_.any()) all_.poll();
+  EXPECT_EQ(told_, (std::vector<copy_job*>{&done, &busy, &more}));
+}
+
+}  // namespace
+}  // namespace gaudi::copy
