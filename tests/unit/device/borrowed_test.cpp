@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "../proto/logged_warnings.hpp"
 #include "borrowing.hpp"
 
 namespace gaudi::device {
@@ -163,6 +164,13 @@ TEST_F(borrowed, a_lost_one_is_followed_when_it_is_acquired_anew) {
   EXPECT_EQ((*next)->lost(), 0);
   EXPECT_TRUE((*next)->pin(from.pool_base, 1));
   EXPECT_EQ((*one)->pin(from.pool_base, 1).code(), -FI_EIO) << "for good";
+}
+
+TEST_F(borrowed, a_lost_one_is_synapses_to_acquire_anew_and_the_warning_says_so) {
+  const auto one = from.attach_synapse();
+  const proto::test::logged_warnings logged;
+  (*one)->lose(-FI_EIO, "for a test");
+  EXPECT_THAT(logged.text(), testing::HasSubstr("synDeviceRelease"));
 }
 
 // Then by its status alone.

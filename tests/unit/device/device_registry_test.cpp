@@ -8,12 +8,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "base/outstanding_page.hpp"
+#include "many_devices.hpp"
 
 namespace gaudi::device {
 namespace {
@@ -56,45 +59,6 @@ TEST(device_registry, takes_a_list_of_as_many_as_there_can_be) {
   EXPECT_EQ(*some.count({.library = "/nonexistent.so", .device = text}),
             device_registry::max_devices);
 }
-
-/// Eight simulated Gaudis of this process alone.
-class many_devices : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    std::filesystem::create_directories(folder());
-    setenv("HLSIM_DIR", folder().c_str(), 1);
-    setenv("HLSIM_DEVICES", "8", 1);
-  }
-  static void TearDownTestSuite() { std::filesystem::remove_all(folder()); }
-  static std::string folder() {
-    return (std::filesystem::temp_directory_path() / ("hlsim-table-" + std::to_string(getpid())))
-        .string();
-  }
-  static device_registry::settings listing(const char* text) {
-    return {.library = GAUDI_HLSIM, .device = text};
-  }
-
-  std::shared_ptr<device> open(unsigned number, const device_registry::settings& how) {
-    const auto found = all_.at(number, how);
-    EXPECT_TRUE(found) << found.code();
-    return found ? *found : nullptr;
-  }
-  std::uint64_t allocate(device& on, std::uint64_t length) {
-    const auto address = on.allocate(length);
-    EXPECT_TRUE(address);
-    return address ? *address : 0;
-  }
-  /// As an application opens it.
-  int open_elsewhere(const char* bus_id) {
-    const auto library = all_.library(GAUDI_HLSIM);
-    const auto fd = library ? (*library)->open(bus_id) : base::result<int>(library.failure());
-    EXPECT_TRUE(fd);
-    return fd ? *fd : -1;
-  }
-  void close(int fd) { (*all_.library(GAUDI_HLSIM))->close(fd); }
-
-  device_registry all_;
-};
 
 TEST_F(many_devices, are_numbered_by_the_list) {
   const auto how = listing("3,module:5,0000:19:00.0");
@@ -159,6 +123,13 @@ TEST_F(many_devices, come_from_one_library) {
   EXPECT_EQ(*all_.library(GAUDI_HLSIM), *all_.library(GAUDI_HLSIM));
 }
 
+TEST_F(many_devices, are_there_after_a_library_was_missing_and_all_is_cleared) {
+  EXPECT_EQ(all_.library("/nonexistent.so").code(), -FI_ENOSYS);
+  EXPECT_EQ(all_.library(GAUDI_HLSIM).code(), -FI_ENOSYS) << "said once";
+  all_.clear();
+  EXPECT_TRUE(all_.library(GAUDI_HLSIM));
+}
+
 // Only Synapse, which this process does not use, would have acquired one.
 TEST_F(many_devices, none_is_opened_for_an_address_that_nobody_knows) {
   device_registry& all = device_registry::instance();
@@ -197,6 +168,20 @@ bool sleeps(int thread) {
   return state == "S";
 }
 
+/// What another process would find in this one's page of calls that open a device.
+std::vector<base::outstanding::record> openings_shown() {
+  using namespace base::outstanding;
+  std::vector<record> all(record_count);
+  const std::size_t size = all.size() * sizeof(record);
+  EXPECT_EQ(::pread(page::instance().fd(), all.data(), size, header_size),
+            static_cast<ssize_t>(size));
+  std::erase_if(all, [](const record& r) {
+    return r.kind != record_kind::call ||
+           r.type != static_cast<std::uint8_t>(call_kind::open_device);
+  });
+  return all;
+}
+
 TEST_F(many_devices, one_in_reset_holds_up_no_other) {
   std::ofstream(folder() + "/fault") << "1:in-reset";
   auto how = listing("all");
@@ -212,6 +197,10 @@ TEST_F(many_devices, one_in_reset_holds_up_no_other) {
   });
   while (!is_over && (thread == 0 || !sleeps(thread))) std::this_thread::yield();
   EXPECT_FALSE(is_over);
+  const auto shown = openings_shown();
+  ASSERT_EQ(shown.size(), 1U) << "to who asks why the process does not get on";
+  EXPECT_EQ(shown[0].device, 1);
+  EXPECT_EQ(shown[0].total, 0U) << "it is about no memory";
   const auto other = open(2, how);
   ASSERT_TRUE(other);
   EXPECT_TRUE(other->free(allocate(*other, 4096)));

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <thread>
 
+#include "../proto/logged_warnings.hpp"
 #include "device/device.hpp"
 #include "device/device_loss_epoch.hpp"
 #include "fake_driver.hpp"
@@ -17,6 +18,8 @@ namespace gaudi::device {
 namespace {
 
 using testing::_;
+using testing::HasSubstr;
+using testing::Not;
 using testing::SetErrnoAndReturn;
 
 class loss : public testing::Test {
@@ -182,6 +185,20 @@ TEST_F(loss, of_an_adopted_device_leaves_its_descriptor_alone) {
   ASSERT_TRUE(adopted);
   (*adopted)->lose(-FI_EIO, "of the test");
   EXPECT_FALSE(is_closed_to_driver(fd.get()));
+}
+
+// Who opened it has to do something for it to be used again.
+TEST_F(loss, is_a_warning_that_says_what_to_do_next) {
+  const proto::test::logged_warnings logged;
+  gaudi->lose(-FI_EIO, "of the test");
+  EXPECT_THAT(logged.text(), HasSubstr("opens it anew"));
+  gaudi.reset();
+  const base::scoped_fd fd(memfd_create("application", MFD_CLOEXEC));
+  const auto adopted = device::adopt(driver.thunk(), fd.get());
+  ASSERT_TRUE(adopted);
+  (*adopted)->lose(-FI_EIO, "of the test");
+  EXPECT_THAT(logged.text(), HasSubstr("close the application's descriptor"));
+  EXPECT_THAT(logged.text(), Not(HasSubstr("synDevice")));
 }
 
 TEST_F(loss, of_an_adopted_device_that_is_removed_is_seen) {

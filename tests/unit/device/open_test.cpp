@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/open_failures.hpp"
 #include "fake_driver.hpp"
 
 namespace gaudi::device {
@@ -227,6 +229,29 @@ TEST_F(opening, tells_want_of_descriptors_from_want_of_a_device) {
       EXPECT_EQ(open("0000:19:00.0").code(), -FI_ENODEV) << told;
     }
   }
+}
+
+// errno is of the call before where that one had a descriptor.
+TEST_F(opening, sees_no_want_of_descriptors_where_there_was_one_earlier) {
+  for (const int earlier : {EMFILE, ENFILE}) {
+    errno = earlier;
+    EXPECT_EQ(base::result<void>(refuse("a device", -FI_ENODEV, {})).code(), -FI_ENODEV);
+  }
+}
+
+// Its driver's context is that of the parent's open file.
+TEST_F(opening, of_a_parent_is_not_adopted_by_its_child) {
+  const base::scoped_fd fd(memfd_create("application", MFD_CLOEXEC));
+  const auto parents = device::adopt(driver.thunk(), fd.get());
+  ASSERT_TRUE(parents);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const int refused = device::adopt(driver.thunk(), fd.get()).code();
+    ::_exit(refused == -FI_EBUSY ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(opening, of_a_device_in_reset_keeps_nobody_from_others) {
