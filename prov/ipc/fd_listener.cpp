@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -56,14 +57,10 @@ const sockaddr* generic(const sockaddr_un& a) noexcept {
 bool says_who_it_is(uid_t user) noexcept {
   constexpr uid_t overflow = 65534;
   if (user != overflow) return true;
-  unsigned long first = 1;
-  unsigned long outside = 1;
-  unsigned long count = 0;
-  if (std::FILE* map = std::fopen("/proc/self/uid_map", "re")) {
-    if (std::fscanf(map, "%lu %lu %lu", &first, &outside, &count) != 3) count = 0;
-    std::fclose(map);
-  }
-  return first == 0 && count == UINT32_MAX;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> map(std::fopen("/proc/self/uid_map", "re"),
+                                                            std::fclose);
+  unsigned long count{};  // of the first range, which is of all where it has so many
+  return map && std::fscanf(map.get(), "%*u %*u %lu", &count) == 1 && count == UINT32_MAX;
 }
 
 // Who is at the other end, if it is a process of this user.
