@@ -47,6 +47,14 @@ TEST_F(joint_copy_, is_made_of_pieces_in_order_the_last_of_which_is_shorter) {
   EXPECT_TRUE(mine.copy.stop());
 }
 
+TEST_F(joint_copy_, has_no_empty_piece_after_whole_ones) {
+  auto mine = begin(2000, 1000);
+  EXPECT_TRUE(mine.copy.take());
+  EXPECT_EQ(mine.copy.take()->length, 1000U);
+  EXPECT_FALSE(mine.copy.take());
+  EXPECT_FALSE(told(mine).take_assist());
+}
+
 TEST_F(joint_copy_, ends_for_both_when_it_is_stopped_but_not_under_a_helper_at_work) {
   auto mine = begin(3000, 1000);
   auto peers = told(mine);

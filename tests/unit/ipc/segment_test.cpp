@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,6 +82,28 @@ TEST(segment, is_not_made_in_an_impossible_shape) {
        {segment_shape{1000, 0, 0}, segment_shape{512, 0, 0}, segment_shape{1024, 1, 5000},
         segment_shape{1024, 1 << 20, 4096}, segment_shape{1024, 1, std::uint64_t{1} << 40}})
     EXPECT_EQ(segment::make(s, memory, host_kernel::real()).code(), -FI_EINVAL);
+}
+
+TEST(segment, is_not_made_without_a_descriptor) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  base::scoped_fd memory;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int refused = segment::make(rings_of(4096), memory, host_kernel::real()).code();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(refused, -EMFILE);
+}
+
+TEST(segment, is_neither_made_nor_taken_where_it_cannot_be_mapped) {
+  struct without_memory final : host_kernel {
+    base::result<void*> map(int, std::size_t) override { return base::error{-FI_ENOMEM}; }
+    void unmap(void*, std::size_t) noexcept override { ADD_FAILURE() << "nothing was mapped"; }
+  } kernel;
+  base::scoped_fd memory;
+  EXPECT_EQ(segment::make(rings_of(4096), memory, kernel).code(), -FI_ENOMEM);
+  ASSERT_TRUE(segment::make(rings_of(4096), memory, host_kernel::real()));
+  EXPECT_EQ(segment::take(memory.get(), kernel).code(), -FI_ENOMEM);
 }
 
 TEST(segment, is_made_up_to_the_limits) {

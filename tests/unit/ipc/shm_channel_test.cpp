@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "ipc/shm_channel.hpp"
 
-#include <dirent.h>
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,34 +11,18 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
-#include <vector>
 
-#include "ipc/host_identity.hpp"
+#include "handshakes.hpp"
 
 namespace gaudi::ipc {
 namespace {
 
 const shm_channel::config plain{.largest_packet = 4096, .sleeps = false};
-
-/// Numbers that no other test that runs at the same time uses.
-std::uint64_t new_instance() {
-  static std::uint64_t next = 0;
-  return (static_cast<std::uint64_t>(::getpid()) << 20) + ++next;
-}
-
-fd_handshake_id to(std::uint64_t instance, std::uint32_t connection = 1) {
-  return {.to_instance = instance,
-          .from_instance = 42,
-          .to_connection = connection,
-          .from_connection = 2};
-}
 
 std::string next_packet(shm_channel& l) {
   for (int i = 0; i < 1'000'000; ++i) {
@@ -60,14 +40,6 @@ void put(shm_channel& l, const std::string& text) {
   ASSERT_TRUE(room);
   std::memcpy(room, text.data(), text.size());
   EXPECT_FALSE(l.out().commit(false));
-}
-
-int open_descriptors() {
-  int count = 0;
-  DIR* const folder = ::opendir("/proc/self/fd");
-  while (::readdir(folder)) ++count;
-  ::closedir(folder);
-  return count;
 }
 
 struct both_ends {
@@ -90,55 +62,6 @@ both_ends linked(const shm_channel::config& makers = plain,
   EXPECT_EQ((*made)->agreed(), true);
   return {std::move(*made), std::move(*taken)};
 }
-
-/// Who connects to a meeting point by hand.
-class slow_visitor {
- public:
-  explicit slow_visitor(std::uint64_t instance)
-      : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-    sockaddr_un name{};
-    name.sun_family = AF_UNIX;
-    const int text = std::snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gaudi-fi-%016lx",
-                                   static_cast<unsigned long>(instance));
-    const auto length = offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(text);
-    EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&name),
-                        static_cast<socklen_t>(length)),
-              0);
-  }
-  void say(fd_handshake_id what) const {
-    const base::scoped_fd memory(::memfd_create("brought", MFD_CLOEXEC));
-    bring(&what, sizeof what, std::vector<int>(1, memory.get()));
-  }
-  /// A packet of any kind, with any descriptors.
-  void bring(const void* bytes, std::size_t length, const std::vector<int>& fds) const {
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(8 * sizeof(int))> space{};
-    iovec text{const_cast<void*>(bytes), length};
-    msghdr m{};
-    m.msg_iov = &text;
-    m.msg_iovlen = 1;
-    m.msg_control = space.data();
-    m.msg_controllen = CMSG_SPACE(fds.size() * sizeof(int));
-    cmsghdr* const c = CMSG_FIRSTHDR(&m);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(c), fds.data(), fds.size() * sizeof(int));
-    EXPECT_EQ(::sendmsg(socket_.get(), &m, 0), static_cast<ssize_t>(length));
-  }
-  void say_nonsense() const { EXPECT_EQ(::send(socket_.get(), "hello", 5, 0), 5); }
-  [[nodiscard]] bool is_hung_up_on() const {
-    char byte = 0;
-    return ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT) == 0;
-  }
-  /// Blocks until it is.
-  [[nodiscard]] bool waits_until_hung_up_on() const {
-    char byte = 0;
-    return ::recv(socket_.get(), &byte, 1, 0) <= 0;
-  }
-
- private:
-  base::scoped_fd socket_;
-};
 
 // The kernel tells of an end before a packet that came just before it, once in some 10,000 rounds.
 TEST(shm_channel, a_yes_is_heard_of_a_taker_that_goes_on_at_once) {
@@ -270,6 +193,15 @@ TEST(shm_channel, leaves_no_descriptor_but_one_for_each_reached_process) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST(shm_channel, is_not_made_in_a_shape_that_no_segment_has) {
+  constexpr std::size_t too_many = 1 << 20;
+  EXPECT_EQ(shm_channel::make(
+                to(new_instance()),
+                {.largest_packet = 4096, .sleeps = false, .slots = too_many, .slot_size = 4096})
+                .code(),
+            -FI_EINVAL);
+}
+
 TEST(shm_channel, to_nobody_is_refused) {
   EXPECT_EQ(shm_channel::make(to(new_instance()), plain).code(), -FI_ECONNREFUSED);
 }
@@ -303,107 +235,6 @@ TEST(fd_listener, gives_each_connection_what_came_for_it) {
   EXPECT_TRUE(point->take(to(instance, 1)).has_value());
 }
 
-// Segment and dma-bufs of one connection do not stand for each other, and keep when the sender has
-// hung up.
-TEST(fd_listener, gives_each_matter_of_a_connection_its_own) {
-  const auto instance = new_instance();
-  auto point = fd_listener::open(instance);
-  ASSERT_TRUE(point);
-  const auto about = [&](std::uint64_t payload_id) {
-    auto says = to(instance);
-    says.payload_id = payload_id;
-    return says;
-  };
-  std::vector<base::scoped_fd> files;
-  for (const std::uint64_t payload_id : {7, 8}) {
-    files.emplace_back(::memfd_create("a dma-buf", MFD_CLOEXEC));
-    ASSERT_TRUE(send_fd(about(payload_id), files.back().get()));
-  }
-  EXPECT_FALSE(point->take(about(0)).has_value());
-  for (const std::uint64_t payload_id : {8, 7}) {
-    const auto came = point->take(about(payload_id));
-    ASSERT_TRUE(came.has_value());
-    struct stat sent {};
-    struct stat got {};
-    ::fstat(files[payload_id - 7].get(), &sent);
-    ::fstat(came->memory.get(), &got);
-    EXPECT_EQ(sent.st_ino, got.st_ino);
-  }
-}
-
-// connect(2) and sendmsg(2) are two calls: another's invitation may be looked for between them.
-TEST(fd_listener, waits_for_what_a_visitor_has_not_said_yet) {
-  const auto instance = new_instance();
-  auto point = fd_listener::open(instance);
-  ASSERT_TRUE(point);
-  const slow_visitor pending_client(instance);
-  EXPECT_FALSE(point->take(to(instance, 1)).has_value());
-  EXPECT_FALSE(point->take(to(instance, 1)).has_value());
-  pending_client.say(to(instance, 1));
-  EXPECT_TRUE(point->take(to(instance, 1)).has_value());
-}
-
-TEST(fd_listener, forgets_who_says_something_else) {
-  const auto instance = new_instance();
-  auto point = fd_listener::open(instance);
-  ASSERT_TRUE(point);
-  const slow_visitor pending_client(instance);
-  pending_client.say_nonsense();
-  EXPECT_FALSE(point->take(to(instance, 1)).has_value());
-  EXPECT_TRUE(pending_client.is_hung_up_on());
-}
-
-TEST(fd_listener, keeps_no_descriptor_that_it_did_not_ask_for) {
-  const auto instance = new_instance();
-  auto here = fd_listener::open(instance);
-  ASSERT_TRUE(here);
-  const fd_handshake_id expected = to(instance);
-  for (const std::size_t length : {sizeof expected, std::size_t{5}, std::size_t{0}}) {
-    for (const std::size_t count : {1U, 2U, 3U, 8U}) {
-      if (length == sizeof expected && count == 1) continue;
-      const slow_visitor pending_client(instance);
-      const int before = open_descriptors();
-      pending_client.bring(&expected, length, std::vector<int>(count, STDIN_FILENO));
-      EXPECT_FALSE(here->take(expected)) << length << " bytes, " << count << " descriptors";
-      // One that brings nothing but an empty packet may have more to say.
-      EXPECT_LE(open_descriptors(), before + (length == 0 ? 1 : 0))
-          << length << " bytes, " << count << " descriptors";
-    }
-  }
-}
-
-// They are seen by the kernel's word, before anything is read from them.
-TEST(fd_listener, turns_other_users_away_without_being_asked_for_anything) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
-  const auto instance = new_instance();
-  auto here = fd_listener::open(instance);
-  ASSERT_TRUE(here);
-  std::array<int, 2> ready{};
-  ASSERT_EQ(::pipe(ready.data()), 0);
-  const pid_t other = ::fork();
-  if (other == 0) {
-    if (::setuid(4242) != 0) ::_exit(2);
-    const slow_visitor pending_client(instance);
-    if (::write(ready[1], "r", 1) != 1) ::_exit(3);
-    ::_exit(pending_client.waits_until_hung_up_on() ? 0 : 1);
-  }
-  char byte = 0;
-  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  here->accept_pending();
-  int status = -1;
-  ::waitpid(other, &status, 0);
-  EXPECT_EQ(status, 0);
-  ::close(ready[0]);
-  ::close(ready[1]);
-}
-
-TEST(fd_listener, has_a_name_that_only_one_has) {
-  const auto instance = new_instance();
-  auto point = fd_listener::open(instance);
-  ASSERT_TRUE(point);
-  EXPECT_EQ(fd_listener::open(instance).code(), -FI_EADDRINUSE);
-}
-
 TEST(shm_channel, joins_two_processes) {
   const auto instance = new_instance();
   auto point = fd_listener::open(instance);
@@ -432,29 +263,6 @@ TEST(shm_channel, joins_two_processes) {
   int status = -1;
   ::waitpid(other, &status, 0);
   EXPECT_EQ(status, 0);
-}
-
-TEST(host_identity, is_the_same_for_all_and_never_zero) {
-  EXPECT_NE(host_identity(), 0U);
-  EXPECT_EQ(host_identity(), host_identity());
-}
-
-TEST(host_identity, is_another_for_another_boot) {
-  const std::string name = testing::TempDir() + "boot_id-" + std::to_string(::getpid());
-  const auto of = [&](const char* boot_id) {
-    std::ofstream(name) << boot_id << "\n";
-    return host_identity(name.c_str());
-  };
-  const auto first = of("0c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b11");
-  EXPECT_NE(first, 0U);
-  EXPECT_NE(of("0c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b12"), first);
-  EXPECT_NE(of("1c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b11"), first);
-  EXPECT_EQ(of("0c5c2b5e-7a43-4a6c-9d24-1f5a0d3e7b11"), first);
-  ::unlink(name.c_str());
-}
-
-TEST(host_identity, cannot_be_told_without_a_boot_id) {
-  EXPECT_EQ(host_identity("/no/such/file"), 0U);
 }
 
 }  // namespace
