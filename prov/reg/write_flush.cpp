@@ -37,7 +37,7 @@ bool write_flush::reads_back(const device::device& on) const noexcept {
   const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const known_device& one) {
     return &one.page.device() == &on;
   });
-  return found == devices_.end() || found->way == method::undecided || found->way == method::read;
+  return found == devices_.end() || found->way == method::read;
 }
 
 base::result<void> write_flush::flush(device::device& on) {
@@ -64,7 +64,6 @@ base::result<void> write_flush::by_whatever_works(known_device& at) {
   if (read) {
     at.failed_reads = 0;
     at.pause = min_pause;
-    at.way = method::read;
     return {};
   }
   if (const int gone = at.page.device().lost(); gone != 0) return base::error{gone};
@@ -103,7 +102,7 @@ void write_flush::settle_on(known_device& at, method way) const noexcept {
 void write_flush::reconsider(known_device& at) const noexcept {
   if (at.next_try == base::clock::time_point::max() || clock_.now() < at.next_try) return;
   at.next_try = base::clock::time_point::max();
-  at.way = method::undecided;
+  at.way = method::read;
 }
 
 base::result<void> write_flush::ask_driver(const known_device& at) {

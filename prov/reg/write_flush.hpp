@@ -58,14 +58,15 @@ class write_flush {
   void count_in(std::uint64_t& seen) noexcept { count_ = &seen; }
 
  private:
-  enum class method : std::uint8_t { undecided, read, driver, none };
+  // read: until it turns out not to work.
+  enum class method : std::uint8_t { read, driver, none };
   static constexpr std::chrono::seconds min_pause{1};
   static constexpr std::chrono::seconds max_pause{512};
 
   struct known_device {
     explicit known_device(device::device& on) : page(on) {}
     flush_page page;
-    method way = method::undecided;
+    method way = method::read;
     unsigned failed_reads = 0;  // in a row
     // Until when the way stays as it is, where the NIC failed but may yet read.
     base::clock::time_point next_try = base::clock::time_point::max();
