@@ -41,6 +41,8 @@ TEST(registration_failure, gives_up_only_where_asking_again_cannot_help) {
   EXPECT_NE(nullptr, std::strstr(diagnose_no_nic(false).remedy, "verbs"));
   EXPECT_EQ(diagnose_no_export(-EMFILE).cause, failure_cause::descriptors);
   EXPECT_FALSE(diagnose_no_export(-EIO).final);
+  EXPECT_FALSE(diagnose_imported(-FI_EINVAL).final) << "one range says nothing of others";
+  EXPECT_TRUE(diagnose_imported(-FI_EOPNOTSUPP).final);
 }
 
 class registrar_over_tcp : public testing::Test {

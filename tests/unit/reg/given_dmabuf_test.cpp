@@ -138,6 +138,17 @@ TEST_F(exported_dmabufs, are_kept_within_the_limits_the_last_used_ones) {
   }
 }
 
+// Numbers of what is gone are dropped at times; those of what is known to the NIC must not be.
+TEST_F(exported_dmabufs, are_found_again_however_many_there_are) {
+  constexpr unsigned count = 200;
+  const auto file = new_file();
+  for (unsigned i = 0; i < count; ++i) EXPECT_TRUE(obtain(part(file, i * page)));
+  EXPECT_EQ(nic_.asked(), count);
+  for (unsigned i = 0; i < count; ++i) EXPECT_TRUE(obtain(part(file, i * page)));
+  EXPECT_EQ(nic_.asked(), count);
+  EXPECT_EQ(nic_.live(), count);
+}
+
 TEST_F(exported_dmabufs, share_the_limits_with_device_memory) {
   test::fake_driver driver;
   auto on = *device::device::open(driver.thunk(), device::device_spec{});

@@ -160,6 +160,14 @@ TEST_P(limited, keeps_no_more_than_it_may_and_the_latest_of_these) {
 
 INSTANTIATE_TEST_SUITE_P(counts, limited, testing::Values(0, 1, 2));
 
+TEST_F(import_cache_, keeps_one_that_takes_all_the_room_and_none_that_takes_more) {
+  import_cache small(nic.core(), {.count = 8, .bytes = 8192});
+  const passed whole{.name = {1, 1}, .length = 8192}, more{.name = {1, 2}, .length = 8193};
+  for (const passed* each : {&whole, &more}) EXPECT_TRUE(small.add(each->name, each->range()));
+  EXPECT_NE(small.find(whole.name), nullptr);
+  EXPECT_EQ(small.find(more.name), nullptr);
+}
+
 // Peers that allocate, send, free and go as they like, and a NIC that is full now and then: what a
 // transfer gets is always the allocation that it names.
 TEST(import_cache_model, never_gives_another_allocation_s_memory) {

@@ -128,6 +128,34 @@ TEST(flush_page, is_known_to_the_nic_until_the_device_is_lost) {
   gaudi::test::fake_nic::knows_dmabufs = false;
 }
 
+class a_flush_page : public testing::Test {
+ protected:
+  a_flush_page() { gaudi::test::fake_nic::knows_dmabufs = true; }
+  ~a_flush_page() override { gaudi::test::fake_nic::knows_dmabufs = false; }
+
+  gaudi::test::fake_driver driver_;
+  gaudi::test::fake_nic nic_;
+  std::shared_ptr<device::device> on_ =
+      *device::device::open(driver_.thunk(), device::device_spec{});
+};
+
+TEST_F(a_flush_page, takes_no_memory_where_the_nic_refuses_it) {
+  const std::uint64_t first = *on_->allocate(4096);
+  EXPECT_TRUE(on_->free(first));
+  flush_page page(*on_);
+  nic_.refuse = [] { return -FI_EOPNOTSUPP; };
+  EXPECT_EQ(page.prepare(nic_.core()).code(), -FI_EOPNOTSUPP);
+  EXPECT_EQ(*on_->allocate(4096), first);
+  EXPECT_TRUE(on_->free(first));
+}
+
+TEST_F(a_flush_page, of_a_device_that_is_lost_meanwhile_is_not_ready) {
+  flush_page page(*on_);
+  nic_.made = [this](auto&) { on_->lose(-FI_EIO, "of the test"); };
+  EXPECT_EQ(page.prepare(nic_.core()).code(), -FI_EIO);
+  EXPECT_EQ(nic_.live(), 0U);
+}
+
 TEST_F(flushing, fails_where_the_way_that_was_demanded_is_not_there) {
   write_flush by_driver(*loop_, flush_choice::driver);
   EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).WillOnce(Return(-EOPNOTSUPP));
