@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "common/failure.hpp"
+#include "common/let_others_run.hpp"
 
 namespace gaudi::common {
 namespace {
@@ -275,7 +276,7 @@ void oob_channel::wait_for(short events) {
     if (idle_work_) idle_work_();
     if (clock::now() > end)
       throw failure(fmt::format("the peer was silent for {} s", timeout_.count()));
-    if (idle_work_ && slice_ms == 0) std::this_thread::yield();
+    if (idle_work_ && slice_ms == 0) let_others_run();
   }
 }
 

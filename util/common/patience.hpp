@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
+
+#include "common/let_others_run.hpp"
 
 namespace gaudi::common {
 
@@ -31,7 +32,7 @@ class patience {
   bool spend(std::string_view what) {
     if (++idle_ == 1) end_ = {};
     if (idle_ < polls_before_yield) return false;
-    std::this_thread::yield();
+    let_others_run();
     if (idle_ % polls_per_look != 0) return false;
     const auto now = clock::now();
     if (end_ == clock::time_point{}) end_ = now + limit_;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "common/let_others_run.hpp"
+
 namespace gaudi::perf {
 
 crew::crew(const pairs& all, std::size_t threads, std::chrono::seconds timeout,
@@ -28,7 +30,7 @@ void crew::run(const task& todo) {
     wait_for_workers();
   });
   // They see a failure as well, and use the task no longer than until then.
-  while (at_work_ != 0) std::this_thread::yield();
+  while (at_work_ != 0) common::let_others_run();
   const std::lock_guard hold(mutex_);
   if (first_failure_) std::rethrow_exception(first_failure_);
 }
@@ -36,7 +38,7 @@ void crew::run(const task& todo) {
 // However long they take: each has a time-out of its own.
 void crew::wait_for_workers() {
   for (unsigned turn = 1; at_work_ != 0 && !failed_; ++turn) {
-    if (!poll(own())) std::this_thread::yield();
+    if (!poll(own())) common::let_others_run();
     if (turn % 1024 == 0) look_around(own(), "the other threads");
   }
 }
@@ -46,7 +48,7 @@ void crew::serve(const std::stop_token& ending, const group& some) {
     while (turn_ == seen) {
       if (ending.stop_requested()) return;
       if (!failed_) attempt([&] { poll(some); });
-      std::this_thread::yield();
+      common::let_others_run();
     }
     attempt([&] { (*todo_)(some); });
     --at_work_;
