@@ -63,6 +63,14 @@ int descriptors_at(reg::other_nic& nic, const buffer& b, std::span<void*> descri
 
 }  // namespace
 
+// The core knows already that the connection is lost: with a session that is no failure, and what
+// is posted waits.
+int answer_of_core(const connection& c, ssize_t ret) noexcept {
+  if (ret == 0 || !c.session.is_kept) return static_cast<int>(ret);
+  return core::cause_of(static_cast<int>(-ret), 0, false) == FI_ECONNRESET ? -FI_EAGAIN
+                                                                           : static_cast<int>(ret);
+}
+
 core_transport::core_transport(core::inner_domain& core, std::size_t message_size,
                                std::size_t operations) noexcept
     : core_(core),
@@ -78,14 +86,6 @@ fi_cq_attr core_transport::queue_attributes() const noexcept {
   attr.wait_obj = waitable_ || polls_each_socket(core_) ? FI_WAIT_FD : FI_WAIT_NONE;
   attr.size = receives_ + operations_at_core;
   return attr;
-}
-
-// The core knows already that the connection is lost: with a session that is no failure, and what
-// is posted waits.
-int answer_of_core(const connection& c, ssize_t ret) noexcept {
-  if (ret == 0 || !c.session.is_kept) return static_cast<int>(ret);
-  return core::cause_of(static_cast<int>(-ret), 0, false) == FI_ECONNRESET ? -FI_EAGAIN
-                                                                           : static_cast<int>(ret);
 }
 
 base::result<void> core_transport::open(std::size_t receives, bool waitable) {

@@ -37,6 +37,15 @@ class receive_buffers_of_a_stream : public testing::Test {
     return c;
   }
 
+  /// One as if the core had filled it; null: none is left.
+  static buffer* filled_for(receive_buffers& of, const connection& c) {
+    buffer* const b = of.take_local();
+    if (!b) return nullptr;
+    b->local = false;
+    b->connection_id = c.id;
+    return b;
+  }
+
   std::unique_ptr<core::inner_domain> core_ = test::loopback_domain();
   core::unique_fid<fid_eq> events_;
   core::unique_fid<fid_cq> queue_;
@@ -111,10 +120,8 @@ TEST_F(receive_buffers_of_a_stream, go_back_to_where_they_came_from) {
   ASSERT_TRUE(buffers.open());
   connection& c = connect();
   EXPECT_TRUE(buffers.post_more(c));
-  buffer* const used = buffers.take_local();
+  buffer* const used = filled_for(buffers, c);
   ASSERT_TRUE(used);
-  used->local = false;
-  used->connection_id = c.id;  // as if the core had filled it
   buffers.completed(*used, &c);
   EXPECT_TRUE(buffers.give_back(*used, c));
   EXPECT_EQ(c.receives.posted, 16U);
@@ -128,10 +135,8 @@ TEST_F(receive_buffers_of_a_stream, do_not_go_back_where_there_are_enough) {
   ASSERT_TRUE(buffers.open());
   connection& c = connect();
   EXPECT_TRUE(buffers.post_more(c));
-  buffer* const used = buffers.take_local();
+  buffer* const used = filled_for(buffers, c);
   ASSERT_TRUE(used);
-  used->local = false;
-  used->connection_id = c.id;  // as if the core had filled it
   EXPECT_TRUE(buffers.give_back(*used, c));
   EXPECT_EQ(c.receives.posted, 16U);
   EXPECT_EQ(buffers.take_local(), used);
@@ -143,10 +148,8 @@ TEST_F(receive_buffers_of_a_stream, that_has_failed_are_free) {
   ASSERT_TRUE(buffers.open());
   connection& c = connect();
   c.ep.reset();
-  buffer* const used = buffers.take_local();
+  buffer* const used = filled_for(buffers, c);
   ASSERT_TRUE(used);
-  used->local = false;
-  used->connection_id = c.id;
   EXPECT_TRUE(buffers.give_back(*used, c));
   EXPECT_EQ(buffers.take_local(), used);
 }
