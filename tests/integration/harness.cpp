@@ -19,7 +19,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "idle_looks.hpp"
+#include "common/let_others_run.hpp"
 
 namespace gaudi::test {
 namespace {
@@ -163,7 +163,6 @@ std::vector<std::string> rank::all_gather(const std::string& value) {
   if (packet.size() > max_value || ::send(socket_, packet.data(), packet.size(), MSG_NOSIGNAL) < 0)
     throw std::runtime_error("the test's parent is gone");
   std::vector<std::string> values;
-  idle_looks looks;
   while (values.size() < static_cast<std::size_t>(size_)) {
     std::array<char, max_value> answer{};
     const ssize_t got =
@@ -172,7 +171,7 @@ std::vector<std::string> rank::all_gather(const std::string& value) {
       values.emplace_back(answer.data() + 1, static_cast<std::size_t>(got) - 1);
     } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
       if (idle_work_) idle_work_();
-      looks.looked(false);
+      common::let_others_run();
     } else {
       throw std::runtime_error("the test's parent is gone");
     }

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "harness.hpp"
-#include "idle_looks.hpp"
 
 namespace gaudi::test {
 
@@ -135,7 +134,6 @@ class node {
 
   fi_cq_format format_;
   std::deque<completion> done_;
-  idle_looks looks_;
   std::vector<fi_addr_t> peers_;
   info_ptr info_;
   fid_ptr<fid_fabric> fabric_;
