@@ -14,14 +14,22 @@
 namespace gaudi::proto {
 namespace {
 
+// Whether all of it is host memory, as the peer says.
+bool is_on_host(const wire::rts_fields& source) {
+  return std::none_of(
+      source.segments, source.segments + source.segment_count,
+      [](const wire::segment& s) { return device::may_be_device_address(s.address); });
+}
+
 // Whether the source is host memory of a process on this host that the kernel keeps from us. The
 // sink decides what then: it knows both ends' word by the time that something comes.
 bool is_kept_from_us(connection& c, const wire::rts_fields& source) {
-  const auto any = [&](auto is) {
-    return std::any_of(source.segments, source.segments + source.segment_count, is);
-  };
-  return c.shm && !c.shm->cma() && c.slots_to_us() &&
-         !any([](const wire::segment& s) { return device::may_be_device_address(s.address); });
+  return c.shm && !c.shm->cma() && c.slots_to_us() && is_on_host(source);
+}
+
+// Whether the kernel copies it, and not the core.
+bool is_copied_by_kernel(connection& c, const wire::rts_fields& source) {
+  return c.shm && c.shm->cma() && is_on_host(source);
 }
 
 // Once for each peer and reason.
@@ -74,7 +82,7 @@ path_facts rendezvous_sink::facts_of(connection& c, const wire::rts_fields& rts,
   if (facts.one_device) return facts;
   facts.imports = by_allocation && importer_.may_import(c, t.memory);
   facts.source_is_kept = !by_allocation && is_kept_from_us(c, rts);
-  facts.core_reads_badly = !core_.reads_safely() && !(c.shm && c.shm->cma());
+  facts.core_reads_badly = !core_.reads_safely() && !is_copied_by_kernel(c, rts);
   return facts;
 }
 
