@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <new>
@@ -15,14 +14,6 @@
 #include "ipc/host_kernel.hpp"
 
 namespace gaudi::ipc {
-
-struct segment::head {
-  std::uint64_t magic;
-  segment_shape shape;
-  std::array<peer_info, 2> facts;
-  std::array<ring_control, 2> rings;                     // by the end that writes
-  std::array<cooperative_copies::words, 2> cooperative;  // by the end that owns the copies
-};
 
 namespace {
 
@@ -52,7 +43,7 @@ constexpr std::size_t ring_bytes(const segment_shape& s) noexcept {
 }  // namespace
 
 std::size_t segment::size_of(const segment_shape& s) noexcept {
-  static_assert(sizeof(head) <= segment_page);
+  static_assert(sizeof(segment_head) <= segment_page);
   return segment_page + ring_bytes(s) + 2 * s.slots * s.slot_size;
 }
 
@@ -66,7 +57,7 @@ base::result<segment> segment::make(const segment_shape& shape, base::scoped_fd&
     return base::error{-errno};
   const auto at = kernel.map(memory.get(), size_of(shape));
   if (!at) return at.failure();
-  head* const top = new (*at) head{};
+  auto* const top = new (*at) segment_head{};
   top->magic = magic_of_segments;
   top->shape = shape;
   return segment(kernel, *at, shape);
@@ -83,7 +74,7 @@ base::result<segment> segment::take(int memory, host_kernel& kernel) {
   if (size < segment_page) return base::error{-FI_EINVAL};
   const auto at = kernel.map(memory, size);
   if (!at) return at.failure();
-  const head& top = *static_cast<const head*>(*at);
+  const segment_head& top = *static_cast<const segment_head*>(*at);
   const segment_shape says = top.shape;
   if (top.magic != magic_of_segments || !is_possible(says) || size_of(says) != size) {
     kernel.unmap(*at, size);

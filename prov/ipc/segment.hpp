@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,6 +42,16 @@ struct segment_shape {
   friend bool operator==(const segment_shape&, const segment_shape&) = default;
 };
 
+/// What a segment begins with; behind it, each from a new page on, are the rings' bytes and the
+/// slots.
+struct segment_head {
+  std::uint64_t magic;
+  segment_shape shape;
+  std::array<peer_info, 2> facts;
+  std::array<ring_control, 2> rings;                     ///< by the end that writes
+  std::array<cooperative_copies::words, 2> cooperative;  ///< by the end that owns the copies
+};
+
 /// Memory that two processes share: facts of each end, a ring each way, words of the copies that
 /// both make together, and slots each way that data passes through between devices. Pages that
 /// nobody touches take no memory. It has no name in any file system, so it is gone with the last of
@@ -70,11 +81,10 @@ class segment {
   [[nodiscard]] const segment_shape& shape() const noexcept { return shape_; }
 
  private:
-  struct head;
   segment(host_kernel& kernel, void* at, const segment_shape& shape) noexcept
       : kernel_(&kernel), base_(at), shape_(shape) {}
   static std::size_t size_of(const segment_shape& shape) noexcept;
-  [[nodiscard]] head& top() const noexcept { return *static_cast<head*>(base_); }
+  [[nodiscard]] segment_head& top() const noexcept { return *static_cast<segment_head*>(base_); }
   [[nodiscard]] std::byte* ring_of(end from) const noexcept;
 
   host_kernel* kernel_;

@@ -175,6 +175,11 @@ CHECKS = [
     ("chunk-past-the-end", "handle_chunk", "transfer_packets.cpp", "fields.length > t->length - fields.offset", "false"),
     ("grants-more-than-there-is", "handle_cts", "transfer_packets.cpp", "cts.length > t->memory.length()", "false"),
     ("releases-more-than-it-may", "handle_credit_release", "packet_dispatcher.cpp", "fields.count > c.data.may_be_released()", "false"),
+    ("helps-with-more-than-there-is", "start_assist", "cooperative_copier.cpp", "request.length > t->memory.length()", "false"),
+    ("helps-with-any-words", "start_assist", "cooperative_copier.cpp", "request.words >= ipc::cooperative_copies::most", "false"),
+    ("slot-of-any-number", "shared_slots", "shared_slots.cpp", "number >= all.size()", "false"),
+    ("reads-badly-from-a-device", "is_copied_by_kernel", "rendezvous_sink.cpp",
+     "c.shm && c.shm->cma() && is_on_host(source)", "c.shm && c.shm->cma()"),
 ]
 
 

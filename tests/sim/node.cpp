@@ -406,6 +406,10 @@ bool node::is_asleep() noexcept {
   return is_asleep_;
 }
 
+void node::forge() {
+  if (kernel_) kernel_->forge();
+}
+
 void node::forget(unsigned peer) {
   net_.note(number_, number_, [&] { return "forgets " + std::to_string(peer); });
   static_cast<void>(addresses_.remove(peer));

@@ -46,6 +46,8 @@ class node {
   /// -FI_EAGAIN: to be repeated. All else is in the ledger.
   int start(record& r, const node* peer);
   void progress();
+  /// The end of its turn, where it is not honest.
+  void forge();
   /// As a thread that waits for its descriptors once there is nothing to do.
   void try_to_sleep();
   [[nodiscard]] bool is_asleep() noexcept;

@@ -313,12 +313,15 @@ void pass_dmabufs(rng& r, plan& p) {
   if (r.chance(500)) p.rendezvous = base::rendezvous_choice::automatic;
 }
 
-// On a machine of its own: what it could do to memory that is shared with it goes no way that the
-// network sees.
+// It may share memory with others, or not.
 void add_forger(rng& r, plan& p) {
   p.forger = static_cast<unsigned>(r.below(p.nodes));
   p.net.forged = static_cast<unsigned>(r.chance(700) ? r.between(10, 100) : r.between(100, 600));
-  if (!p.machines.empty()) p.machines[*p.forger] = p.nodes;
+  if (p.machines.empty()) {
+    if (r.chance(300)) add_machines(r, p);
+  } else if (r.chance(500)) {
+    p.machines[*p.forger] = p.nodes;
+  }
   // So that what comes of it has its name.
   std::erase_if(p.faults, [&](const fault& f) {
     return f.what == fault::kind::forget && f.peer == *p.forger;

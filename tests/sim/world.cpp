@@ -114,7 +114,10 @@ void world::turn(unsigned n, bool calls) {
     places_[n].here->collect();
     places_[n].here->try_to_sleep();
   }
-  if (places_[n].here) places_[n].here->collect();
+  if (places_[n].here) {
+    places_[n].here->collect();
+    places_[n].here->forge();
+  }
   watch();
 }
 

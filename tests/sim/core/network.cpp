@@ -138,7 +138,7 @@ void network::unplug(unsigned host, unsigned interface) {
 // Who forges packets may have peers write over memory of his own.
 void network::wrote(const host& at, const std::byte* target, std::size_t length,
                     std::uint64_t number, bool late) {
-  if (!how_.late_data || is_distrusted(at)) return;
+  if (!how_.late_data || forges(at)) return;
   const bool is_overtaken = std::any_of(landed_.begin(), landed_.end(), [&](const landed& w) {
     return w.number > number && w.target < target + length && target < w.target + w.length;
   });
@@ -163,12 +163,12 @@ bool network::holds_anything_back() const noexcept {
 bool network::alter(const host& sender, std::vector<std::byte>& packet, std::size_t room) {
   if (how_.forged == 0) return true;
   forger_.overhear(packet);
-  if (!is_distrusted(sender) || !numbers_.chance(how_.forged)) return true;
+  if (!forges(sender) || !numbers_.chance(how_.forged)) return true;
   return forger_.forge(numbers_, packet, room);
 }
 
 void network::alter_hello(const host& sender, std::vector<std::byte>& said) {
-  if (!said.empty() && is_distrusted(sender) && numbers_.chance(how_.forged))
+  if (!said.empty() && forges(sender) && numbers_.chance(how_.forged))
     packet_forger::forge_hello(numbers_, said);
 }
 

@@ -143,6 +143,12 @@ class network {
   /// From here on what this host sends is not always what its endpoint has sent.
   void distrust(unsigned host) noexcept { distrusted_ = host; }
   [[nodiscard]] bool has_forger() const noexcept { return distrusted_ != max_hosts; }
+  /// Whether it is this one.
+  [[nodiscard]] bool is_forger(const host& h) const noexcept { return distrusted_ == h.number(); }
+  /// And the network is not calm() yet.
+  [[nodiscard]] bool forges(const host& h) const noexcept {
+    return how_.forged != 0 && is_forger(h);
+  }
   /// What arrives of a packet where there is `room` for it. False: nothing does.
   bool alter(const host& sender, std::vector<std::byte>& packet, std::size_t room);
   /// The same of what is said in a request or an answer.
@@ -189,9 +195,6 @@ class network {
   static constexpr unsigned max_hosts = 4;
 
  private:
-  [[nodiscard]] bool is_distrusted(const host& sender) const noexcept {
-    return how_.forged != 0 && distrusted_ == sender.number();
-  }
   std::shared_ptr<wire_connection> pick(unsigned a, unsigned b, std::uint64_t which) const;
 
   struct event {

@@ -65,6 +65,15 @@ class simulated_source final : public ipc::fd_source {
   const std::uint64_t instance_;
 };
 
+// By the real kernel: at such an address there may be no memory, or none any more. 0 or -errno.
+int read_from_anywhere(void* to, std::uint64_t from, std::size_t length) noexcept {
+  const iovec here{to, length};
+  const iovec there{reinterpret_cast<void*>(from), length};
+  const ssize_t got = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0);
+  if (got < 0) return -errno;
+  return static_cast<std::size_t>(got) == length ? 0 : -EFAULT;
+}
+
 // All processes are one here: an address means the same everywhere.
 class simulated_memory final : public ipc::peer_memory {
  public:
@@ -78,18 +87,21 @@ class simulated_memory final : public ipc::peer_memory {
   }
   int read(void* to, std::uint64_t from, std::size_t length) const noexcept override {
     const int ret = access();
+    if (ret == 0 && is_of_forger()) return read_from_anywhere(to, from, length);
     if (ret == 0) std::memcpy(to, reinterpret_cast<const void*>(from), length);
     return ret;
   }
+  // What a forger names may be another process's here, and nobody looks at what it has.
   int write(std::uint64_t to, const void* from, std::size_t length) const noexcept override {
     const int ret = access();
-    if (ret == 0) std::memcpy(reinterpret_cast<void*>(to), from, length);
+    if (ret == 0 && !is_of_forger()) std::memcpy(reinterpret_cast<void*>(to), from, length);
     return ret;
   }
 
   // Whoever is dead itself copies nothing.
   [[nodiscard]] int access() const noexcept {
     if (!of_->at->is_alive() || !reader_->at->is_alive()) return -FI_ECONNRESET;
+    if (of_->has_closed && is_of_forger()) return -FI_EFAULT;
     if (of_->has_closed) {
       net().complain("memory of a process was accessed that has closed its endpoint");
       return -FI_EFAULT;
@@ -99,18 +111,18 @@ class simulated_memory final : public ipc::peer_memory {
 
  private:
   [[nodiscard]] network& net() const noexcept { return of_->at->net(); }
+  [[nodiscard]] bool is_of_forger() const noexcept {
+    return net().is_forger(*of_->at) || net().is_forger(*reader_->at);
+  }
 
   const std::shared_ptr<machine_process> reader_;
   const std::shared_ptr<machine_process> of_;
 };
 
-// By the real kernel: the peer may have given the memory back, and use it for anything.
+// The peer may have given the memory back, and use it for anything.
 std::optional<std::uint64_t> word_at(std::uint64_t address) noexcept {
   std::uint64_t word = 0;
-  const iovec here{&word, sizeof word};
-  const iovec there{reinterpret_cast<void*>(address), sizeof word};
-  const bool is_there = ::process_vm_readv(::getpid(), &here, 1, &there, 1, 0) == sizeof word;
-  return is_there ? std::optional(word) : std::nullopt;
+  return read_from_anywhere(&word, address, sizeof word) == 0 ? std::optional(word) : std::nullopt;
 }
 
 }  // namespace
@@ -140,6 +152,10 @@ void simulated_kernel::kill() {
 
 void simulated_kernel::closed() noexcept {
   self_->has_closed = true;
+}
+
+void simulated_kernel::forge() {
+  for (auto& [at, memory] : forged_) memory.forge(*self_->at);
 }
 
 bool simulated_kernel::is_refused() const {
@@ -184,12 +200,15 @@ base::result<ipc::control_socket> simulated_kernel::send_fd(const ipc::fd_handsh
 base::result<void*> simulated_kernel::map(int memory, std::size_t size) {
   if (is_refused()) return base::error{-ENOMEM};
   auto mapped = host_kernel::map(memory, size);
-  if (mapped) self_->mappings[*mapped] = size;
+  if (!mapped) return mapped;
+  self_->mappings[*mapped] = size;
+  if (self_->at->net().is_forger(*self_->at)) forged_.try_emplace(*mapped, *mapped, size);
   return mapped;
 }
 
 void simulated_kernel::unmap(void* at, std::size_t size) noexcept {
   self_->mappings.erase(at);
+  forged_.erase(at);
   host_kernel::unmap(at, size);
 }
 

@@ -10,6 +10,7 @@
 
 #include "ipc/host_kernel.hpp"
 #include "sim/core/network.hpp"
+#include "sim/machine/memory_forger.hpp"
 
 namespace gaudi::sim {
 
@@ -37,6 +38,8 @@ class simulated_kernel final : public ipc::host_kernel {
   void kill();
   /// Its application has closed the endpoint: nobody reads or writes its memory any more.
   void closed() noexcept;
+  /// The end of a turn, of a process that may not be honest.
+  void forge();
 
   [[nodiscard]] std::uint32_t identity() override;
   [[nodiscard]] std::size_t min_ring() const noexcept override;
@@ -57,6 +60,7 @@ class simulated_kernel final : public ipc::host_kernel {
   machines& all_;
   const unsigned machine_;
   const std::shared_ptr<machine_process> self_;
+  std::map<void*, memory_forger> forged_;  // what it shares, where it is not honest
 };
 
 }  // namespace gaudi::sim
