@@ -68,7 +68,7 @@ result<void> synapse_streams::start(unsigned slot, std::span<const copy_part> pa
   const copy_part& one = parts.front();
   const auto rc = synapse().copy(stream, one.dst, one.src, one.length, in_synapse(dir));
   if (!rc) return rc;
-  copies_[slot] = {stream, false};
+  copies_[slot].stream = stream;
   // The copy is under way, so its memory must not be given away: without an event its end is not
   // known, and query() makes one up for it.
   static_cast<void>(record(slot));

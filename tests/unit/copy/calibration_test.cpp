@@ -95,6 +95,24 @@ TEST(calibration, a_split_pays_later_where_submissions_cost_more) {
             calibrated(dear)[direction::device_to_device].split);
 }
 
+// The shortest that wins back twice what its further submissions take.
+TEST(calibration, splits_from_the_length_on_that_pays_for_the_submissions) {
+  formula machine;
+  machine.queues_gain = 2;
+  machine.bytes_per_ns = 2;
+  machine.each_ns = 30'000;
+  machine.latency_ns = 40'000;
+  const copy_row row = calibrated(machine, std::chrono::seconds(1))[direction::device_to_device];
+  ASSERT_NE(row.split, never);
+  constexpr double most = copy_probe::most;
+  const double whole = machine.latency_ns + most / 2;
+  const double split = machine.latency_ns + 3 * machine.each_ns + most / 4;
+  const double won_by_each_byte = (whole - split) / most;
+  const double further = 3 * row.each_ns;
+  EXPECT_GE(won_by_each_byte * static_cast<double>(row.split), 2 * further);
+  EXPECT_LT(won_by_each_byte * static_cast<double>(row.split - (64 << 10)), 2 * further);
+}
+
 TEST(calibration, pins_where_that_is_shorter_than_a_copy_by_the_cpu) {
   formula cheap_pins;
   const auto from = calibrated(cheap_pins)[direction::host_to_device].pin;

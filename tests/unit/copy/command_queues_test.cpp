@@ -9,6 +9,7 @@
 #include "base/params.hpp"
 #include "copy/dma_engine.hpp"
 #include "copy/engine_probe.hpp"
+#include "copy/kernel_commands.hpp"
 #include "fake_engine.hpp"
 
 namespace gaudi::copy {
@@ -25,6 +26,25 @@ TEST(an_engine_of_queues, is_none_where_the_driver_gives_no_command_buffers) {
   EXPECT_CALL(fake.driver.library, request_command_buffer(_, _, _))
       .WillOnce(testing::SetErrnoAndReturn(ENOMEM, -ENOMEM));
   EXPECT_EQ(dma_engine::for_device(fake.open()).code(), -FI_ENOMEM);
+}
+
+// Once it is lost the number may be one of its successor's.
+TEST(a_command_buffer_of_the_driver, is_given_back_to_the_device_that_it_is_of) {
+  for (const bool is_lost : {false, true}) {
+    test::fake_engine fake;
+    fake.driver.pci_id = 0x1000;
+    fake.driver.dram_base = 0x20000000;
+    const auto gaudi = fake.open();
+    EXPECT_CALL(fake.driver.library, request_command_buffer(_, _, _))
+        .WillOnce([&](int, std::uint32_t, std::uint64_t* number) {
+          *number = 0x7000;
+          return 0;
+        });
+    EXPECT_CALL(fake.driver.library, destroy_command_buffer(_, 0x7000)).Times(is_lost ? 0 : 1);
+    const auto made = kernel_commands::request(gaudi, 4096);
+    ASSERT_TRUE(made);
+    if (is_lost) gaudi->lose(-FI_EIO, "of the test");
+  }
 }
 
 TEST(an_engine_of_queues, takes_as_much_as_a_command_buffer_describes) {

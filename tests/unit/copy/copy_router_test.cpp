@@ -113,6 +113,25 @@ TEST_F(a_copy_router, refuses_what_no_nic_can_be_let_at) {
       << "without a NIC";
 }
 
+TEST_F(a_copy_router, has_the_nic_read_what_only_it_reaches) {
+  gaudi::test::looping_nic nic;
+  reg::nic_loopback loop(nic.core());
+  copy_router with_nic({.engines = unmeasured(), .loop = &loop}, *this);
+  reg::region known;
+  known.core = *nic.core().register_memory(ours_.data(), 64, FI_SEND | FI_RECV);
+  const app_place there{0x1000, nullptr, &known, false};
+  const auto read = [&] {
+    return with_nic.submit(job_, here(), there, 64, direction::device_to_host);
+  };
+  EXPECT_EQ(read(), -FI_EOPNOTSUPP) << "nobody may read it";
+  EXPECT_EQ(nic.reads, 0U);
+  known.access = FI_REMOTE_READ;
+  EXPECT_EQ(read(), 0);
+  EXPECT_EQ(nic.reads, 1U);
+  nic.read_error = -FI_ETIMEDOUT;
+  EXPECT_EQ(read(), -FI_ETIMEDOUT);
+}
+
 // To ask the engine has it measured, which takes a while.
 TEST_F(a_copy_router, compares_the_nic_with_the_engine_after_enough_short_copies) {
   ON_CALL(engine_.driver.library, wait_for_cs(testing::_, testing::_, testing::_, testing::_))

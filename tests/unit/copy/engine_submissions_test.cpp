@@ -31,8 +31,8 @@ class copies_of_an_endpoint : public testing::Test, protected engine_submissions
     told_.push_back(&job);
     if (when_told_) std::exchange(when_told_, nullptr)();
   }
-  base::clock::time_point copy_began() noexcept override { return {}; }
-  void copy_took(base::clock::time_point) noexcept override {}
+  base::clock::time_point copy_began() noexcept override { return began_; }
+  void copy_took(base::clock::time_point) noexcept override { ++timed_; }
 
   std::shared_ptr<device::device> open(const char* bus_id) {
     fake_.driver.bus_id = bus_id;
@@ -58,6 +58,8 @@ class copies_of_an_endpoint : public testing::Test, protected engine_submissions
   std::array<copy_job, 41> jobs_;
   std::vector<std::uint64_t> awaited_;  // submissions, by their numbers
   int looks_ = 0;
+  base::clock::time_point began_{};  // what copies are timed from; of itself they are not
+  int timed_ = 0;
 };
 
 TEST_F(copies_of_an_endpoint, of_another_region_are_not_begun_for_one_that_goes) {
@@ -94,6 +96,34 @@ TEST_F(copies_of_an_endpoint, wait_for_one_of_theirs_where_the_engine_is_full) {
   ASSERT_EQ(submit(*gaudi, jobs_[room], 0, most_together + 1), 0);
   EXPECT_EQ(awaited_, std::vector<std::uint64_t>{1}) << "the oldest";
   EXPECT_EQ(fake_.submitted.size(), room + 1);
+}
+
+// One that has ended is still to be told of, which nobody need wait for.
+TEST_F(copies_of_an_endpoint, go_to_the_engine_at_once_while_none_of_theirs_is_under_way) {
+  const auto gaudi = fake_.open();
+  ASSERT_EQ(submit(*gaudi, jobs_[0], 0, 4096), 0);
+  fake_.finish_all();
+  all_.finish_those_of(region_at(*gaudi, 0));
+  ASSERT_TRUE(all_.any() && told_.empty());
+  ASSERT_EQ(submit(*gaudi, jobs_[1], 0, 4096), 0);
+  EXPECT_EQ(fake_.submitted.size(), 2U);
+}
+
+TEST_F(copies_of_an_endpoint, are_timed_where_that_is_wanted_and_they_end_well) {
+  const auto gaudi = fake_.open();
+  const auto end_one = [&](hl::cs_status how) {
+    ASSERT_EQ(submit(*gaudi, jobs_[0], 0, most_together + 1), 0);
+    fake_.finish_all(how);
+    all_.poll();
+    ASSERT_FALSE(all_.any());
+  };
+  end_one(hl::cs_status::completed);
+  EXPECT_EQ(timed_, 0) << "this one was not to be";
+  began_ += std::chrono::hours(1);
+  end_one(hl::cs_status::completed);
+  EXPECT_EQ(timed_, 1);
+  end_one(hl::cs_status::aborted);
+  EXPECT_EQ(timed_, 1);
 }
 
 TEST_F(copies_of_an_endpoint, of_a_lost_device_are_told_of_though_others_keep_theirs_busy) {

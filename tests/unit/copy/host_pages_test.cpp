@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 
@@ -24,6 +26,18 @@ TEST(host_pages, are_the_kernels_again_when_they_go) {
     EXPECT_TRUE(is_mapped(at) && is_mapped(at + 4096));
   }
   EXPECT_FALSE(is_mapped(at) || is_mapped(at + 4096));
+}
+
+// A device that writes to them would write to the parent's or the child's, as it happens.
+TEST(host_pages, are_not_there_in_a_child_of_a_fork) {
+  const auto pages = host_pages::allocate(4096);
+  ASSERT_TRUE(pages);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(is_mapped(pages->data()) ? 1 : 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(is_mapped(pages->data()));
 }
 
 TEST(host_pages, are_one_owners) {

@@ -48,6 +48,20 @@ TEST_F(an_operation, within_the_device_is_one_copy) {
   EXPECT_EQ(lengths().size(), 1U);
 }
 
+TEST_F(an_operation, is_not_waited_for_where_there_is_no_time) {
+  use("off");
+  const auto copying = start(4096);
+  int looks = 0;
+  ON_CALL(fake_.driver.library, wait_for_cs(testing::_, testing::_, testing::_, testing::_))
+      .WillByDefault([&](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+        *status = static_cast<std::uint32_t>(++looks > 50 ? hl::cs_status::completed
+                                                          : hl::cs_status::busy);
+        return 0;
+      });
+  EXPECT_EQ(copying->wait(0), -FI_ETIMEDOUT);
+  EXPECT_EQ(looks, 1);
+}
+
 TEST_F(an_operation, is_divided_over_the_queues_where_that_pays) {
   use("off;d2d:split=1M");
   const auto copying = start(8 * mebibyte);
