@@ -50,10 +50,9 @@ std::optional<std::string> sysfs::bus_id_of_module(std::uint32_t module_id) cons
   const std::string wanted = std::to_string(module_id);
   for (int index = 0; index < max_minor; ++index) {
     const auto folder = node_folder(index);
-    if (!folder) continue;
     // The attribute moved from the node to its PCI function in 6.7.
-    if (first_word(*folder + "/device/module_id") == wanted ||
-        first_word(*folder + "/module_id") == wanted)
+    if (folder && (first_word(*folder + "/device/module_id") == wanted ||
+                   first_word(*folder + "/module_id") == wanted))
       return gaudi_function(*folder + "/device");
   }
   return {};

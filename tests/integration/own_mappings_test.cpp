@@ -61,6 +61,17 @@ TEST(own_mappings, are_known_by_themselves_where_they_are_watched) {
   });
 }
 
+TEST(own_mappings, of_another_device_stay_unknown) {
+  run({.ranks = 1}, [](rank&) {
+    own_device gaudi, other;
+    node n({.device = true});
+    must(n.ops().adopt_device(n.domain(), gaudi.fd()), "adopting");
+    const std::uint64_t va = other.map(mib);
+    EXPECT_FALSE(is_known(n, va, mib));
+    EXPECT_EQ(0, other.unmap(va));
+  });
+}
+
 // The provider keeps an export for the next registration; the driver unmaps nothing that is
 // exported.
 TEST(own_mappings, can_be_unmapped_where_they_are_watched) {

@@ -9,6 +9,7 @@
 
 #include "../proto/logged_warnings.hpp"
 #include "borrowing.hpp"
+#include "device/device_registry.hpp"
 
 namespace gaudi::device {
 namespace {
@@ -100,6 +101,13 @@ TEST_F(borrowed, a_pool_elsewhere_is_refused) {
   EXPECT_EQ(from.attach_synapse().code(), -FI_EINVAL);
 }
 
+TEST_F(borrowed, without_a_pool_is_refused) {
+  ON_CALL(from.library, scal_pool_get_info(_, _)).WillByDefault(testing::Return(-1));
+  const proto::test::logged_warnings logged;
+  EXPECT_EQ(from.attach_synapse().code(), -FI_ENODEV);
+  EXPECT_THAT(logged.text(), testing::HasSubstr("SCAL query failed"));
+}
+
 TEST_F(borrowed, allocates_nothing) {
   const auto one = from.attach_synapse();
   EXPECT_EQ((*one)->allocate(4096).code(), -FI_EOPNOTSUPP);
@@ -122,6 +130,21 @@ TEST_F(borrowed, lets_go_of_everything_while_it_rests) {
   EXPECT_EQ((*one)->lost(), 0);
   EXPECT_EQ((*one)->find(from.pool_base, 1)->allocation_id, generation);
   EXPECT_TRUE((*one)->export_dmabuf(from.pool_base, 1));
+}
+
+TEST_F(borrowed, rests_once_the_last_of_its_users_has_gone) {
+  device_registry all;
+  const auto one = *from.attach_synapse();
+  all.add(one);
+  const auto is_up = [&] { return is_same_file(one->fd(), from.synapses_fd.get()); };
+  {
+    const device_registry::user first(all, {});
+    { const device_registry::user second(all, {}); }
+    EXPECT_TRUE(is_up());
+  }
+  EXPECT_FALSE(is_up());
+  const device_registry::user next(all, {});
+  EXPECT_TRUE(is_up());
 }
 
 TEST_F(borrowed, wakes_only_as_the_same) {

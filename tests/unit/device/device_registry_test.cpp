@@ -212,6 +212,31 @@ TEST_F(many_devices, one_in_reset_holds_up_no_other) {
   EXPECT_EQ(all_.opened(1), *waited);
 }
 
+TEST_F(many_devices, one_that_is_adopted_while_another_is_opened_takes_its_place) {
+  std::ofstream(folder() + "/fault") << "1:in-reset";
+  auto how = listing("0000:1a:00.0");
+  how.reset_timeout = std::chrono::minutes(1);
+  std::atomic<int> thread{0};
+  std::atomic<bool> is_over{false};
+  base::result<std::shared_ptr<device>> got = base::error{-FI_EOTHER};
+  std::thread opening([&] {
+    thread = gettid();
+    got = all_.at(0, how);
+    is_over = true;
+  });
+  while (!is_over && (thread == 0 || !sleeps(thread))) std::this_thread::yield();
+  const int fd = open_elsewhere("0000:1b:00.0");
+  EXPECT_EQ(*all_.adopt(how, fd), 0U);
+  const auto adopted = all_.opened(0);
+  std::filesystem::remove(folder() + "/fault");
+  opening.join();
+  ASSERT_TRUE(got);
+  EXPECT_EQ(*got, adopted);
+  EXPECT_EQ(all_.opened(0), adopted);
+  all_.clear();
+  close(fd);
+}
+
 TEST_F(many_devices, a_control_node_is_not_adopted) {
   const auto how = listing("all");
   const auto library = all_.library(GAUDI_HLSIM);

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/fi_errno.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -210,6 +212,27 @@ TEST_F(loss, of_an_adopted_device_that_is_removed_is_seen) {
   for (int slept_ms = 0; (*adopted)->lost() == 0 && slept_ms < 10'000; ++slept_ms)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ((*adopted)->lost(), -FI_ENODEV);
+}
+
+std::atomic<unsigned> events_taken{0};
+
+TEST_F(loss, comes_of_no_other_event_than_a_reset) {
+  gaudi.reset();
+  events_taken = 0;
+  auto table = test::mock_library::table();
+  table.notifier_create = [](int) {
+    return ::eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);  // rings until all is over
+  };
+  table.notifier_recv = [](int, int, std::uint64_t* events, std::uint64_t* count, std::uint32_t,
+                           std::uint32_t) {
+    *events = ++events_taken < 3 ? 1 : hl::event_device_reset;
+    *count = 1;
+    return 0;
+  };
+  gaudi = *device::open(std::make_shared<const hl::thunk>(table, "simulated Gaudi2"), {});
+  while (gaudi->lost() == 0) std::this_thread::yield();
+  EXPECT_EQ(gaudi->lost(), -FI_EIO);
+  EXPECT_EQ(events_taken, 3U);
 }
 
 }  // namespace

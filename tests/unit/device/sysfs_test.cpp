@@ -83,6 +83,9 @@ TEST_F(sysfs_tree, names_an_open_node_and_no_other_file) {
       "0000:19:00.0", "0x1da3");
   EXPECT_EQ(machine.bus_id_of_fd(null.get()), "0000:19:00.0");
   EXPECT_EQ(machine.bus_id_of_fd(-1), std::nullopt);
+  const base::scoped_fd file(open((root / "dev").c_str(), O_RDONLY | O_CLOEXEC));
+  add("dev/char/0:0", "0000:1a:00.0", "0x1da3");
+  EXPECT_EQ(machine.bus_id_of_fd(file.get()), std::nullopt) << "no node, which has no numbers";
 }
 
 }  // namespace
