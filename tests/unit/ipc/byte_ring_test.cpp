@@ -204,6 +204,17 @@ TEST_P(damaged_ring, gives_nothing_and_says_so) {
   EXPECT_TRUE(r.out.front().empty()) << "for good";
 }
 
+TEST(byte_ring, gives_nothing_of_a_packet_of_which_only_a_part_is_there) {
+  ring r;
+  ASSERT_TRUE(r.put(packet_of(1, 8)));
+  EXPECT_EQ(r.get(), packet_of(1, 8));
+  const std::uint64_t length = 64;
+  std::memcpy(r.data + r.control.written, &length, sizeof length);
+  r.control.written = r.control.written + 64;
+  EXPECT_TRUE(r.out.front().empty()) << "its length takes 8 more";
+  EXPECT_TRUE(r.out.damaged());
+}
+
 INSTANTIATE_TEST_SUITE_P(by, damaged_ring,
                          testing::Values(damage{capacity + 8, 8},    // more than there is room for
                                          damage{13, 8},              // not at a packet's end

@@ -5,11 +5,13 @@
 #include <rdma/fi_errno.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <deque>
 #include <fstream>
 #include <functional>
@@ -205,6 +207,16 @@ TEST(fd_listener, listens_to_the_user_that_others_look_like_where_all_are_mapped
     GTEST_SKIP() << "only root, and where all are mapped";
   const auto heard = listens_to_its_own([] { return ::setuid(65534) == 0; });
   EXPECT_EQ(heard, listening::to_its_user);
+}
+
+TEST(fd_listener, is_not_opened_without_a_descriptor) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int refused = fd_listener::open(new_instance()).code();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(refused, -EMFILE);
 }
 
 TEST(fd_listener, has_a_name_that_only_one_has) {

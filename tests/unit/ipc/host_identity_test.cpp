@@ -2,10 +2,13 @@
 #include "ipc/host_identity.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <string>
+
+#include "ipc/host_kernel.hpp"
 
 namespace gaudi::ipc {
 namespace {
@@ -41,6 +44,14 @@ TEST(host_identity, is_the_fnv_1a_of_the_boot_id_folded_once) {
 
 TEST(host_identity, cannot_be_told_without_a_boot_id) {
   EXPECT_EQ(host_identity("/no/such/file"), 0U);
+  const std::string name = testing::TempDir() + "boot_id-" + std::to_string(::getpid());
+  std::ofstream(name) << "\n";
+  EXPECT_EQ(host_identity(name), 0U);
+  ::unlink(name.c_str());
+}
+
+TEST(host_kernel, knows_whether_another_processor_could_help) {
+  EXPECT_EQ(host_kernel::real().has_one_cpu(), ::get_nprocs() == 1);
 }
 
 }  // namespace
