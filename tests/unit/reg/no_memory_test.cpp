@@ -8,6 +8,7 @@
 
 #include "../base/scarce_memory.hpp"
 #include "reg/key_table.hpp"
+#include "reg/registration_cache.hpp"
 
 namespace gaudi::reg {
 namespace {
@@ -36,6 +37,17 @@ TEST(no_memory, for_more_keys_leaves_those_that_there_are) {
   }
   EXPECT_GE(refused, 3) << "the table has to grow";
   for (region& r : regions) table.remove(r);
+}
+
+TEST(no_memory, is_taken_by_registrations_that_come_where_as_many_have_gone) {
+  registration_cache cache({.count = 8, .bytes = 100});
+  const auto come_and_go = [&] {
+    const registration used = cache.add({1, 0}, 1, {}, nullptr, retention::drop_on_last_use);
+  };
+  come_and_go();
+  const gaudi::test::scarce_memory none(0);
+  for (int i = 0; i < 1000; ++i) EXPECT_NO_THROW(come_and_go());
+  EXPECT_EQ(cache.counters().made, 1001U);
 }
 
 }  // namespace
