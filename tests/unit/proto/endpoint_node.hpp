@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/get_info.hpp"
@@ -168,8 +170,12 @@ struct node {
 
 /// Time that passes only when a test says so.
 struct driven_clock final : base::clock::source {
-  base::clock::time_point now() noexcept override { return at; }
+  base::clock::time_point now() noexcept override {
+    if (when_asked) std::exchange(when_asked, nullptr)();
+    return at;
+  }
   base::clock::time_point at{std::chrono::hours(1)};
+  std::function<void()> when_asked{};  // the next time, and once
 };
 
 /// An enabled one.

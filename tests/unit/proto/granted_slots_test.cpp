@@ -45,6 +45,19 @@ TEST(granted_slots, one_that_was_filled_is_wanted_again_while_more_is_to_come) {
   EXPECT_EQ(slots.held(), 0U);
 }
 
+// Both ends know as many as there can be.
+TEST(granted_slots, have_numbers_that_are_used_once) {
+  granted_slots slots;
+  slots.begin(250, 100);
+  EXPECT_EQ(slots.numbers(), 0U);
+  for (std::uint32_t n = 0; n < 2; ++n) slots.give(*slot(n));
+  ASSERT_EQ(slots.filled(0, 100), slot(0));
+  slots.take_back(0);
+  EXPECT_EQ(slots.numbers(), 2U);
+  EXPECT_EQ(slots.give(*slot(0)), 2U);
+  EXPECT_EQ(slots.numbers(), 3U);
+}
+
 TEST(granted_slots, chunks_that_are_shorter_than_slots_want_more_of_them) {
   granted_slots slots;
   slots.begin(300, 100);

@@ -42,6 +42,18 @@ TEST(local_memory, one_host_buffer_is_known_as_such) {
   EXPECT_FALSE(m->on_device());
 }
 
+TEST(local_memory, of_one_part_is_where_that_is) {
+  reg::region imported;
+  imported.imported = true;
+  const auto of = [](const reg::region* registered) {
+    return local_memory::of({device_address, 10, registered, nullptr});
+  };
+  EXPECT_FALSE(of(nullptr).on_device());
+  EXPECT_NE(of(nullptr).single_host(), nullptr);
+  EXPECT_TRUE(of(&imported).on_device());
+  EXPECT_EQ(of(&imported).single_host(), nullptr);
+}
+
 TEST(local_memory, nothing_at_all_is_valid) {
   const auto empty = memory_without_devices(nullptr, nullptr, 0);
   ASSERT_TRUE(empty);

@@ -252,6 +252,8 @@ TEST(endpoint_outstanding_report, tells_a_connection_that_was_lost_from_one_that
   EXPECT_GE(shown.since, nanoseconds(before));
   EXPECT_EQ(shown.total - shown.since, nanoseconds_of(with_sessions().limits.reconnect_timeout));
   EXPECT_NE(shown.done, 0U) << "what ended it";
+  EXPECT_NE(shown.counts[outstanding::data_credits], 0U) << "the session keeps them";
+  EXPECT_NE(shown.counts[outstanding::control_credits], 0U);
   // Attempts that fail are no losses of their own.
   for (int i = 0; i < 5; ++i) {
     cut_tcp(a, b);

@@ -2,6 +2,7 @@
 // Messages that come while there is no memory for them wait, and are then taken once each.
 #include "../base/scarce_memory.hpp"
 #include "hostile_peer.hpp"
+#include "peer_by_hand.hpp"
 #include "sim/audit.hpp"
 
 namespace gaudi::proto {
@@ -74,6 +75,31 @@ TEST(postponed_packets, go_with_a_peer_that_goes) {
     v.ep->progress();
   EXPECT_EQ(endpoint_audit::connections(*v.ep), 0U);
   EXPECT_EQ(endpoint_audit::unexpected_bytes(*v.ep), 0U);
+}
+
+// As after every other look there would be none for what came before it.
+TEST(postponed_packets, are_taken_before_their_connection_ends_where_there_is_memory_again) {
+  test::endpoint_by_itself v;
+  test::peer_by_hand peer(v);
+  ASSERT_TRUE(v.addresses.add(address_of(peer.said_of_itself())));
+  std::vector<std::byte> packet(1000);
+  const wire::header head{wire::kind::eager, 0, 0, 0, peer.known_as()};
+  std::memcpy(packet.data(), &head, sizeof head);
+  peer.say_as_it_is(packet.data(), packet.size());
+  for (int i = 0; i < 20; ++i) v.net.advance(1'000'000);
+  peer.close();
+  for (int i = 0; i < 20; ++i) v.net.advance(1'000'000);
+  std::optional<gaudi::test::scarce_memory> none;
+  std::size_t waited = 0;
+  v.clock.when_asked = [&] {
+    waited = endpoint_audit::postponed(*v.ep);
+    none.reset();
+  };
+  none.emplace(0);
+  v.progress();
+  EXPECT_EQ(waited, 1U) << "until the end was looked for";
+  EXPECT_EQ(endpoint_audit::connections(*v.ep), 0U);
+  EXPECT_GT(endpoint_audit::unexpected_bytes(*v.ep), 0U);
 }
 
 }  // namespace
