@@ -19,16 +19,20 @@ if [[ $2 != system ]]; then
   hooks+=(trace profile)
 fi
 # The debug hook takes no other.
-export TEST_THREADING=domain
+export TEST_THREADING=domain TEST_MAX_SIZE=100001
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 for hook in "${hooks[@]}"; do
-  for test in messages.directed_receive_waits_for_its_source sizes/every_size.tagged_arrives_whole/100001 \
-    sizes/every_size.unexpected_message_is_kept/4096; do
-    FI_HOOK=$hook FI_LOG_LEVEL=trace "$program" --gtest_filter="$test" >"$log" 2>&1 ||
+  # Each packet is traced, so of one test only.
+  level=trace
+  for test in messages.directed_receive_waits_for_its_source every_size.tagged_arrives_whole \
+    every_size.unexpected_message_is_kept; do
+    FI_HOOK=$hook FI_LOG_LEVEL=$level "$program" --gtest_filter="$test" >"$log" 2>&1 ||
       { tail -n 20 "$log"; echo "FI_HOOK=$hook: $test failed"; exit 1; }
-    grep -q "gaudi:fabric:.*Installing $hook hook" "$log" || { echo "FI_HOOK=$hook was not installed"; exit 1; }
     grep -q '^\[  PASSED  \] 1 test' "$log" || { echo "$test did not run"; exit 1; }
+    [[ $level != trace ]] || grep -q "gaudi:fabric:.*Installing $hook hook" "$log" ||
+      { echo "FI_HOOK=$hook was not installed"; exit 1; }
+    level=warn
   done
   echo "FI_HOOK=$hook: passed"
 done
