@@ -23,7 +23,7 @@ namespace gaudi::reg {
 /// the caller holds the domain lock.
 class nic_loopback {
  public:
-  /// `clock` measures the pauses between attempts to connect.
+  /// `clock` measures the pauses between attempts to connect, and how long operations take.
   explicit nic_loopback(core::inner_domain& core, base::clock clock = {}) noexcept
       : core_(core), clock_(clock) {}
 

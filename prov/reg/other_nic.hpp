@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/clock.hpp"
 #include "base/params.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device.hpp"
@@ -28,6 +29,7 @@ class other_nic {
     base::flush_choice flush = base::flush_choice::automatic;
     cache_limits cache{};
     window_size windows{};
+    base::clock clock{};  ///< as nic_loopback's and write_flush's
   };
 
   /// `number`: among those of the domain, from 1 on.
@@ -35,8 +37,8 @@ class other_nic {
       : core_(std::move(core)),
         number_(number),
         dmabufs_(*core_, how.dmabuf, how.cache, how.windows),
-        loop_(*core_),
-        flush_(loop_, how.flush) {}
+        loop_(*core_, how.clock),
+        flush_(loop_, how.flush, nullptr, how.clock) {}
 
   [[nodiscard]] core::inner_domain& core() const noexcept { return *core_; }
   [[nodiscard]] std::size_t number() const noexcept { return number_; }

@@ -151,7 +151,8 @@ void node::open_other_nics() {
   while (other_nics_.size() < count) {
     auto domain = core::inner_domain::open_beside(*core_, net_.info_for(host_));
     other_nics_.push_back(std::make_unique<reg::other_nic>(
-        std::move(*domain), other_nics_.size() + 1, reg::other_nic::settings{}));
+        std::move(*domain), other_nics_.size() + 1,
+        reg::other_nic::settings{.cache = {}, .windows = {}, .clock = base::clock(host_)}));
   }
 }
 
