@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <vector>
 
 namespace gaudi::sim {
