@@ -44,6 +44,13 @@ std::uint64_t changed(rng& numbers, std::uint64_t value) {
   }
 }
 
+// Whether it may be one: they differ from run to run.
+bool is_address(std::uint64_t value) noexcept {
+  constexpr unsigned first_bit = 40;
+  constexpr unsigned end_bit = 47;
+  return value >> first_bit != 0 && value >> end_bit == 0;
+}
+
 void set_kind(rng& numbers, std::span<std::byte> packet) {
   packet[offsetof(wire::header, what)] = static_cast<std::byte>(kinds[numbers.below(kinds.size())]);
   if (numbers.chance(500))
@@ -88,6 +95,9 @@ void packet_forger::change_field(rng& numbers, std::vector<std::byte>& packet) c
   const bool is_half = numbers.chance(500);
   std::memcpy(&value, packet.data() + at, is_half ? 4 : sizeof value);
   value = numbers.chance(500) ? some_value(numbers) : changed(numbers, value);
+  // A part of one is any number, and would not be the same in the next run.
+  const bool is_whole = !is_half && at >= sizeof(wire::header) && at % sizeof value == 0;
+  if (!is_whole && is_address(value)) value = numbers.next();
   std::memcpy(packet.data() + at, &value, is_half ? 4 : sizeof value);
 }
 
