@@ -165,6 +165,8 @@ MUTANTS = [
     ("sends-again-what-is-lost", "session_recovery", "session_recovery.cpp", "ret == 0 && is_gone(p)", "false"),
     ("failure-overtakes-writes", "transfer_completion", "transfer_completion.cpp", "failed_source ? behind_data(t) : 0", "0"),
     ("begins-while-it-is-resumed", "core_transport", "core_transport.hpp", "(c.usable() || c.session.is_replaying)", "true"),
+    ("reads-badly-after-a-denial", "immediate_copies", "immediate_copies.hpp",
+     "!(t.connection->shm && t.connection->shm->cma())", "false"),
 ]
 
 # Checks of what a peer says, which it takes a peer to break that is not honest: sim --forged.

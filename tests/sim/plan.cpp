@@ -301,9 +301,7 @@ void add_machines(rng& r, plan& p) {
   for (unsigned n = 0; n < p.nodes; ++n)
     p.machines.push_back(static_cast<unsigned>(r.below(count)));
   if (r.chance(300)) p.net.refused_sharing = static_cast<unsigned>(r.between(1, 300));
-  const auto denied = static_cast<unsigned>(r.chance(400) ? r.between(1, 300) : 0);
-  // What was begun would go on with reads by the core, which it is not made for.
-  if (!p.net.reads_badly) p.net.denied_memory = denied;
+  if (r.chance(400)) p.net.denied_memory = static_cast<unsigned>(r.between(1, 300));
 }
 
 // Half of the devices are not reached by their own NICs, but may be by others on their machine.

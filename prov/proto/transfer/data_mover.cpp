@@ -45,6 +45,11 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
 
 // The next piece, or what it waits for.
 [[gnu::always_inline]] inline data_mover::issue_result data_mover::issue_next(transfer& t) {
+  if (!core_.reads_safely() && immediate_copies::leaves_reading_to_core(t)) [[unlikely]] {
+    if (t.moved.in_flight == 0 && !parts_.slots.grant_instead(t))
+      parts_.completion.complete(t, FI_ENOMEM);
+    return issue_result::waiting;
+  }
   const auto place = t.memory.at(t.moved.issued);
   std::size_t limit = std::min(t.length - t.moved.issued, place.left());
   wire::segment target{};
@@ -98,7 +103,8 @@ void data_mover::progress(transfer& t) {
 
 // Nothing may overtake it (connection::is_open), so that the core sees operations in their order.
 void data_mover::note_remainder(transfer& t) noexcept {
-  const bool rest = !t.slots.in_use && t.moved.issued < t.length && !t.ending.begun;
+  const bool rest = !t.slots.in_use && t.strategy != transfer_strategy::recv_staged &&
+                    t.moved.issued < t.length && !t.ending.begun;
   if (rest == t.rma.partially_issued || !t.connection) return;
   t.rma.partially_issued = rest;
   rest ? ++t.connection->rma_order.pending : --t.connection->rma_order.pending;

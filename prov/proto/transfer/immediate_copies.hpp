@@ -37,8 +37,13 @@ class immediate_copies {
   int read_by_nic(const transfer& t, posted_op& w, void* bytes, void* descriptor,
                   std::size_t length, const wire::segment& from);
   /// The kernel does not let us at the peer's memory any more. What is under way goes by the core
-  /// then, whose keys both ends have; what begins later, through slots.
+  /// then, whose keys both ends have, if it reads safely; what begins later, through slots.
   static void disable_cma(connection& c, int why) noexcept;
+  /// Whether no more of the transfer can be read but by the core.
+  [[nodiscard]] static bool leaves_reading_to_core(const transfer& t) noexcept {
+    return t.strategy == transfer_strategy::pull && !t.pull.via_copy_engine && !t.pull.via_nic &&
+           !(t.connection->shm && t.connection->shm->cma());
+  }
 
   [[nodiscard]] bool empty() const noexcept { return ended_.empty(); }
   /// Calls completed(operation, length, error) for all that were made by now.

@@ -40,6 +40,14 @@ bool slot_granter::grant(transfer& t) {
   return shared || slots_.in_use() != 0;
 }
 
+bool slot_granter::grant_instead(transfer& t) {
+  t.moved = {};
+  t.pipeline = {};
+  t.remote.clear();
+  t.reach.why = base::path_reason::source_is_kept;
+  return grant(t);
+}
+
 void slot_granter::hand_out(const shared_slots* of) {
   grant_queue_.serve(of, [this](transfer& t) {
     const bool has_all = grant_more(t);

@@ -28,6 +28,9 @@ class slot_granter {
   /// The transfer, a sink, gets its data through slots, from now on or when some come back. False:
   /// none will.
   [[nodiscard]] bool grant(transfer& t);
+  /// The same for one that read its source so far, and may no more. It begins again: nothing of it
+  /// is in flight.
+  [[nodiscard]] bool grant_instead(transfer& t);
   /// The slot is empty, and the transfer goes on: another chunk may come into it, or it is given to
   /// others.
   void reuse(transfer& t, buffer& slot);

@@ -163,7 +163,12 @@ INSTANTIATE_TEST_SUITE_P(memory, closing_sender, testing::Values(false, true));
 
 /// A process that worked loses the right to read its neighbour's memory: its privileges (EPERM), by
 /// a security module (EACCES), by a late seccomp filter (whatever that says, ENOSYS as a rule).
-class denied_reader : public stopped_helper, public testing::WithParamInterface<int> {};
+class denied_reader : public stopped_helper, public testing::WithParamInterface<int> {
+ protected:
+  [[nodiscard]] bool has_not_read_badly() const {
+    return receiver.core->reads_safely() || receiver.paths.direct_ops == 0;
+  }
+};
 
 TEST_P(denied_reader, still_gets_what_is_sent) {
   constexpr std::size_t length = 100'000;
@@ -175,6 +180,17 @@ TEST_P(denied_reader, still_gets_what_is_sent) {
     EXPECT_TRUE(std::equal(sent.begin(), sent.begin() + length, got.begin())) << tag;
     read_error = GetParam();
   }
+  EXPECT_TRUE(has_not_read_badly());
+}
+
+TEST_P(denied_reader, still_gets_that_of_which_it_has_a_part) {
+  before_read = [] { before_read = [] { read_error = GetParam(); }; };
+  ASSERT_EQ(receiver.receive(memory_of(got.data(), got.size()), 2, &receiver), 0);
+  ASSERT_EQ(sender.send(to, memory_of(sent.data(), sent.size()), 2, &sender), 0);
+  EXPECT_EQ(test::wait(receiver, {&receiver, &sender}).error, 0);
+  EXPECT_NE(read_error, 0);
+  EXPECT_EQ(got, sent);
+  EXPECT_TRUE(has_not_read_badly());
 }
 
 INSTANTIATE_TEST_SUITE_P(errors, denied_reader, testing::Values(EPERM, EACCES, ENOSYS));
