@@ -70,7 +70,7 @@ int endpoint::bind(fid_t other, std::uint64_t flags) {
     case FI_CLASS_SRX_CTX:
       return bind_srx(srx::of(other));
     case FI_CLASS_STX_CTX:
-      return bind_stx(stx::of(other));
+      return &stx::of(other).parent() == &parent_ ? 0 : -FI_EINVAL;
     case FI_CLASS_EQ:
       links_.bind(event_queue::of(other));
       return 0;
@@ -130,12 +130,6 @@ int endpoint::bind_srx(srx& context) {
   srx_hold_ = child_count::ref(context.bound());
   msg = sharing_.msg;
   tagged = sharing_.tagged;
-  return 0;
-}
-
-int endpoint::bind_stx(stx& context) {
-  if (&context.parent() != &parent_ || core_.enabled()) return -FI_EINVAL;
-  stx_hold_ = child_count::ref(context.bound());
   return 0;
 }
 

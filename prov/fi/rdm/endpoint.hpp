@@ -104,7 +104,6 @@ class endpoint final : public fid_ep {
   int bind_queue(cq& queue, std::uint64_t flags) GAUDI_REQUIRES(parent().lock());
   int bind_counter(cntr& counter, std::uint64_t flags) GAUDI_REQUIRES(parent().lock());
   int bind_srx(srx& context) GAUDI_REQUIRES(parent().lock());
-  int bind_stx(stx& context) GAUDI_REQUIRES(parent().lock());
   [[nodiscard]] bool lacks_completions() const noexcept GAUDI_REQUIRES(parent().lock());
 
   const fid_ep& sharing_;
@@ -114,7 +113,6 @@ class endpoint final : public fid_ep {
   av* addresses_ GAUDI_GUARDED_BY(parent().lock()) = nullptr;
   child_count::ref addresses_hold_;
   child_count::ref srx_hold_;
-  child_count::ref stx_hold_;
   direction tx_;
   direction rx_;
   counters counters_;

@@ -12,9 +12,8 @@
 namespace gaudi::fi {
 namespace {
 
-template <class Context>
-int close(fid_t f) noexcept {
-  Context& self = Context::of(f);
+int close_receives(fid_t f) noexcept {
+  srx& self = srx::of(f);
   domain& parent = self.parent();
   if (parent.used_after_fork()) return 0;
   if (self.bound().any()) {
@@ -23,6 +22,12 @@ int close(fid_t f) noexcept {
   }
   const base::scoped_domain_lock lock(parent.lock());
   delete &self;
+  return 0;
+}
+
+int close_transmits(fid_t f) noexcept {
+  stx& self = stx::of(f);
+  if (!self.parent().used_after_fork()) delete &self;
   return 0;
 }
 
@@ -54,8 +59,8 @@ int setopt(fid_t f, int level, int name, const void* in, std::size_t length) noe
   return 0;
 }
 
-fi_ops receives_fid_ops = only_close<close<srx>>();
-fi_ops transmits_fid_ops = only_close<close<stx>>();
+fi_ops receives_fid_ops = only_close<close_receives>();
+fi_ops transmits_fid_ops = only_close<close_transmits>();
 
 padded<fi_ops_ep> receives_ep_ops{{.size = sizeof(fi_ops_ep),
                                    .cancel = cancel_shared,

@@ -49,7 +49,9 @@ class srx final : public fid_ep {
 };
 
 /// A shared transmit context, see fi_stx_context(3). Endpoints here share what they send with, the
-/// core's domain and its pools, whether they are bound to such a context or not: it only counts.
+/// core's domain and its pools, whether they are bound to such a context or not. So one may be
+/// bound to an enabled endpoint as well, and closed before it: Sandia OpenSHMEM 1.5 does both where
+/// it has a single endpoint (transport_ofi.c, bind_enable_ep_resources and shmem_transport_fini).
 class stx final : public fid_stx {
  public:
   /// The stx_ctx op of fid_domain.
@@ -57,14 +59,12 @@ class stx final : public fid_stx {
 
   static stx& of(fid_t f) noexcept { return *static_cast<stx*>(reinterpret_cast<fid_stx*>(f)); }
   [[nodiscard]] domain& parent() const noexcept { return parent_; }
-  child_count& bound() noexcept { return bound_; }
 
  private:
   stx(domain& parent, void* context) noexcept;
 
   domain& parent_;
   child_count::ref hold_;
-  child_count bound_;
 };
 
 }  // namespace gaudi::fi
