@@ -25,9 +25,11 @@ void event_set::remove(int member) noexcept {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, member, nullptr);
 }
 
-bool event_set::wait(int timeout) const {
-  pollfd readable{.fd = epoll_.get(), .events = POLLIN, .revents = 0};
-  return ::poll(&readable, 1, timeout) > 0;
+bool wait_for_any(std::array<int, 2> fds, int timeout) {
+  std::array<pollfd, 2> readable{};
+  for (std::size_t i = 0; i < fds.size(); ++i)
+    readable[i] = {.fd = fds[i], .events = POLLIN, .revents = 0};
+  return ::poll(readable.data(), readable.size(), timeout) > 0;
 }
 
 }  // namespace gaudi::base

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <array>
+
 #include "base/result.hpp"
 #include "base/scoped_fd.hpp"
 
 namespace gaudi::base {
+
+/// What wait_for_any leaves out.
+inline constexpr int no_fd = -1;
+
+/// Blocks until one of them is readable. False: `timeout` ms passed (negative: never), or a signal
+/// came. A cancellation point (pthread_cancel(3)), with which it throws.
+bool wait_for_any(std::array<int, 2> fds, int timeout);
 
 /// File descriptors that are waited for together; sets can hold sets (epoll(7)). Thread safe.
 class event_set {
@@ -19,9 +28,8 @@ class event_set {
   int add(int member) noexcept;
   void remove(int member) noexcept;
 
-  /// Blocks until a member is readable. False: `timeout` ms passed (negative: never), or a signal
-  /// came. A cancellation point (pthread_cancel(3)), with which it throws.
-  bool wait(int timeout) const;
+  /// As wait_for_any of its descriptor.
+  bool wait(int timeout) const { return wait_for_any({fd(), no_fd}, timeout); }
 
  private:
   explicit event_set(scoped_fd epoll) noexcept : epoll_(std::move(epoll)) {}

@@ -81,11 +81,22 @@ int domain::prepare_endpoint(bool waitable) {
   return 0;
 }
 
-void domain::add(proto::endpoint& e) noexcept {
-  for (const int fd : e.wait_fds()) core_events_->add(fd);
+int domain::add(proto::endpoint& e) noexcept {
+  if (std::find(endpoints_.begin(), endpoints_.end(), &e) != endpoints_.end()) return 0;
+  for (const int fd : e.wait_fds()) {
+    const int ret = core_events_->add(fd);
+    if (ret == 0) continue;
+    for (const int member : e.wait_fds()) core_events_->remove(member);
+    GAUDI_WARN(EP_CTRL,
+               "an endpoint cannot be enabled, as nobody could sleep until it has work: %s; have "
+               "fewer endpoints, or queues and counters with FI_WAIT_FD, in one domain\n",
+               fi_strerror(-ret));
+    return ret;
+  }
   endpoints_.push_back(&e);
   counters_->endpoints = endpoints_.size();
   if (thread_) thread_->notify();
+  return 0;
 }
 
 void domain::remove(proto::endpoint& e) noexcept {
@@ -124,14 +135,9 @@ base::result<int> domain::core_events() {
 base::result<sleeping_place> domain::open_sleeping_place() {
   const auto events = core_events();
   if (!events) return events.failure();
-  auto set = base::event_set::open();
-  if (!set) return set.failure();
   auto waker = base::waker::open();
   if (!waker) return waker.failure();
-  for (const int member : {*events, waker->fd()}) {
-    if (const int ret = set->add(member)) return base::error{ret};
-  }
-  return sleeping_place{*std::move(set), *std::move(waker)};
+  return sleeping_place{*events, *std::move(waker)};
 }
 
 void domain::notify_of(const proto::endpoint& e) noexcept {

@@ -97,8 +97,11 @@ class domain final : public domain_base {
   /// Before an endpoint is enabled: makes what the domain needs for one, so that add() cannot fail.
   /// -FI_ENOMEM, and errors of core_events() and progress_thread::start.
   int prepare_endpoint(bool waitable) GAUDI_REQUIRES(lock_);
-  /// An endpoint was enabled, or is about to close.
-  void add(proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
+  /// An endpoint was enabled: progresses it from now on, if it does not yet. Errors of
+  /// epoll_ctl(2), of which -EINVAL says that too much can be slept on in this domain
+  /// (sleeping_place): it may be added later.
+  int add(proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
+  /// It is about to close.
   void remove(proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
   /// An endpoint listens at the port of the info already. Several can be opened with one info: the
   /// others get ports of their own, which fi_getname tells.

@@ -144,7 +144,7 @@ bool endpoint::lacks_completions() const noexcept {
 int endpoint::enable() {
   if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock guard(lock());
-  if (core_.enabled()) return 0;
+  if (core_.enabled()) return parent().add(core_);
   if (!addresses_) return -FI_ENOAV;
   if (lacks_completions()) return -FI_ENOCQ;
   const bool waitable = waitable_ || parent().progresses_itself();
@@ -152,8 +152,7 @@ int endpoint::enable() {
   const auto enabled = core_.enable(
       {.waitable = waitable, .any_port = parent().has_port_of_info(), .links = &links_});
   if (!enabled) return enabled.code();
-  parent().add(core_);
-  return 0;
+  return parent().add(core_);
 }
 
 int endpoint::get_flags(std::uint64_t& flags) const {

@@ -51,7 +51,7 @@ void progress_thread::run() {
   ::pthread_setname_np(::pthread_self(), "gaudi-progress");
   while (!stop_) {
     if (may_sleep_(place_.waker) && !stop_) {
-      place_.set.wait(-1);
+      place_.wait(-1);
     } else {
       std::this_thread::sleep_for(pause_between_polls);
     }

@@ -5,11 +5,12 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "base/cancellation_deferred.hpp"
 #include "base/event_set.hpp"
-#include "base/waker.hpp"
 #include "fi/rdm/domain.hpp"
+#include "fi/rdm/sleeping_place.hpp"
 
 namespace gaudi::fi {
 
@@ -23,19 +24,20 @@ class wait_object {
   static base::result<std::unique_ptr<wait_object>> open(domain& d, fi_wait_obj kind)
       GAUDI_REQUIRES(d.lock());
 
-  wait_object(base::event_set set, base::waker waker) noexcept
-      : set_(std::move(set)), waker_(std::move(waker)) {}
+  /// `set`: for the application, of all that there is in `place`.
+  wait_object(sleeping_place place, std::optional<base::event_set> set) noexcept
+      : place_(std::move(place)), set_(std::move(set)) {}
 
-  /// For the application (FI_GETWAIT).
-  [[nodiscard]] int fd() const noexcept { return set_.fd(); }
-  base::waker& waker() noexcept { return waker_; }
+  /// For the application (FI_GETWAIT), with FI_WAIT_FD; else -1.
+  [[nodiscard]] int fd() const noexcept { return set_ ? set_->fd() : base::no_fd; }
+  base::waker& waker() noexcept { return place_.waker; }
 
   /// Blocks for at most `timeout` ms (negative: no limit). A cancellation point.
-  void sleep(int timeout) const { set_.wait(timeout); }
+  void sleep(int timeout) const { place_.wait(timeout); }
 
  private:
-  base::event_set set_;
-  base::waker waker_;
+  sleeping_place place_;
+  std::optional<base::event_set> set_;
 };
 
 /// Answers FI_GETWAIT and FI_GETWAITOBJ of fi_control(3). -FI_ENODATA: no file descriptor.
