@@ -42,6 +42,21 @@ class copies_of_an_endpoint : public testing::Test, protected engine_submissions
     return all_.submit(**all_.engine_for(on), job, {there + offset, host, length},
                        direction::host_to_device);
   }
+  /// Other endpoints take what is left of the engine.
+  void fill(device::device& on) {
+    const copy_part part{there, host, 4096};
+    dma_engine& engine = **all_.engine_for(on);
+    while (engine.submit_urgently({&part, 1}, direction::host_to_device)) continue;
+  }
+  void finish_what_is_waited_for() {
+    ON_CALL(fake_.driver.library, wait_for_cs(_, _, _, _))
+        .WillByDefault(
+            [this](int, std::uint64_t number, std::uint64_t timeout_us, std::uint32_t* status) {
+              if (timeout_us != 0) awaited_.push_back(number);
+              *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+              return 0;
+            });
+  }
   static reg::region region_at(const device::device& on, std::uint64_t offset) {
     reg::region r;
     r.address = there + offset;
@@ -86,13 +101,7 @@ TEST_F(copies_of_an_endpoint, wait_for_one_of_theirs_where_the_engine_is_full) {
   for (std::size_t i = 0; i < room; ++i)
     ASSERT_EQ(submit(*gaudi, jobs_[i], 0, most_together + 1), 0);
   ASSERT_EQ(fake_.submitted.size(), room);
-  ON_CALL(fake_.driver.library, wait_for_cs(_, _, _, _))
-      .WillByDefault(
-          [&](int, std::uint64_t number, std::uint64_t timeout_us, std::uint32_t* status) {
-            if (timeout_us != 0) awaited_.push_back(number);
-            *status = static_cast<std::uint32_t>(hl::cs_status::completed);
-            return 0;
-          });
+  finish_what_is_waited_for();
   ASSERT_EQ(submit(*gaudi, jobs_[room], 0, most_together + 1), 0);
   EXPECT_EQ(awaited_, std::vector<std::uint64_t>{1}) << "the oldest";
   EXPECT_EQ(fake_.submitted.size(), room + 1);
@@ -162,6 +171,33 @@ TEST_F(copies_of_an_endpoint, that_went_together_are_asked_for_once) {
   all_.poll();
   EXPECT_EQ(looks_, 3);
   EXPECT_EQ(told_, (std::vector<copy_job*>{&first, &together}));
+}
+
+// Those for who waits at once have a few slots of their own, which may be full as well.
+TEST_F(copies_of_an_endpoint,
+       that_are_waited_for_wait_for_others_of_theirs_where_the_engine_is_full) {
+  const auto gaudi = fake_.open();
+  const std::size_t room = jobs_.size() - 1;
+  for (std::size_t i = 0; i < room; ++i)
+    ASSERT_EQ(submit(*gaudi, jobs_[i], 0, most_together + 1), 0);
+  fill(*gaudi);
+  ASSERT_EQ(submit(*gaudi, jobs_[room], 4096, 4096), 0);
+  const auto submitted = fake_.submitted.size();
+  finish_what_is_waited_for();
+  EXPECT_EQ(all_.wait_for(jobs_[room]), 0);
+  EXPECT_EQ(awaited_, (std::vector<std::uint64_t>{1, submitted + 1})) << "the oldest, and it";
+  EXPECT_EQ(fake_.submitted.size(), submitted + 1);
+}
+
+TEST_F(copies_of_an_endpoint, that_are_waited_for_fail_where_others_have_all_of_the_engine) {
+  const auto gaudi = fake_.open();
+  fill(*gaudi);
+  const auto submitted = fake_.submitted.size();
+  ASSERT_EQ(submit(*gaudi, jobs_[0], 0, 4096), 0);
+  EXPECT_EQ(all_.wait_for(jobs_[0]), -FI_EAGAIN);
+  fake_.finish_all();
+  all_.poll();
+  EXPECT_EQ(fake_.submitted.size(), submitted) << "it is not begun later";
 }
 
 // Which takes further memory for the list while it is gone through.

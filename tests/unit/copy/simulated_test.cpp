@@ -213,6 +213,8 @@ TEST_F(simulated, refuses_ranges_that_are_not_what_they_are_said_to_be) {
   EXPECT_EQ(try_copy(a, a, 16, direction::host_to_device), -FI_EINVAL);
   EXPECT_EQ(try_copy(a, 0, 16, direction::host_to_device), -FI_EINVAL);
   EXPECT_EQ(try_copy(a, a, 16, direction::device_to_host), -FI_EINVAL);
+  EXPECT_EQ(try_copy(at, a, 4097, direction::device_to_host), -FI_EINVAL);
+  EXPECT_EQ(try_copy(a, at, 16, direction::device_to_device), -FI_EINVAL);
   EXPECT_EQ(try_copy(a, at, 0, direction::host_to_device), 0);
   EXPECT_TRUE(gaudi()->free(a));  // nothing holds it
 }
