@@ -4,8 +4,11 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
+#include "captured_log.hpp"
 #include "hlsim.hpp"
 #include "node.hpp"
 
@@ -46,6 +49,18 @@ fi_gaudi_dmabuf exported(const node& n, std::uint64_t va, std::uint64_t len) {
   fi_gaudi_dmabuf made{};
   must(n.ops().export_dmabuf(n.domain(), va, len, &made), "exporting");
   return made;
+}
+
+fid_mr* registered(const node& n, std::uint64_t va, std::size_t len) {
+  fid_mr* mr = nullptr;
+  const iovec range{reinterpret_cast<void*>(va), len};
+  fi_mr_attr attr{};
+  attr.mr_iov = &range;
+  attr.iov_count = 1;
+  attr.access = FI_SEND | FI_RECV;
+  attr.iface = FI_HMEM_SYNAPSEAI;
+  must(fi_mr_regattr(n.domain(), &attr, 0, &mr), "registering");
+  return mr;
 }
 
 TEST(own_mappings, are_known_by_themselves_where_they_are_watched) {
@@ -102,19 +117,34 @@ TEST(own_mappings, stay_known_while_a_region_keeps_them_mapped) {
     must(n.ops().adopt_device(n.domain(), gaudi.fd()), "adopting");
     const std::uint64_t va = gaudi.map(mib);
     close(exported(n, va, mib).fd);
-    fid_mr* mr = nullptr;
-    const iovec range{reinterpret_cast<void*>(va), mib};
-    fi_mr_attr attr{};
-    attr.mr_iov = &range;
-    attr.iov_count = 1;
-    attr.access = FI_SEND | FI_RECV;
-    attr.iface = FI_HMEM_SYNAPSEAI;
-    must(fi_mr_regattr(n.domain(), &attr, 0, &mr), "registering");
+    fid_mr* const mr = registered(n, va, mib);
     EXPECT_NE(0, gaudi.unmap(va));
     EXPECT_TRUE(is_known(n, va, mib));
     must(fi_close(&mr->fid), "closing the region");
     EXPECT_EQ(0, gaudi.unmap(va));
     EXPECT_FALSE(is_known(n, va, mib));
+  });
+}
+
+// The warning is for who unmaps what is in use, and one is enough.
+TEST(own_mappings, are_warned_of_when_they_are_unmapped_in_use_and_only_then) {
+  if (!is_watched()) GTEST_SKIP() << "nobody watches";
+  run({.ranks = 1, .environment = {{"FI_LOG_LEVEL", "warn"}}}, [](rank&) {
+    own_device gaudi;
+    node n({.device = true});
+    must(n.ops().adopt_device(n.domain(), gaudi.fd()), "adopting");
+    const captured_log log;
+    EXPECT_EQ(0, gaudi.unmap(gaudi.map(mib)));
+    EXPECT_EQ("", log.text());
+    const std::uint64_t va = gaudi.map(mib);
+    close(exported(n, va, mib).fd);
+    fid_mr* const mr = registered(n, va, mib);
+    EXPECT_NE(0, gaudi.unmap(va));
+    const std::string warning = log.text();
+    EXPECT_NE(std::string::npos, warning.find("that a memory region still covers"));
+    EXPECT_NE(0, gaudi.unmap(va));
+    EXPECT_EQ(warning, log.text());
+    must(fi_close(&mr->fid), "closing the region");
   });
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Long messages of device memory where the process may have no more memory to pass them through:
 // both ends are told, and the log has one line about it.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdio>
+#include <cstdlib>
 #include <string>
 
+#include "captured_log.hpp"
 #include "limits.hpp"
 #include "node.hpp"
 
@@ -15,31 +14,6 @@ namespace gaudi::test {
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
-
-// What libfabric logs, while it lives.
-class captured_log {
- public:
-  captured_log() : file_(std::tmpfile()), before_(::dup(STDERR_FILENO)) {
-    ::dup2(::fileno(file_), STDERR_FILENO);
-  }
-  ~captured_log() {
-    ::dup2(before_, STDERR_FILENO);
-    ::close(before_);
-    std::fclose(file_);
-  }
-  captured_log(const captured_log&) = delete;
-  captured_log& operator=(const captured_log&) = delete;
-
-  [[nodiscard]] std::string text() const {
-    std::string all(static_cast<std::size_t>(::lseek(::fileno(file_), 0, SEEK_END)), 0);
-    must(::pread(::fileno(file_), all.data(), all.size(), 0), "pread");
-    return all;
-  }
-
- private:
-  std::FILE* file_;
-  int before_;
-};
 
 std::size_t lines_with(const std::string& word, const std::string& text) {
   std::size_t count = 0;

@@ -43,6 +43,8 @@ TEST(device_registry, counts_a_list_without_the_library) {
   device_registry some;
   EXPECT_EQ(*some.count({.library = "/nonexistent.so", .device = "3,0,module:1"}), 3U);
   EXPECT_EQ(some.count(), 3U);
+  device_registry of_all;
+  EXPECT_EQ(of_all.count({.library = "/nonexistent.so", .device = "all"}).code(), -FI_ENOSYS);
 }
 
 TEST(device_registry, refuses_a_list_that_is_too_long) {

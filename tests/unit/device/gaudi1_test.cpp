@@ -78,6 +78,16 @@ TEST_F(a_gaudi1, takes_what_is_left_where_no_whole_region_is) {
   EXPECT_EQ(*gaudi->hbm_free(), 0U);
 }
 
+TEST_F(a_gaudi1, allocates_just_what_is_wanted_where_no_whole_region_is_left) {
+  driver.page_size = region / 4;  // of which it has two
+  open();
+  const auto a = gaudi->allocate(region / 4);
+  ASSERT_TRUE(a);
+  EXPECT_EQ(gaudi->find(*a, 1)->map_len, region / 4);
+  EXPECT_TRUE(gaudi->allocate(region / 4));
+  EXPECT_EQ(*gaudi->hbm_free(), 0U);
+}
+
 TEST_F(a_gaudi1, exports_a_region_by_its_physical_address_once) {
   open();
   const auto a = gaudi->allocate(region), b = gaudi->allocate(8192);

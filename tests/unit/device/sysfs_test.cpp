@@ -86,6 +86,7 @@ TEST_F(sysfs_tree, names_an_open_node_and_no_other_file) {
   const base::scoped_fd file(open((root / "dev").c_str(), O_RDONLY | O_CLOEXEC));
   add("dev/char/0:0", "0000:1a:00.0", "0x1da3");
   EXPECT_EQ(machine.bus_id_of_fd(file.get()), std::nullopt) << "no node, which has no numbers";
+  for (const int no_node : {-1, file.get()}) EXPECT_FALSE(machine.is_control(no_node));
 }
 
 }  // namespace
