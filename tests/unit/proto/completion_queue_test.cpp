@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
+#include "../base/scarce_memory.hpp"
 #include "proto/operation/completion_spec.hpp"
 
 namespace gaudi::proto {
@@ -23,6 +24,26 @@ TEST(completion_queue, keeps_order_and_loses_nothing_beyond_its_size) {
     queue.pop();
   }
   EXPECT_TRUE(queue.empty());
+}
+
+// The message is there in any case; who sent it is told where there is memory for that.
+TEST(completion_queue, tells_of_a_message_without_its_sender_where_memory_is_short) {
+  constexpr std::size_t count = 100;
+  const net_address sender{};
+  completion_queue queue(count);
+  std::size_t told = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const gaudi::test::scarce_memory none(0);
+    queue.push({.unknown_source = &sender});
+  }
+  for (; !queue.empty(); queue.pop()) {
+    const cq_entry& one = queue.front();
+    ASSERT_EQ(one.error == FI_EADDRNOTAVAIL, one.unknown_source != nullptr);
+    if (one.error == 0) continue;
+    ++told;
+    static_cast<void>(queue.take_unknown_source());
+  }
+  EXPECT_LT(told, count);
 }
 
 TEST(request, reports_success_only_where_asked_and_errors_always) {
