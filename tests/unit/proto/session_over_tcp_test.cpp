@@ -180,6 +180,24 @@ TEST_F(session_over_tcp, loses_and_doubles_no_message) {
   EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
 }
 
+// The peer may have nothing more to say before it has them.
+TEST_F(session_over_tcp, returns_the_credits_of_what_was_received_while_it_was_interrupted) {
+  std::vector<std::byte> bytes(4000);
+  std::size_t unexpected = 0;
+  for (int refused = 0; refused < 2000; a.ep->progress(), b.ep->progress()) {
+    const bool went = a.send(to_b, test::memory_of(bytes.data(), bytes.size()), 7, &sent) == 0;
+    refused = went ? 0 : refused + 1;
+    unexpected += went;
+  }
+  ASSERT_GT(cut(), 0U);
+  while (b.paths.connections.interrupted == 0) b.ep->progress();
+  for (std::size_t i = 0; i < unexpected; ++i)
+    ASSERT_EQ(b.receive(test::memory_of(bytes.data(), bytes.size()), 7, &received), 0);
+  EXPECT_EQ(test::post({&a, &b}, [&] { return a.send(to_b, test::memory_of(&sent, 1), 8, &sent); }),
+            0);
+  EXPECT_EQ(a.paths.connections.lost + b.paths.connections.lost, 0U);
+}
+
 TEST_F(session_over_tcp, carries_out_rma_and_atomics) {
   std::uint64_t sum = 0;
   std::uint64_t added = 0;
