@@ -2,6 +2,7 @@
 // What an engine asks of its device's own queues, and what it says of their failures.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
+#include <sys/mman.h>
 
 #include <cerrno>
 
@@ -41,9 +42,15 @@ TEST(a_command_buffer_of_the_driver, is_given_back_to_the_device_that_it_is_of) 
           return 0;
         });
     EXPECT_CALL(fake.driver.library, destroy_command_buffer(_, 0x7000)).Times(is_lost ? 0 : 1);
-    const auto made = kernel_commands::request(gaudi, 4096);
-    ASSERT_TRUE(made);
-    if (is_lost) gaudi->lose(-FI_EIO, "of the test");
+    std::byte* at = nullptr;
+    {
+      const auto made = kernel_commands::request(gaudi, 4096);
+      ASSERT_TRUE(made);
+      at = made->data();
+      ASSERT_EQ(::msync(at, 4096, MS_ASYNC), 0);
+      if (is_lost) gaudi->lose(-FI_EIO, "of the test");
+    }
+    EXPECT_NE(::msync(at, 4096, MS_ASYNC), 0) << "nothing is mapped there any more";
   }
 }
 

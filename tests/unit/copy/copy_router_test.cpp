@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../reg/looping_nic.hpp"
+#include "copy/nic_copies.hpp"
 #include "fake_engine.hpp"
 
 namespace gaudi::copy {
@@ -171,6 +172,11 @@ TEST_F(a_copy_router, compares_the_nic_with_no_engine_where_there_is_none) {
 TEST_F(a_copy_router, brings_nothing_by_a_nic_that_is_not_there) {
   copy_router wants({.engines = unmeasured(), .short_by_nic = true}, *this);
   EXPECT_FALSE(wants.brings_short(1));
+}
+
+TEST(nic_copies_without_a_nic, reads_nothing) {
+  std::byte to{};
+  EXPECT_EQ(nic_copies(nullptr).read(&to, nullptr, 1, 0x1000, 1), -FI_EOPNOTSUPP);
 }
 
 }  // namespace

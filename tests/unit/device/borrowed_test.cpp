@@ -2,8 +2,10 @@
 // A device that is Synapse's: its descriptor, its pool, and how the provider lets go of them.
 #include <fcntl.h>
 #include <rdma/fi_errno.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -94,6 +96,17 @@ TEST_F(borrowed, is_refused_until_there_is_one) {
   EXPECT_EQ(from.attach_synapse().code(), -FI_ENODEV);
   from.acquired = true;
   EXPECT_TRUE(from.attach_synapse());
+}
+
+TEST_F(borrowed, is_refused_without_a_descriptor_for_the_duplicate) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const int refused = from.attach_synapse().code();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  // As fcntl(2) has it where no number at all is allowed.
+  EXPECT_TRUE(refused == -EINVAL || refused == -EMFILE) << refused;
 }
 
 TEST_F(borrowed, a_pool_elsewhere_is_refused) {
