@@ -276,6 +276,7 @@ TEST_F(direct_rma_of_a_device, tells_of_a_read_when_the_device_can_see_it) {
   EXPECT_TRUE(ours == theirs);
   EXPECT_EQ(a.paths.zero_copy_ops, 1U);
   EXPECT_EQ(a.paths.zero_copy_bytes, length);
+  EXPECT_EQ(dev.gaudi->counted().zero_copy_bytes.value(), length);
 }
 
 TEST_F(direct_rma_of_a_device, fails_a_read_that_the_device_may_not_see) {
@@ -302,6 +303,20 @@ TEST_F(direct_rma_of_a_device, is_a_transfer_where_it_is_injected) {
   until([&] { return !a.queue.empty(); });
   EXPECT_EQ(a.take().error, 0);
   EXPECT_EQ(a.paths.direct_ops, 0U);
+}
+
+// Nor one that the core would copy with it when it sends, up to the length at which it does.
+TEST_F(direct_rma_of_a_device, is_a_transfer_where_the_core_would_have_the_cpu_copy_it) {
+  const std::size_t inlined = a.core->info().tx_attr->inject_size;
+  for (const std::size_t more : {0U, 1U}) {
+    ASSERT_EQ(a.ep->write(local_memory::inside(hbm_, hbm_.address, inlined + more), access()), 0);
+    EXPECT_EQ(a.paths.direct_ops, more);
+    until([&] {
+      dev.engine.finish_all();
+      return !a.queue.empty();
+    });
+    a.take();
+  }
 }
 
 TEST_F(direct_rma_of_a_device, ends_once_and_at_once_with_the_device) {
