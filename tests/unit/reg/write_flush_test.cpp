@@ -149,6 +149,18 @@ TEST_F(a_flush_page, takes_no_memory_where_the_nic_refuses_it) {
   EXPECT_TRUE(on_->free(first));
 }
 
+TEST_F(a_flush_page, gives_its_memory_back_when_it_goes) {
+  const std::uint64_t first = *on_->allocate(4096);
+  EXPECT_TRUE(on_->free(first));
+  {
+    flush_page page(*on_);
+    ASSERT_TRUE(page.prepare(nic_.core()));
+  }
+  EXPECT_EQ(nic_.live(), 0U);
+  EXPECT_EQ(*on_->allocate(4096), first);
+  EXPECT_TRUE(on_->free(first));
+}
+
 TEST_F(a_flush_page, of_a_device_that_is_lost_meanwhile_is_not_ready) {
   flush_page page(*on_);
   nic_.made = [this](auto&) { on_->lose(-FI_EIO, "of the test"); };
