@@ -30,13 +30,21 @@ base::result<std::unique_ptr<wait_object>> wait_object::open(domain& d, fi_wait_
   }
   auto place = d.open_sleeping_place();
   if (!place) return place.failure();
-  if (kind != FI_WAIT_FD) return std::make_unique<wait_object>(*std::move(place), std::nullopt);
-  auto set = base::event_set::open();
-  if (!set) return set.failure();
-  for (const int member : {place->events, place->waker.fd()}) {
-    if (const int ret = set->add(member)) return base::error{ret};
+  auto object = std::make_unique<wait_object>(*std::move(place));
+  if (kind == FI_WAIT_FD) {
+    if (const int ret = object->open_set()) return base::error{ret};
   }
-  return std::make_unique<wait_object>(*std::move(place), *std::move(set));
+  return object;
+}
+
+int wait_object::open_set() noexcept {
+  auto set = base::event_set::open();
+  if (!set) return set.code();
+  for (const int member : {place_.events, place_.waker.fd()}) {
+    if (const int ret = set->add(member)) return ret;
+  }
+  set_.emplace(*std::move(set));
+  return 0;
 }
 
 int get_wait_object(const wait_object* object, fi_wait_obj kind, int command, void* arg) noexcept {

@@ -24,9 +24,9 @@ class wait_object {
   static base::result<std::unique_ptr<wait_object>> open(domain& d, fi_wait_obj kind)
       GAUDI_REQUIRES(d.lock());
 
-  /// `set`: for the application, of all that there is in `place`.
-  wait_object(sleeping_place place, std::optional<base::event_set> set) noexcept
-      : place_(std::move(place)), set_(std::move(set)) {}
+  explicit wait_object(sleeping_place place) noexcept : place_(std::move(place)) {}
+  /// Makes one descriptor of all that there is in the place. 0, or -errno.
+  int open_set() noexcept;
 
   /// For the application (FI_GETWAIT), with FI_WAIT_FD; else -1.
   [[nodiscard]] int fd() const noexcept { return set_ ? set_->fd() : base::no_fd; }
