@@ -182,10 +182,12 @@ TEST_F(local, messages_to_who_becomes_out_of_reach_go_by_the_core_and_then_throu
           for (const int from : {0, 1}) send(r, n, from, size, tag++);
           later += size;
         }
+        // What was begun. Older releases' tcp does not read safely: there it begins again.
+        const std::size_t by_core = fi_version() >= FI_VERSION(1, 18) ? first : 0;
         const auto went = n.paths();
         EXPECT_EQ(copied_once, went.cma_bytes);
-        EXPECT_EQ(first, went.direct_bytes);
-        EXPECT_EQ(later, went.staged_bytes);
+        EXPECT_EQ(by_core, went.direct_bytes);
+        EXPECT_EQ(later + first - by_core, went.staged_bytes);
         r.barrier();
       });
 }
