@@ -65,13 +65,13 @@ class copies_of_an_endpoint : public testing::Test, protected engine_submissions
     return r;
   }
 
+  std::vector<std::uint64_t> awaited_;  // submissions, by their numbers; the engine's end adds some
   gaudi::test::fake_engine fake_;
   engine_submissions all_{{}, *this};
   std::vector<copy_job*> told_;
   std::function<void()> when_told_;
   // What is left is waited for at the end.
   std::array<copy_job, 41> jobs_;
-  std::vector<std::uint64_t> awaited_;  // submissions, by their numbers
   int looks_ = 0;
   base::clock::time_point began_{};  // what copies are timed from; of itself they are not
   int timed_ = 0;
