@@ -63,7 +63,6 @@ std::size_t domain::eager_size() const noexcept {
 }
 
 int domain::prepare_endpoint(bool waitable) {
-  if (!base::make_room(endpoints_)) return -FI_ENOMEM;
   if (waitable) {
     const auto events = core_events();
     if (!events) return events.code();
@@ -83,6 +82,7 @@ int domain::prepare_endpoint(bool waitable) {
 
 int domain::add(proto::endpoint& e) noexcept {
   if (std::find(endpoints_.begin(), endpoints_.end(), &e) != endpoints_.end()) return 0;
+  if (!base::make_room(endpoints_)) return -FI_ENOMEM;
   for (const int fd : e.wait_fds()) {
     const int ret = core_events_->add(fd);
     if (ret == 0) continue;

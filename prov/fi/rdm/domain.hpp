@@ -95,11 +95,11 @@ class domain final : public domain_base {
   proto::path_counters& paths() noexcept GAUDI_REQUIRES(lock_) { return counters_->paths; }
   const proto::latency_histograms* latencies() const noexcept { return latencies_.get(); }
   /// Before an endpoint is enabled: makes what the domain needs for one, so that add() cannot fail.
-  /// -FI_ENOMEM, and errors of core_events() and progress_thread::start.
+  /// Errors of core_events() and progress_thread::start.
   int prepare_endpoint(bool waitable) GAUDI_REQUIRES(lock_);
-  /// An endpoint was enabled: progresses it from now on, if it does not yet. Errors of
-  /// epoll_ctl(2), of which -EINVAL says that too much can be slept on in this domain
-  /// (sleeping_place): it may be added later.
+  /// An endpoint was enabled: progresses it from now on, if it does not yet. May be repeated after
+  /// -FI_ENOMEM, and after errors of epoll_ctl(2), of which -EINVAL says that too much can be slept
+  /// on in this domain (sleeping_place).
   int add(proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
   /// It is about to close.
   void remove(proto::endpoint& e) noexcept GAUDI_REQUIRES(lock_);
