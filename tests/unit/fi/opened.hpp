@@ -64,9 +64,10 @@ struct opened {
   opened(const opened&) = delete;
   opened& operator=(const opened&) = delete;
 
-  unique_fid<fid_cq> open_cq(fi_cq_format format) const {
+  unique_fid<fid_cq> open_cq(fi_cq_format format, fi_wait_obj wait = FI_WAIT_NONE) const {
     fi_cq_attr attr{};
     attr.format = format;
+    attr.wait_obj = wait;
     fid_cq* cq = nullptr;
     EXPECT_EQ(fi_cq_open(domain.get(), &attr, &cq, nullptr), 0);
     return unique_fid<fid_cq>(cq);
@@ -94,13 +95,15 @@ struct opened {
   unique_fid<fid_domain> domain;
 };
 
-/// An endpoint in a domain, enabled, with a queue and a vector of its own.
+/// An endpoint in a domain, enabled, with a queue and a vector of its own. `enabled`: what
+/// fi_enable says.
 struct endpoint_set {
-  explicit endpoint_set(const opened& o, std::uint64_t queue_flags = FI_TRANSMIT | FI_RECV)
-      : cq(o.open_cq(FI_CQ_FORMAT_TAGGED)), av(o.open_av()), ep(o.open_ep()) {
+  explicit endpoint_set(const opened& o, std::uint64_t queue_flags = FI_TRANSMIT | FI_RECV,
+                        fi_wait_obj wait = FI_WAIT_NONE, int enabled = 0)
+      : cq(o.open_cq(FI_CQ_FORMAT_TAGGED, wait)), av(o.open_av()), ep(o.open_ep()) {
     EXPECT_EQ(fi_ep_bind(ep.get(), &cq->fid, queue_flags), 0);
     EXPECT_EQ(fi_ep_bind(ep.get(), &av->fid, 0), 0);
-    EXPECT_EQ(fi_enable(ep.get()), 0);
+    EXPECT_EQ(fi_enable(ep.get()), enabled);
   }
 
   fi_addr_t meet(const endpoint_set& other) const {
