@@ -3,6 +3,8 @@
 
 #include <rdma/fi_errno.h>
 
+#include <array>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +13,34 @@
 #include "proto/channel/parse.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// A word of memory that another process can write to: it is read once, whatever it says next.
+inline std::uint64_t read_once(const std::byte* place) noexcept {
+  return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(place), __ATOMIC_RELAXED);
+}
+
+/// What a packet in shared memory says of the message that it has in it. Returns where the payload
+/// begins. 0: it is another packet, too short, or its sender waits for the end of it.
+[[gnu::always_inline]] inline std::size_t read_message(std::span<const std::byte> packet,
+                                                       wire::eager_fields& fields) noexcept {
+  constexpr std::size_t shortest = wire::eager_size(0);
+  if (packet.size() < shortest) return 0;
+  const std::byte* const at = packet.data();
+  const std::array<std::uint64_t, 2> head{read_once(at), read_once(at + 8)};
+  static_assert(sizeof fields.head == sizeof head);
+  fields.head = std::bit_cast<wire::header>(head);
+  fields.tag = read_once(at + offsetof(wire::eager_fields, tag));
+  if (fields.head.what != wire::kind::eager || (fields.head.flags & wire::want_fin)) return 0;
+  if (!(fields.head.flags & wire::cq_data)) [[likely]]
+    return shortest;
+  const std::size_t start = wire::eager_size(fields.head.flags);
+  if (packet.size() < start) return 0;
+  fields.data = read_once(at + offsetof(wire::eager_fields, data));
+  return start;
+}
+
+}  // namespace
 
 // What it may have here without an answer is what it was promised room for.
 void packet_dispatcher::overrun(connection& c) {
@@ -42,23 +72,28 @@ inline bool packet_dispatcher::dispatch_or_end(connection& c, buffer& b, std::si
   }
 }
 
+// Counts a packet and what it says of credits. Whether its sender had one for it.
+inline bool packet_dispatcher::admit(connection& c, const wire::header& head) noexcept {
+  ++c.silence.packets;
+  c.data.returned(head.data_credits);
+  c.control.returned(head.control_credits);
+  return !wire::takes_credit(head.what) ||
+         (wire::is_control(head.what) ? c.control : c.data).arrived();
+}
+
 // The packet has a whole header.
 inline void packet_dispatcher::take(connection& c, buffer& b, std::size_t length) {
   if (!c.postponed.empty()) [[unlikely]]
     return postpone(c, b, length);
   const auto head = *reinterpret_cast<const wire::header*>(b.bytes);
-  ++c.silence.packets;
-  c.data.returned(head.data_credits);
-  c.control.returned(head.control_credits);
-  const bool control = wire::is_control(head.what);
-  const bool counted = wire::takes_credit(head.what);
-  if (counted && !(control ? c.control : c.data).arrived()) [[unlikely]] {
+  if (!admit(c, head)) [[unlikely]] {
     overrun(c);
     return done_with(c, b, true);
   }
   done_with(c, b, dispatch_or_end(c, b, length));
   if (c.state == connection_state::failed) return;
-  if (control && counted && head.what != wire::kind::event)
+  if (wire::is_control(head.what) && wire::takes_credit(head.what) &&
+      head.what != wire::kind::event)
     c.control.consumed(wire::control_window);
   if (c.returns_due()) parts_.channel.return_credits(c);
 }
@@ -90,7 +125,22 @@ void packet_dispatcher::receive_completed(buffer& b, std::size_t length, int err
   if (!parts_.buffers.give_back(b, *c)) post_receives(*c);
 }
 
+bool packet_dispatcher::take_in_place(connection& c, std::span<const std::byte> packet) {
+  wire::eager_fields fields;
+  const std::size_t start = read_message(packet, fields);
+  const wire::header head = fields.head;
+  if (start == 0 || head.connection != c.id) return false;
+  if (!c.postponed.empty() || !c.data.may_arrive()) return false;
+  if (!parts_.delivery.deliver_in_place(c, fields, packet.subspan(start))) return false;
+  c.shm->in().pop();
+  admit(c, head);
+  parts_.channel.consume(c);
+  if (c.returns_due()) parts_.channel.return_credits(c);
+  return true;
+}
+
 bool packet_dispatcher::take_from_shm(connection& c, std::span<const std::byte> packet) {
+  if (take_in_place(c, packet)) return true;
   buffer* b = parts_.buffers.take_local();
   if (!b) return false;
   const std::size_t length = packet.size();

@@ -48,6 +48,10 @@ class packet_dispatcher {
   void receive_completed(buffer& b, std::size_t length, int error);
   /// A packet has come through shared memory. False: there is no buffer for it now.
   bool take_from_shm(connection& c, std::span<const std::byte> packet);
+  /// The same for a message that is expected, into host memory, which is nearly all that comes this
+  /// way: it goes to its place from where its sender has put it. False: it has to be taken by
+  /// take_from_shm, and nothing was done.
+  [[nodiscard]] bool take_in_place(connection& c, std::span<const std::byte> packet);
 
   /// Room in the list for so many connections. Throws std::bad_alloc.
   void reserve(std::size_t connections) { base::reserve_ahead(receives_waiting_, connections); }
@@ -68,6 +72,7 @@ class packet_dispatcher {
 
  private:
   void packet_arrived(connection& c, buffer& b, std::size_t length);
+  [[gnu::always_inline]] static bool admit(connection& c, const wire::header& head) noexcept;
   [[gnu::always_inline]] void take(connection& c, buffer& b, std::size_t length);
   bool dispatch_rest(connection& c, buffer& b, std::size_t length);
   bool dispatch_transfer(connection& c, buffer& b, std::size_t length, wire::kind what);

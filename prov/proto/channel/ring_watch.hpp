@@ -50,6 +50,20 @@ class ring_watch {
     const bool any = look_at_busy(take);
     return busy_ == watched_.size() ? any : look_at_quiet(take) || any;
   }
+  /// The same for those that have said something lately alone, each of which take() has to take to
+  /// the end of its turn. Whether it did, and there was one.
+  template <class Take>
+  bool look_at_busy_only(Take&& take) {
+    bool any = false;
+    for (std::size_t i = 0; i < busy_; ++i) {
+      watched& w = watched_[i];
+      if (w.ring->is_empty()) continue;
+      w.empty_looks = 0;
+      any = true;
+      if (!take(*w.peer)) return false;
+    }
+    return any;
+  }
   /// Whether it is so for all.
   template <class Predicate>
   [[nodiscard]] bool all_of(Predicate&& is_so) const {

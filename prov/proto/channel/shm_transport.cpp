@@ -59,7 +59,7 @@ std::span<const std::byte> shm_transport::front(connection& c) {
     if (ring.damaged()) connections_.malformed(c, "ring of packets");
     return {};
   }
-  if (packet.size() >= sizeof(wire::header) && packet.size() <= max_packet_) return packet;
+  if (fits(packet)) return packet;
   connections_.malformed(c, "packet (length)");
   return {};
 }

@@ -53,12 +53,21 @@ class shm_transport {
   /// anything.
   template <class Take>
   bool poll(Take&& take) {
-    constexpr int at_once = 16;  // from one peer, before the others have their turn
     return watched_.look([&](connection& c) {
       int taken = 0;
       while (taken < at_once && take_packet(c, take)) ++taken;
       return taken != 0;
     });
+  }
+  /// A short look at those that have said something lately: take(connection, packet) takes what is
+  /// expected. Whether there was such, and nothing else; if not, and after some such looks, poll()
+  /// and all that is beside it have their turn.
+  template <class Take>
+  bool poll_expected(Take&& take) {
+    constexpr unsigned max_in_a_row = 8;
+    const bool any = short_looks_ != max_in_a_row && look_shortly(take);
+    short_looks_ = any ? short_looks_ + 1 : 0;
+    return any;
   }
   /// The next poll() looks at all connections.
   void expect_all() noexcept { watched_.expect_all(); }
@@ -69,6 +78,24 @@ class shm_transport {
   [[nodiscard]] bool may_sleep() const noexcept;
 
  private:
+  static constexpr int at_once = 16;  // from one peer, before the others have their turn
+
+  [[nodiscard]] bool fits(std::span<const std::byte> packet) const noexcept {
+    return packet.size() >= sizeof(wire::header) && packet.size() <= max_packet_;
+  }
+  template <class Take>
+  bool look_shortly(Take& take) {
+    ++core_waits_;
+    return watched_.look_at_busy_only([&](connection& c) {
+      ipc::ring_reader& ring = c.shm->in();
+      int taken = 0;
+      do {
+        const std::span<const std::byte> packet = ring.front();
+        if (!fits(packet) || !take(c, packet)) return false;
+      } while (++taken < at_once && !ring.is_empty());
+      return true;
+    });
+  }
   template <class Take>
   bool take_packet(connection& c, Take&& take) {
     if (c.shm->in().is_empty()) return false;
@@ -84,6 +111,7 @@ class shm_transport {
   std::vector<std::uint32_t> doorbells_;  // connections whose peer has to be woken, by id
   unsigned quiet_looks_ = 0;              // since one brought something
   unsigned core_waits_ = 0;               // looks since the last one at the core
+  unsigned short_looks_ = 0;              // in a row
 };
 
 }  // namespace gaudi::proto

@@ -28,6 +28,8 @@ class credit_window {
   void sent() noexcept { --available_; }
   void returned(std::uint8_t count) noexcept { available_ += count; }
 
+  /// Whether it has a credit for a message.
+  [[nodiscard]] bool may_arrive() const noexcept { return held_ + returnable_ < granted_; }
   /// A message of the peer is here. False: it had no credit for it.
   [[nodiscard]] bool arrived() noexcept { return ++held_ + returnable_ <= granted_; }
 

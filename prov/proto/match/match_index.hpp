@@ -149,7 +149,7 @@ class match_index {
     return slots_[(mix(key) >> shift_) ^ (key.tag & in_line)];
   }
 
-  bool grow() noexcept {
+  [[gnu::noinline]] bool grow() noexcept {
     const std::size_t old_count = bucket_count();
     grow_at_ *= 2;  // Also when memory is short: tried again only after as many keys more.
     try {

@@ -77,18 +77,19 @@ class basic_match_queue {
   void post(posted_hook& receive) noexcept {
     receive.sequence = next_sequence_++;
     posting_order_.push_back(receive);
-    ++counter_for(receive);
-    if (receive.ignore == 0) return posted_by_key_.push(receive);
-    if (masked_) return masked_fifo::append(*masked_, receive);
-    masked_fifo::start(masked_, receive);
+    if (receive.ignore != 0) [[unlikely]]
+      return post_masked(receive);
+    ++(receive.source == any_source ? any_source_count_ : directed_count_);
+    posted_by_key_.push(receive);
   }
 
   /// Takes a receive out: cancelled, or matched.
   void remove(posted_hook& receive) noexcept {
     posting_order_.erase(posting_order_.iterator_to(receive));
-    --counter_for(receive);
-    if (receive.ignore == 0) return posted_by_key_.remove(receive);
-    masked_fifo::remove(receive);
+    if (receive.ignore != 0) [[unlikely]]
+      return remove_masked(receive);
+    --(receive.source == any_source ? any_source_count_ : directed_count_);
+    posted_by_key_.remove(receive);
   }
 
   /// The receive that takes a message from `source` with `tag`: of those that may, the first
@@ -179,9 +180,14 @@ class basic_match_queue {
   using masked_fifo = fifo<posted_hook, &posted_hook::by_key>;
   using source_fifo = fifo<arrived_hook, &arrived_hook::by_source>;
 
-  std::size_t& counter_for(const posted_hook& receive) noexcept {
-    if (receive.ignore != 0) return masked_count_;
-    return receive.source == any_source ? any_source_count_ : directed_count_;
+  [[gnu::noinline]] void post_masked(posted_hook& receive) noexcept {
+    ++masked_count_;
+    if (masked_) return masked_fifo::append(*masked_, receive);
+    masked_fifo::start(masked_, receive);
+  }
+  [[gnu::noinline]] void remove_masked(posted_hook& receive) noexcept {
+    --masked_count_;
+    masked_fifo::remove(receive);
   }
 
   static posted_hook* earlier(posted_hook* a, posted_hook* b) noexcept {

@@ -30,7 +30,13 @@ struct recv_params {
 struct posted_receive : posted_hook {
   posted_receive() = default;
   posted_receive(const recv_params& what, std::uint32_t from, const local_memory& into) noexcept
-      : posted_hook(what.tag, what.ignore, from), completion(what.completion), memory(into) {}
+      : posted_hook(what.tag, what.ignore, from),
+        is_plain(into.single_host() && what.completion.is_plain()),
+        completion(what.completion),
+        memory(into) {}
+
+  // One host buffer, and one entry in a queue: its message is copied and told of, and that is all.
+  bool is_plain = false;
 
   completion_spec completion;
   local_memory memory;            // what is left of it, with `many`

@@ -42,7 +42,7 @@ void receive_context::forget_number_of(const net_address& name) noexcept {
   if (members_.size() == 1) numbers_.erase(name);
 }
 
-base::result<std::uint32_t> receive_context::source_of(const recv_params& params) const {
+inline base::result<std::uint32_t> receive_context::source_of(const recv_params& params) const {
   if (!directed_ || params.from == FI_ADDR_UNSPEC || members_.empty()) return any_source;
   return members_.front()->source_of(params);
 }

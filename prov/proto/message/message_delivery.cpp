@@ -41,6 +41,12 @@ std::size_t footprint(const message_info& m) noexcept {
   return m;
 }
 
+// The receive that takes a message of the connection's peer, or null.
+[[gnu::always_inline]] inline posted_receive* find_receive(match_queue& queue, const connection& c,
+                                                           std::uint64_t tag) noexcept {
+  return static_cast<posted_receive*>(queue.find_posted_for(c.remote->number, tag));
+}
+
 }  // namespace
 
 message_delivery::message_delivery(const endpoint_settings& config, parts collaborators)
@@ -104,12 +110,37 @@ inline bool message_delivery::deliver_now(connection* c, const message_info& m,
   return true;
 }
 
-inline bool message_delivery::match(connection& c, buffer& b, const message_info& m,
-                                    const std::byte* payload) {
-  match_queue& queue = receives_->queue_for(m.flags & wire::tagged);
-  posted_hook* matched = queue.find_posted_for(c.remote->number, m.tag);
+// The short way. False: it is another message, or another receive, than those it is for.
+inline bool message_delivery::deliver_plainly(const connection& c, const wire::eager_fields& fields,
+                                              std::span<const std::byte> payload,
+                                              match_queue& queue,
+                                              posted_receive& receive) noexcept {
+  const std::size_t length = payload.size();
+  const fi_addr_t source = c.remote->address;
+  const std::uint8_t flags = fields.head.flags;
+  const bool is_plain = receive.is_plain && !(flags & wire::want_fin) &&
+                        length <= receive.memory.length() &&
+                        !(config_.source_errors && source == FI_ADDR_NOTAVAIL);
+  if (!is_plain) [[unlikely]]
+    return false;
+  const bool has_data = flags & wire::cq_data;
+  const std::uint64_t tag = (flags & wire::tagged) ? fields.tag : 0;
+  base::probes::match(source, tag, length, 0);
+  queue.remove(receive);
+  copy::by_cpu(receive.memory[0].host(), payload.data(), length);
+  const completion_spec& completion = receive.completion;
+  completion.queue->push_message(completion.context,
+                                 completion.flags | (has_data ? FI_REMOTE_CQ_DATA : 0), length,
+                                 has_data ? fields.data : 0, tag, source);
+  receives_->receive_pool_.destroy(&receive);
+  return true;
+}
+
+inline bool message_delivery::accept(connection& c, buffer& b, const message_info& m,
+                                     const std::byte* payload, posted_receive* matched) {
   if (!matched) return queue_unexpected(c, b, m, payload);
-  auto& receive = static_cast<posted_receive&>(*matched);
+  match_queue& queue = receives_->queue_for(m.flags & wire::tagged);
+  posted_receive& receive = *matched;
   base::probes::match(m.from->address, m.tag, m.length, 0);
   bool free;
   if (receive.many) [[unlikely]] {
@@ -133,10 +164,31 @@ bool message_delivery::handle_message(connection& c, buffer& b, std::size_t leng
     parts_.connections.malformed(c, "message");
     return true;
   }
+  match_queue& queue = receives_->queue_for(flags & wire::tagged);
+  posted_receive* const receive = find_receive(queue, c, (flags & wire::tagged) ? fields.tag : 0);
+  if (!receive || !deliver_plainly(c, fields, {b.bytes + start, length - start}, queue, *receive))
+      [[unlikely]]
+    return handle_other_message(c, b, length, receive);
+  parts_.channel.consume(c);
+  return true;
+}
+
+bool message_delivery::handle_other_message(connection& c, buffer& b, std::size_t length,
+                                            posted_receive* receive) {
+  const auto& fields = *reinterpret_cast<const wire::eager_fields*>(b.bytes);
+  const std::size_t start = wire::eager_size(fields.head.flags);
   message_info m = info_of(c, fields);
-  if (flags & wire::want_fin) m.operation = fields.operation;
+  if (m.flags & wire::want_fin) m.operation = fields.operation;
   m.length = length - start;
-  return match(c, b, m, b.bytes + start);
+  return accept(c, b, m, b.bytes + start, receive);
+}
+
+bool message_delivery::deliver_in_place(const connection& c, const wire::eager_fields& fields,
+                                        std::span<const std::byte> payload) noexcept {
+  const bool tagged = fields.head.flags & wire::tagged;
+  match_queue& queue = receives_->queue_for(tagged);
+  posted_receive* const receive = find_receive(queue, c, tagged ? fields.tag : 0);
+  return receive && deliver_plainly(c, fields, payload, queue, *receive);
 }
 
 bool message_delivery::handle_rts(connection& c, buffer& b, std::size_t length) {
@@ -153,7 +205,8 @@ bool message_delivery::handle_rts(connection& c, buffer& b, std::size_t length) 
   m.rendezvous = true;
   m.length = rts.length;
   m.rts = &rts;
-  return match(c, b, m, b.bytes + start);
+  match_queue& queue = receives_->queue_for(flags & wire::tagged);
+  return accept(c, b, m, b.bytes + start, find_receive(queue, c, m.tag));
 }
 
 // Keeps a message in the receive buffer it came in, while there are enough of those; else in a

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <span>
 #include <vector>
 
 #include "base/counter.hpp"
@@ -78,6 +79,11 @@ class message_delivery final : public message_owner {
   /// An eager message, or the rts of one. Whether the buffer is free again. Throws untouched.
   bool handle_message(connection& c, buffer& b, std::size_t length);
   bool handle_rts(connection& c, buffer& b, std::size_t length);
+  /// A message that its peer may still write to, as it lies in shared memory; `fields` does not. It
+  /// goes to its place from there. False: nothing was done, as its receive does not wait or wants
+  /// more than that.
+  [[nodiscard]] bool deliver_in_place(const connection& c, const wire::eager_fields& fields,
+                                      std::span<const std::byte> payload) noexcept;
   /// Brings a message to its memory. Whether `holder`, the buffer with the payload, is free again.
   /// Null connection: it is gone.
   bool deliver(connection* c, const message_info& m, const std::byte* payload, buffer* holder,
@@ -103,8 +109,12 @@ class message_delivery final : public message_owner {
                           const local_memory& memory) override;
   void discard_message(unexpected& m) override;
 
-  [[gnu::always_inline]] bool match(connection& c, buffer& b, const message_info& m,
-                                    const std::byte* payload);
+  [[gnu::always_inline]] bool deliver_plainly(const connection& c, const wire::eager_fields& fields,
+                                              std::span<const std::byte> payload,
+                                              match_queue& queue, posted_receive& receive) noexcept;
+  bool handle_other_message(connection& c, buffer& b, std::size_t length, posted_receive* receive);
+  [[gnu::always_inline]] bool accept(connection& c, buffer& b, const message_info& m,
+                                     const std::byte* payload, posted_receive* receive);
   [[gnu::always_inline]] bool deliver_now(connection* c, const message_info& m,
                                           const std::byte* payload, buffer* holder,
                                           const completion_spec& completion,

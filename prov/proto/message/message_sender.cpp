@@ -11,6 +11,36 @@
 #include "proto/transfer/operation_start.hpp"
 
 namespace gaudi::proto {
+namespace {
+
+// Payload that a CPU copies.
+[[gnu::always_inline]] inline void load(const local_memory& memory, std::byte* to) noexcept {
+  if (const std::byte* const bytes = memory.single_host()) [[likely]] {
+    copy::by_cpu(to, bytes, memory.length());
+  } else {
+    memory.read(0, to, memory.length());
+  }
+}
+
+// A message that has left at once.
+[[gnu::always_inline]] inline void tell_sent(const completion_spec& completion) noexcept {
+  if (completion.is_plain()) [[likely]] {
+    completion.queue->push_message(completion.context, completion.flags, 0, 0, 0,
+                                   FI_ADDR_NOTAVAIL);
+  } else {
+    completion.end({});
+  }
+}
+
+}  // namespace
+
+// Whether it goes into the peer's ring as it is.
+inline bool message_sender::is_for_ring(const connection& c, const local_memory& memory,
+                                        const send_params& message) noexcept {
+  return c.shm && !memory.on_device() && !message.delivery &&
+         memory.length() + sizeof(wire::eager_fields) <= c.terms.eager_limit &&
+         c.outbox.ordered.empty();
+}
 
 inline bool message_sender::is_eager(const connection& c, const local_memory& memory,
                                      const send_params& message) const noexcept {
@@ -22,16 +52,19 @@ inline bool message_sender::is_eager(const connection& c, const local_memory& me
 int message_sender::send_shm(connection& c, const local_memory& memory,
                              const send_params& message) {
   const std::size_t start = wire::eager_size(message.wire_flags);
-  std::byte* const packet = shm_transport::reserve_packet(c, start + memory.length());
-  if (!packet) return -FI_EAGAIN;
+  const std::size_t length = memory.length();
+  std::byte* const packet = shm_transport::reserve_packet(c, start + length);
+  if (!packet) [[unlikely]]
+    return -FI_EAGAIN;
   auto& fields = *reinterpret_cast<wire::eager_fields*>(packet);
   c.fill_header(fields.head, wire::kind::eager, message.wire_flags);
   fields.tag = message.tag;
   if (message.wire_flags & wire::cq_data) fields.data = message.data;
-  if (memory.length() != 0) memory.read(0, packet + start, memory.length());
+  load(memory, packet + start);
   parts_.shm.commit(c);
   c.data.sent();
-  message.completion.end({});
+  parts_.channel.count_eager_to_ring(length);
+  tell_sent(message.completion);
   return 0;
 }
 
@@ -44,14 +77,10 @@ inline int message_sender::send_injected(connection& c, const local_memory& memo
   fields.head = {wire::kind::eager, message.wire_flags, 0, 0, c.terms.connection_id};
   fields.tag = message.tag;
   if (message.wire_flags & wire::cq_data) fields.data = message.data;
-  if (std::byte* bytes = memory.single_host()) {
-    copy::by_cpu(packet + start, bytes, memory.length());
-  } else {
-    memory.read(0, packet + start, memory.length());
-  }
+  load(memory, packet + start);
   if (const int ret = parts_.transport.inject(c, packet, start + memory.length())) return ret;
   c.data.sent();
-  message.completion.end({});
+  tell_sent(message.completion);
   return 0;
 }
 
@@ -64,10 +93,8 @@ inline int message_sender::send_eager(connection& c, const local_memory& memory,
     return ret;
   }
   int ret;
-  if (c.shm && plain) {
-    ret = send_shm(c, memory, message);
-  } else if (plain && !message.transmit &&
-             wire::eager_size(message.wire_flags) + memory.length() <=
+  if (plain && !message.transmit && !c.shm &&
+      wire::eager_size(message.wire_flags) + memory.length() <=
                  parts_.transport.inject_limit()) {
     ret = send_injected(c, memory, message);
   } else {
@@ -77,9 +104,15 @@ inline int message_sender::send_eager(connection& c, const local_memory& memory,
   return ret;
 }
 
-int message_sender::send(connection& c, const local_memory& memory, const send_params& message) {
+inline int message_sender::send_otherwise(connection& c, const local_memory& memory,
+                                          const send_params& message) {
   return is_eager(c, memory, message) ? send_eager(c, memory, message)
                                       : send_rendezvous(c, memory, message);
+}
+
+int message_sender::send(connection& c, const local_memory& memory, const send_params& message) {
+  return is_for_ring(c, memory, message) ? send_shm(c, memory, message)
+                                         : send_otherwise(c, memory, message);
 }
 
 // What is posted after them waits for them.

@@ -65,6 +65,8 @@ class message_sender {
   [[nodiscard]] bool early_wait_unnoticed() const noexcept;
 
  private:
+  [[nodiscard]] static bool is_for_ring(const connection& c, const local_memory& memory,
+                                        const send_params& message) noexcept;
   [[nodiscard]] bool is_eager(const connection& c, const local_memory& memory,
                               const send_params& message) const noexcept;
   [[nodiscard]] bool is_stalled(connection& c) const noexcept;
@@ -72,6 +74,7 @@ class message_sender {
   void post_early(peer& p);
   [[gnu::always_inline]] int send_eager(connection& c, const local_memory& memory,
                                         const send_params& message);
+  int send_otherwise(connection& c, const local_memory& memory, const send_params& message);
   int send_shm(connection& c, const local_memory& memory, const send_params& message);
   [[gnu::always_inline]] int send_injected(connection& c, const local_memory& memory,
                                            const send_params& message);

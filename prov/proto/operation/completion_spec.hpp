@@ -31,6 +31,14 @@ struct completion_spec {
     if (queue && is_told(entry)) queue->push(entry, context, flags);
   }
 
+  /// Whether success is told by an entry in `queue`, and nothing else.
+  [[nodiscard]] bool is_plain() const noexcept {
+    const auto others = reinterpret_cast<std::uintptr_t>(counter) |
+                        reinterpret_cast<std::uintptr_t>(mr_counter) |
+                        reinterpret_cast<std::uintptr_t>(hook);
+    return queue && report && !shared && others == 0;
+  }
+
  private:
   [[nodiscard]] bool is_told(const cq_entry& entry) const noexcept {
     return entry.error ? !of_peer : report;

@@ -65,6 +65,30 @@ TEST(endpoint_link, takes_sixteen_packets_of_a_peer_before_others_have_their_tur
   }
 }
 
+// Each look finds another message that is expected.
+TEST(endpoint_link, lets_what_comes_by_the_core_have_its_turn_however_much_comes_through_it) {
+  live_node a(sharing());
+  live_node b(sharing());
+  live_node c(alone());
+  pass(a, a.meet(b), b, 100, 1);
+  pass(c, c.meet(b), b, 100, 1);
+  std::byte one{};
+  std::byte two{};
+  ASSERT_EQ(b.receive(memory_of(&two, 1), 3, nullptr), 0);
+  ASSERT_EQ(c.send(c.meet(b), memory_of(&two, 1), 3, nullptr), 0);
+  constexpr int enough = 100'000;
+  int looks = 0;
+  for (bool is_there = false; !is_there && looks < enough; ++looks) {
+    ASSERT_EQ(b.receive(memory_of(&one, 1), 2, nullptr), 0);
+    while (a.send(a.meet(b), memory_of(&one, 1), 2, nullptr) == -FI_EAGAIN) a.ep->progress();
+    c.ep->progress();
+    while (b.queue.empty()) b.ep->progress();
+    for (; !b.queue.empty(); b.queue.pop()) is_there = is_there || b.queue.front().tag == 3;
+    while (!a.queue.empty()) a.queue.pop();
+  }
+  EXPECT_LT(looks, enough);
+}
+
 // Both look at their progress in turn.
 TEST(endpoint_link, lets_the_sender_copy_along) {
   live_node a(sharing());

@@ -77,6 +77,33 @@ TEST(postponed_packets, go_with_a_peer_that_goes) {
   EXPECT_EQ(endpoint_audit::unexpected_bytes(*v.ep), 0U);
 }
 
+// A message that could go to its place at once waits as well.
+TEST(postponed_packets, are_not_overtaken_through_shared_memory) {
+  auto settings = test::small_settings();
+  settings.kernel = &ipc::host_kernel::real();
+  test::endpoint_by_itself v(settings);
+  test::peer_by_hand peer(v, test::packet_way::ring);
+  const auto say = [&](std::uint64_t tag) {
+    wire::eager_fields message{};
+    message.tag = tag;
+    peer.say(wire::kind::eager, message, wire::eager_size(0), wire::tagged);
+  };
+  say(5);
+  {
+    const gaudi::test::scarce_memory none(0);
+    v.progress();
+  }
+  ASSERT_EQ(endpoint_audit::postponed(*v.ep), 1U);
+  std::byte place{};
+  ASSERT_EQ(v.ep->receives().receive(
+                local_memory::of_host(&place, 1),
+                {.ignore = UINT64_MAX, .tagged = true, .completion = v.completion()}),
+            0);
+  say(6);
+  peer.settle();
+  EXPECT_EQ(v.take().tag, 5U);
+}
+
 // As after every other look there would be none for what came before it.
 TEST(postponed_packets, are_taken_before_their_connection_ends_where_there_is_memory_again) {
   test::endpoint_by_itself v;
