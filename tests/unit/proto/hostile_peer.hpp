@@ -35,7 +35,7 @@ inline core::unique_info loopback_tcp() {
 
 /// A whole endpoint of ours, with a region that peers may write to.
 struct victim {
-  explicit victim(std::chrono::seconds connect_timeout = 0s) {
+  explicit victim(std::chrono::seconds connect_timeout = 0s, base::clock clock = {}) {
     auto opened = core::inner_domain::open(loopback_tcp());
     core = std::move(*opened);
     target.resize(4096);
@@ -45,16 +45,17 @@ struct victim {
     region.virtual_address = true;
     region.core = *core->register_memory(target.data(), target.size(), region.access);
     EXPECT_TRUE(keys.add_requested(region, 77));
-    ep.emplace(*core, keys, devices, paths,
-               endpoint::settings{
-                   .directed_receive = true,
-                   .provider_keys = false,
-                   .eager_size = 4096,
-                   .staging_chunk = 65536,
-                   .staging_depth = 4,
-                   .rx_buffers = 64,
-                   .unexpected_limit = 1 << 20,
-                   .limits = {.connect_timeout = connect_timeout, .reconnect_timeout = {}}});
+    ep.emplace(
+        *core, keys, devices, paths,
+        endpoint::settings{.directed_receive = true,
+                           .provider_keys = false,
+                           .eager_size = 4096,
+                           .staging_chunk = 65536,
+                           .staging_depth = 4,
+                           .rx_buffers = 64,
+                           .unexpected_limit = 1 << 20,
+                           .limits = {.connect_timeout = connect_timeout, .reconnect_timeout = {}},
+                           .clock = clock});
     ep->use_addresses(addresses);
     ep->messages().use_queue(&queue, false);
     EXPECT_TRUE(ep->enable());
