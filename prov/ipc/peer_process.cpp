@@ -53,14 +53,13 @@ base::result<peer_process> peer_process::find(pid_t pid, std::uint64_t address,
   return found;
 }
 
+peer_process::peer_process(pid_t pid, base::scoped_fd watch) noexcept
+    : pid_(pid), is_this_process_(pid == ::getpid()), watch_(std::move(watch)) {}
+
 bool peer_process::has_ended() const noexcept {
   const base::cancellation_deferred until_it_is_known;
   pollfd ask{.fd = watch_.get(), .events = POLLIN, .revents = 0};
   return ::poll(&ask, 1, 0) > 0;
-}
-
-bool peer_process::is_this_process() const noexcept {
-  return pid_ == ::getpid();
 }
 
 bool peer_process::is_denial(int code) noexcept {

@@ -37,7 +37,7 @@ class peer_process final : public peer_memory {
   /// -ESRCH: no such process here. -FI_EINVAL: another process.
   static base::result<peer_process> find(pid_t pid, std::uint64_t address, std::uint64_t value);
 
-  [[nodiscard]] bool is_this_process() const noexcept override;
+  [[nodiscard]] bool is_this_process() const noexcept override { return is_this_process_; }
   /// Whether with this code of read() or write() the kernel has forbidden it, as it may at any
   /// time: to who gives up privileges, and by a seccomp filter.
   [[nodiscard]] static bool is_denial(int code) noexcept;
@@ -47,9 +47,10 @@ class peer_process final : public peer_memory {
   int write(std::uint64_t to, const void* from, std::size_t length) const noexcept override;
 
  private:
-  peer_process(pid_t pid, base::scoped_fd watch) noexcept : pid_(pid), watch_(std::move(watch)) {}
+  peer_process(pid_t pid, base::scoped_fd watch) noexcept;
 
   pid_t pid_;
+  bool is_this_process_;   // asked once: nothing is used in a child that forks
   base::scoped_fd watch_;  // readable once it has ended (pidfd_open(2))
 };
 

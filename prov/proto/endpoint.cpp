@@ -25,7 +25,7 @@ connection_config terms_of(const core::inner_domain& core, const endpoint_settin
   return {.eager_limit = static_cast<std::uint32_t>(message_limit(config.eager_size)),
           .rx_buffers = config.rx_buffers,
           .kernel = config.kernel,
-          .takes_dmabufs = config.kernel && config.imports,
+          .takes_dmabufs = config.kernel && config.dmabufs.imports,
           .slots = shared_at_once * config.staging_depth,
           .slot_size = config.staging_chunk,
           .rails = &config.rails,

@@ -35,6 +35,7 @@ proto::endpoint::settings settings_of(const plan& p, host& h) {
   return {.directed_receive = true,
           .provider_keys = p.core_keys,
           .eager_size = p.eager_size,
+          .max_by_ring = p.eager_size / 2,
           .staging_chunk = 4096,
           .staging_depth = 2,
           .rx_buffers = p.rx_buffers,
@@ -137,8 +138,7 @@ void node::take_dmabufs(proto::endpoint::settings& settings) {
   if (!loop_) loop_.emplace(*core_, base::clock(host_));
   imports_.emplace(*core_, reg::cache_limits{.count = 1, .bytes = ~std::uint64_t{0}});
   settings.loop = &*loop_;
-  settings.imports = &*imports_;
-  settings.passes_dmabufs = true;
+  settings.dmabufs = {.are_passed = true, .imports = &*imports_};
 }
 
 // Nodes have different numbers of them.

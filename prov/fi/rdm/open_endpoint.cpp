@@ -119,6 +119,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) GAUDI_REQ
           .rma_order = info.tx_attr && (info.tx_attr->msg_order & offer::direct_order) != 0,
           .provider_keys = d.provider_keys() && d.virtual_address(),
           .eager_size = d.eager_size(),
+          .max_by_ring = p.max_by_ring(),
           .staging_chunk = p.staging_chunk,
           .staging_depth = p.staging_depth,
           .rx_buffers = p.rx_buffers,
@@ -131,8 +132,7 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) GAUDI_REQ
           .loop = &d.loop(),
           .flush = &d.flush(),
           .kernel = p.ipc != base::ipc_choice::off ? &ipc::host_kernel::real() : nullptr,
-          .passes_dmabufs = p.dmabuf != base::dmabuf_choice::off,
-          .imports = d.imports()};
+          .dmabufs = {.are_passed = p.dmabuf != base::dmabuf_choice::off, .imports = d.imports()}};
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ struct endpoint_settings {
   bool rma_order = false;         // FI_ORDER_RMA_*, FI_ORDER_SAW: as the core has them
   bool provider_keys = false;     // keys without reg::key_table::software_bit are the core's own
   std::size_t eager_size = 0;     // largest payload of one message
+  // Of one in host memory that a peer on this host could read instead.
+  std::size_t max_by_ring = SIZE_MAX;
   std::size_t staging_chunk = 0;
   std::size_t staging_depth = 0;
   std::size_t rx_buffers = 0;
@@ -48,10 +50,11 @@ struct endpoint_settings {
   reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
   // By which memory is shared with peers on this host, outlives the endpoint; null: with none.
   ipc::host_kernel* kernel = nullptr;
-  // With it: peers get the dma-bufs of device memory that our NIC does not reach, and theirs
-  // may.
-  bool passes_dmabufs = false;
-  reg::import_cache* imports = nullptr;  // of the domain; null: we take none of theirs
+  // With it: of device memory that our NIC does not reach, and theirs may; and of theirs.
+  struct {
+    bool are_passed = false;
+    reg::import_cache* imports = nullptr;  // of the domain; null: we take none
+  } dmabufs{};
   // What waits are measured by, and what makes names that nobody guesses.
   base::clock clock{};
   base::random_source random{};

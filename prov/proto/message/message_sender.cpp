@@ -25,8 +25,7 @@ namespace {
 // A message that has left at once.
 [[gnu::always_inline]] inline void tell_sent(const completion_spec& completion) noexcept {
   if (completion.is_plain()) [[likely]] {
-    completion.queue->push_message(completion.context, completion.flags, 0, 0, 0,
-                                   FI_ADDR_NOTAVAIL);
+    completion.queue->push_message(completion.context, completion.flags, 0, 0, 0, FI_ADDR_NOTAVAIL);
   } else {
     completion.end({});
   }
@@ -36,10 +35,11 @@ namespace {
 
 // Whether it goes into the peer's ring as it is.
 inline bool message_sender::is_for_ring(const connection& c, const local_memory& memory,
-                                        const send_params& message) noexcept {
+                                        const send_params& message) const noexcept {
+  const std::size_t length = memory.length();
   return c.shm && !memory.on_device() && !message.delivery &&
-         memory.length() + sizeof(wire::eager_fields) <= c.terms.eager_limit &&
-         c.outbox.ordered.empty();
+         length + sizeof(wire::eager_fields) <= c.terms.eager_limit && c.outbox.ordered.empty() &&
+         (length <= max_by_ring_ || !parts_.rendezvous.is_shorter(c, memory));
 }
 
 inline bool message_sender::is_eager(const connection& c, const local_memory& memory,
@@ -94,8 +94,7 @@ inline int message_sender::send_eager(connection& c, const local_memory& memory,
   }
   int ret;
   if (plain && !message.transmit && !c.shm &&
-      wire::eager_size(message.wire_flags) + memory.length() <=
-                 parts_.transport.inject_limit()) {
+      wire::eager_size(message.wire_flags) + memory.length() <= parts_.transport.inject_limit()) {
     ret = send_injected(c, memory, message);
   } else {
     ret = send_buffered(c, memory, message, false);

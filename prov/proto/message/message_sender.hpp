@@ -39,7 +39,9 @@ class message_sender {
   };
 
   message_sender(const endpoint_settings& config, parts collaborators) noexcept
-      : refusals_before_waiting_(config.refusals_before_waiting), parts_(collaborators) {}
+      : refusals_before_waiting_(config.refusals_before_waiting),
+        max_by_ring_(config.max_by_ring),
+        parts_(collaborators) {}
 
   /// On a connection that has a credit for it. 0, -FI_EAGAIN: no room; or an error.
   int send(connection& c, const local_memory& memory, const send_params& message);
@@ -65,8 +67,8 @@ class message_sender {
   [[nodiscard]] bool early_wait_unnoticed() const noexcept;
 
  private:
-  [[nodiscard]] static bool is_for_ring(const connection& c, const local_memory& memory,
-                                        const send_params& message) noexcept;
+  [[nodiscard]] bool is_for_ring(const connection& c, const local_memory& memory,
+                                 const send_params& message) const noexcept;
   [[nodiscard]] bool is_eager(const connection& c, const local_memory& memory,
                               const send_params& message) const noexcept;
   [[nodiscard]] bool is_stalled(connection& c) const noexcept;
@@ -86,6 +88,7 @@ class message_sender {
   void count_gathered(const local_memory& memory) noexcept;
 
   const std::uint32_t refusals_before_waiting_;
+  const std::size_t max_by_ring_;
   const parts parts_;
   early_sends early_;
 };

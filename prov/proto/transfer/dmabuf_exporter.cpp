@@ -15,7 +15,7 @@ bool dmabuf_exporter::name_for_peer(const connection& c, const local_memory& mem
   using base::rendezvous_choice;
   const bool pulled = config_.rendezvous == rendezvous_choice::automatic ||
                       config_.rendezvous == rendezvous_choice::read;
-  if (!config_.passes_dmabufs || !c.shm || !c.terms.takes_dmabufs || !pulled ||
+  if (!config_.dmabufs.are_passed || !c.shm || !c.terms.takes_dmabufs || !pulled ||
       !name_allocations(memory, rts))
     return false;
   return memory.length() >= c.shm->kernel().min_passed() ||

@@ -10,7 +10,7 @@
 namespace gaudi::proto {
 
 bool dmabuf_importer::may_import(const connection& c, const local_memory& memory) const noexcept {
-  return config_.imports && c.shm && !c.local.import_disabled && memory.core_reaches(0) &&
+  return config_.dmabufs.imports && c.shm && !c.local.import_disabled && memory.core_reaches(0) &&
          config_.rendezvous != base::rendezvous_choice::staged;
 }
 
@@ -23,7 +23,7 @@ void dmabuf_importer::start(connection& c, const wire::rts_fields& rts, transfer
 void dmabuf_importer::continue_import(connection& c, transfer& t) {
   while (t.pull.imported.size() < t.remote.size()) {
     const wire::segment& s = t.remote[t.pull.imported.size()];
-    auto known = config_.imports->find({c.terms.instance, s.key});
+    auto known = config_.dmabufs.imports->find({c.terms.instance, s.key});
     if (!known) return ask_for_dmabuf(c, t);
     if (!known->holds(s.address, s.length))
       return connections_.malformed(c, "rendezvous (allocation)");
@@ -66,7 +66,7 @@ base::result<reg::import_cache::handle> dmabuf_importer::import(const connection
                                                                 const wire::dmabuf_fields& sent,
                                                                 int fd) {
   if (const auto loop = config_.loop->connect(); !loop) return loop.failure();
-  return config_.imports->add(
+  return config_.dmabufs.imports->add(
       {c.terms.instance, sent.allocation},
       {.fd = fd, .offset = sent.offset, .length = sent.length, .base_addr = sent.address});
 }
@@ -84,7 +84,7 @@ transfer* dmabuf_importer::give_up(connection& c, transfer& t, int why) {
 }
 
 void dmabuf_importer::forget_freed(const connection& c, const wire::allocation_fields& told) {
-  if (config_.imports) config_.imports->forget({c.terms.instance, told.allocation});
+  if (config_.dmabufs.imports) config_.dmabufs.imports->forget({c.terms.instance, told.allocation});
 }
 
 }  // namespace gaudi::proto

@@ -35,7 +35,7 @@ class dmabuf_importer {
   [[nodiscard]] transfer* handle_dmabuf(connection& c, const wire::dmabuf_fields& sent);
   void forget_freed(const connection& c, const wire::allocation_fields& told);
   void connection_down(const connection& c) {
-    if (config_.imports) config_.imports->forget_peer(c.terms.instance);
+    if (config_.dmabufs.imports) config_.dmabufs.imports->forget_peer(c.terms.instance);
   }
 
  private:

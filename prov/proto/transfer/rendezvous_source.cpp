@@ -43,8 +43,15 @@ int rendezvous_source::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& f
 }
 
 bool rendezvous_source::is_shorter(const connection& c, const local_memory& memory) const noexcept {
-  if (!c.shm || !memory.on_device()) return false;
+  if (!c.shm) return false;
+  if (!memory.on_device()) return memory.length() > config_.max_by_ring && is_read_by_peer(c);
   return memory.length() > max_by_packet || nic_reads(memory);
+}
+
+// Host memory, without a copy between.
+bool rendezvous_source::is_read_by_peer(const connection& c) const noexcept {
+  return config_.rendezvous == base::rendezvous_choice::automatic &&
+         (c.is_here() || c.shm->peer_cma_state() == ipc::cma_state::yes);
 }
 
 bool rendezvous_source::nic_reads(const local_memory& memory) const noexcept {

@@ -34,13 +34,14 @@ class rendezvous_source {
 
   /// Fills in the rts of a source; adds to its message's flags. 0 or -FI_E*.
   int offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept;
-  /// Whether a rendezvous is the shorter way for what fits into one packet: for device memory in
-  /// shared memory, where a packet takes it through the copy engine, and then the CPU copies it
-  /// twice. Through slots no CPU does, and where both ends have a NIC that reads it that is shorter
-  /// however short the message.
+  /// Whether a rendezvous is the shorter way for what fits into one packet. In shared memory, where
+  /// the CPU copies that twice: for host memory from endpoint_settings::max_by_ring on, where the
+  /// peer reads it in one copy; for device memory, which a packet takes through the copy engine as
+  /// well, through slots, or however short the message is where both ends have a NIC that reads it.
   [[nodiscard]] bool is_shorter(const connection& c, const local_memory& memory) const noexcept;
 
  private:
+  [[nodiscard]] bool is_read_by_peer(const connection& c) const noexcept;
   [[nodiscard]] bool nic_reads(const local_memory& memory) const noexcept;
   [[nodiscard]] bool wants_cts(const local_memory& memory) const noexcept;
 

@@ -92,10 +92,12 @@ TEST(params, messages_are_eager_further_over_a_stream) {
   ASSERT_TRUE(p);
   EXPECT_EQ(p->eager_size_over(true), 16384U);
   EXPECT_EQ(p->eager_size_over(false), 65536U);
+  EXPECT_EQ(p->max_by_ring(), 32768U);
   const auto given = parse({{"eager_size", "4K"}});
   ASSERT_TRUE(given);
   EXPECT_EQ(given->eager_size_over(true), 4096U);
   EXPECT_EQ(given->eager_size_over(false), 4096U);
+  EXPECT_GE(given->max_by_ring(), 4096U) << "what the user gives counts there as well";
 }
 
 class bad_params : public testing::TestWithParam<std::pair<const char*, const char*>> {};

@@ -20,7 +20,7 @@ TEST(dmabuf_importer, keeps_nothing_of_a_peer_whose_connection_is_gone) {
   reg::import_cache imports(nic.core(), {.count = 8, .bytes = 1 << 20});
   auto config = small_settings();
   config.kernel = nullptr;
-  config.imports = &imports;
+  config.dmabufs.imports = &imports;
   endpoint_by_itself v(config);
   peer_by_hand stays(v, packet_way::core, 1), goes(v, packet_way::core, 2);
   const auto name_of = [](const peer_by_hand& peer) {

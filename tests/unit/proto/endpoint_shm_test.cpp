@@ -46,6 +46,30 @@ TEST(endpoint_link, takes_short_messages_and_copies_long_ones_once) {
   EXPECT_EQ(a.paths.direct_bytes + b.paths.direct_bytes, 0U) << "the core carried it";
 }
 
+TEST(endpoint_link, lets_the_peer_read_what_would_be_long_for_it) {
+  auto config = sharing();
+  config.max_by_ring = 1000;
+  live_node a(config);
+  live_node b(config);
+  const auto to = a.meet(b);
+  pass(a, to, b, 1000, 1);
+  EXPECT_EQ(a.paths.shm_ops, 1U);
+  pass(a, to, b, 1001, 2);
+  EXPECT_EQ(a.paths.cma_bytes + b.paths.cma_bytes, 1001U);
+  EXPECT_EQ(a.paths.shm_ops, 1U);
+}
+
+TEST(endpoint_link, takes_what_the_peer_shall_not_read) {
+  auto config = sharing();
+  config.max_by_ring = 1000;
+  config.rendezvous = base::rendezvous_choice::staged;
+  live_node a(config);
+  live_node b(config);
+  pass(a, a.meet(b), b, 1001, 2);
+  EXPECT_EQ(a.paths.shm_ops, 1U);
+  EXPECT_EQ(a.paths.cma_bytes + b.paths.cma_bytes, 0U);
+}
+
 TEST(endpoint_link, takes_sixteen_packets_of_a_peer_before_others_have_their_turn) {
   auto config = sharing();
   config.rx_buffers = 256;  // credits for all of them

@@ -81,6 +81,25 @@ TEST(shared_memory, has_slots_for_two_transfers_at_once_each_way) {
   EXPECT_EQ(peer.channel().slots_out().size(), 2 * s.staging_depth * s.staging_chunk);
 }
 
+// Long ones are read by the peer, where that can.
+TEST(shared_memory, takes_all_messages_where_the_peer_cannot_read) {
+  for (const packet_way way : {packet_way::ring, packet_way::ring_alone}) {
+    auto s = test::small_settings();
+    s.kernel = &ipc::host_kernel::real();
+    s.max_by_ring = 100;
+    endpoint_by_itself v(s);
+    peer_by_hand peer(v, way);
+    std::vector<std::byte> bytes(101);
+    EXPECT_EQ(v.ep->send(test::memory_of(bytes.data(), bytes.size()),
+                         {.to = peer.address(), .completion = v.completion()}),
+              0);
+    peer.settle();
+    const bool is_alone = way == packet_way::ring_alone;
+    EXPECT_EQ(peer.waiting(wire::kind::eager), is_alone ? 1U : 0U);
+    EXPECT_EQ(peer.waiting(wire::kind::rts), is_alone ? 0U : 1U);
+  }
+}
+
 // Of the messages that nobody wants the budget takes one; the credits of the others do not go back.
 TEST_P(packets_that_arrive, are_as_many_as_the_peer_has_credits_for) {
   for (unsigned i = 0; i < peer.data_window(); ++i) say_message(i);
