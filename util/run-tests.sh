@@ -116,8 +116,7 @@ run_ctest() { # FOLDER CTEST-OPTION...
   local folder=$1 log=$1/ctest.log status=0
   shift
   step "tests"
-  # One more than there are CPUs, as many wait now and then for a peer or a time.
-  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j $(($(nproc) + 1)) "$@" 2>&1 | tee "$log" || status=1
+  ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$jobs" "$@" 2>&1 | tee "$log" || status=1
   step
   printf '\n== where the time went\n'
   "$root/tests/tools/times.py" "$steps" "$log"
@@ -165,6 +164,10 @@ while (($#)); do
   esac
   shift
 done
+
+# More than there are CPUs, as many wait now and then for a peer or a time; most of those that are quick do.
+jobs=$(($(nproc) + 1))
+[[ $mode != quick ]] || jobs=$(($(nproc) + 2))
 
 mkdir -p "$build"
 : >"$steps"

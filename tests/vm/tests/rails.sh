@@ -32,9 +32,10 @@ flushes() {
 
 # What a NIC wrote to device memory is there once that NIC has read behind it, and not once another one has.
 flush_by_the_second() { # OPERATION
-  local client
+  local client server
   export FI_GAUDI_RAILS=auto FI_GAUDI_RAIL_CHUNK=65536
   "$VM_BUILD/util/gaudi_perf" --memory device:1 >/dev/null &
+  server=$!
   until ss -ltn | grep 18515 >/dev/null; do sleep 0.1; done
   "$VM_BUILD/util/gaudi_perf" --op "$1" --memory device:0 --size 256K --iters 500 10.0.0.1 &
   client=$!
@@ -42,6 +43,8 @@ flush_by_the_second() { # OPERATION
     kill -0 "$client"
     sleep 0.1
   done
+  # What is left of so many would take a minute.
+  kill "$client" "$server" || true
   wait
   echo "$1: flushed by the second device"
 }
