@@ -35,9 +35,10 @@ def mutants_of_unit(command, root, room):
 
 
 def mutants(root, rooms, commands):
-    """Those of every file of the rooms that compile_commands.json names, and of the rooms' headers that they include."""
+    """Those of every file of the rooms that compile_commands.json names, wherever in a room it is, and of the rooms' headers
+    that they include."""
     wanted = [(c, root, room) for c in json.loads(commands.read_text()) for room in rooms
-              if pathlib.Path(c["file"]).parent == root / "prov" / room]
+              if pathlib.Path(c["file"]).is_relative_to(root / "prov" / room)]
     found = {}
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count()) as pool:
         for sites in pool.map(mutants_of_unit, *zip(*wanted)):

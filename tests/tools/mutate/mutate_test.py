@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The mutants of fixture.cpp are those that the operators' names say, they compile, and each is killed or survives as it must."""
 
+import json
 import os
 import pathlib
 import subprocess
@@ -19,6 +20,7 @@ if "clang" in os.environ.get("CXX", ""):
 
 import answers
 import clang_index
+import find
 import locks
 import mutant_site
 import programs
@@ -84,6 +86,19 @@ class Mutants(unittest.TestCase):
         self.assertEqual([s.id for s in mutants_of_text(text)], [s.id for s in mutants_of_text("\n\n" + text)])
         twice = mutants_of_text("int f(int a) { a += 1; a += 1; return a; }")
         self.assertEqual(len({s.id for s in twice}), len(twice))
+
+
+class Rooms(unittest.TestCase):
+    def test_have_files_in_folders_of_theirs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            paths = [root / "prov" / name for name in ("reg/a.cpp", "reg/inner/b.cpp", "registry/c.cpp")]
+            for path in paths:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("int f(int a) { return a; }", encoding="utf-8")
+            commands = root / "commands.json"
+            commands.write_text(json.dumps([{"file": str(p), "command": f"c++ -o x -c {p}"} for p in paths]), encoding="utf-8")
+            self.assertEqual({s.file for s in find.mutants(root, ["reg"], commands)}, {"prov/reg/a.cpp", "prov/reg/inner/b.cpp"})
 
 
 class Fixture(unittest.TestCase):
