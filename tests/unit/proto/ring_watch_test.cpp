@@ -55,6 +55,9 @@ class watched_rings : public testing::Test {
   bool look() {
     return watch_.look([this](connection& c) { return take(c); });
   }
+  bool look_shortly() {
+    return watch_.look_at_busy_only([this](connection& c) { return take(c); });
+  }
   void let_all_fall_quiet() {
     for (unsigned i = 0; i < ring_watch::looks_until_quiet; ++i) EXPECT_FALSE(look());
   }
@@ -86,6 +89,44 @@ TEST_F(watched_rings, of_peers_that_speak_now_and_then_are_looked_at_each_time) 
   for (int round = 0; round < 3; ++round) {
     for (unsigned i = 0; i + 1 < ring_watch::looks_until_quiet; ++i) EXPECT_FALSE(look());
     EXPECT_EQ(looks_for(speaks), 1U);
+  }
+}
+
+TEST_F(watched_rings, of_all_that_speak_are_looked_at_shortly) {
+  watch(3);
+  EXPECT_FALSE(look_shortly());
+  peers[0].say();
+  peers[2].say();
+  EXPECT_TRUE(look_shortly());
+  EXPECT_EQ(taken, (std::vector{&peers[0], &peers[2]}));
+  EXPECT_FALSE(look_shortly());
+}
+
+TEST_F(watched_rings, have_no_more_short_look_where_something_is_not_taken) {
+  watch(2);
+  for (watched_peer& p : peers) p.say();
+  unsigned looked_at = 0;
+  EXPECT_FALSE(watch_.look_at_busy_only([&](connection&) { return ++looked_at == 0; }));
+  EXPECT_EQ(looked_at, 1U);
+}
+
+TEST_F(watched_rings, that_are_quiet_are_not_looked_at_shortly) {
+  watch(2);
+  let_all_fall_quiet();
+  peers[1].say();
+  EXPECT_FALSE(look_shortly());
+  EXPECT_TRUE(look());
+}
+
+TEST_F(watched_rings, of_peers_that_are_heard_shortly_now_and_then_are_looked_at_each_time) {
+  watch(10 * ring_watch::quiet_at_once);
+  let_all_fall_quiet();
+  watched_peer& speaks = peers.back();
+  EXPECT_NE(looks_for(speaks), 0U);
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned i = 0; i + 1 < ring_watch::looks_until_quiet; ++i) EXPECT_FALSE(look());
+    speaks.say();
+    EXPECT_TRUE(look_shortly());
   }
 }
 
