@@ -49,6 +49,18 @@ TEST_P(packets_that_arrive, are_delivered) {
   EXPECT_FALSE(peer.is_cut_off());
 }
 
+TEST_P(packets_that_arrive, have_no_tag_unless_they_say_so) {
+  std::byte place{};
+  EXPECT_EQ(
+      v.ep->receives().receive(local_memory::of_host(&place, 1), {.completion = v.completion()}),
+      0);
+  wire::eager_fields message{};
+  message.tag = 5;
+  peer.say(wire::kind::eager, message, wire::eager_size(0));
+  peer.settle();
+  EXPECT_EQ(v.take().tag, 0U);
+}
+
 TEST_P(packets_that_arrive, in_anothers_name_are_not_delivered_and_end_the_connection) {
   peer_by_hand other(v, GetParam(), 2);
   receive_any();
@@ -114,6 +126,31 @@ TEST_P(packets_that_arrive, are_as_many_as_the_peer_has_credits_for) {
     v.take();
   }
   EXPECT_EQ(endpoint_audit::leftover(*v.ep), "");
+}
+
+// They are consumed at once, but their credits do not go back to a peer that takes nothing.
+TEST(shared_memory, takes_no_more_expected_messages_than_there_are_credits_for) {
+  auto s = test::small_settings();
+  s.kernel = &ipc::host_kernel::real();
+  endpoint_by_itself v(s);
+  peer_by_hand peer(v, packet_way::ring);
+  std::byte place{};
+  wire::eager_fields message{};
+  constexpr int enough = 100'000;
+  int said = 0;
+  for (bool is_taken = true; is_taken && said < enough; ++said) {
+    ASSERT_EQ(v.ep->receives().receive(local_memory::of_host(&place, 1),
+                                       {.tagged = true, .completion = v.completion()}),
+              0);
+    peer.say(wire::kind::eager, message, wire::eager_size(0), wire::tagged);
+    v.progress();
+    is_taken = !v.queue.empty();
+    if (is_taken) v.take();
+  }
+  ASSERT_LT(said, enough);
+  peer.settle();
+  EXPECT_TRUE(peer.is_cut_off());
+  EXPECT_EQ(static_cast<unsigned>(said - 1), peer.data_window() + peer.data_credits());
 }
 
 TEST_P(packets_that_arrive, bring_credits_back_when_they_have_been_received) {
