@@ -128,8 +128,9 @@ void packet_dispatcher::receive_completed(buffer& b, std::size_t length, int err
 bool packet_dispatcher::take_in_place(connection& c, std::span<const std::byte> packet) {
   wire::eager_fields fields;
   const std::size_t start = read_message(packet, fields);
+  if (start == 0) return false;
   const wire::header head = fields.head;
-  if (start == 0 || head.connection != c.id) return false;
+  if (head.connection != c.id) return false;
   if (!c.postponed.empty() || !c.data.may_arrive()) return false;
   if (!parts_.delivery.deliver_in_place(c, fields, packet.subspan(start))) return false;
   c.shm->in().pop();
