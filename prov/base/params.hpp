@@ -106,9 +106,8 @@ inline constexpr std::array<param_spec, static_cast<std::size_t>(param::count_)>
      "first free one"},
     {"eager_size", "auto", 64, 1048576,
      "largest message in bytes that is sent eagerly, larger ones use a rendezvous; auto: 16K over "
-     "RDMA, where the NIC moves the rest, and 64K over tcp, of which 32K through shared memory "
-     "where "
-     "the peer can read the rest"},
+     "RDMA, where the NIC moves the rest, and 64K over tcp, but 32K to a peer on this host that "
+     "can read the sender's memory"},
     {"staging_chunk", "524288", 4096, 67108864,
      "maximum bytes of one copy between device and host memory when data is staged"},
     {"staging_depth", "8", 2, 256, "maximum number of staging chunks of one transfer in flight"},

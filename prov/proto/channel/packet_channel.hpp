@@ -79,11 +79,6 @@ class packet_channel final : public header_sender {
     paths_.eager_bytes += length;
     if (c.shm) ++paths_.shm_ops;
   }
-  void count_eager_to_ring(std::size_t length) noexcept {
-    ++paths_.eager_ops;
-    paths_.eager_bytes += length;
-    ++paths_.shm_ops;
-  }
 
   // Control packets. They leave now or when there is room; where memory is short the connection
   // ends.

@@ -50,7 +50,8 @@ struct endpoint_settings {
   reg::write_flush* flush = nullptr;  // of the domain; null: what the NIC wrote is not flushed
   // By which memory is shared with peers on this host, outlives the endpoint; null: with none.
   ipc::host_kernel* kernel = nullptr;
-  // With it: of device memory that our NIC does not reach, and theirs may; and of theirs.
+  // With it, of device memory: whether peers get ours, which our NIC does not reach and theirs may,
+  // and where theirs are kept.
   struct {
     bool are_passed = false;
     reg::import_cache* imports = nullptr;  // of the domain; null: we take none

@@ -129,9 +129,12 @@ inline bool message_delivery::deliver_plainly(const connection& c, const wire::e
   queue.remove(receive);
   copy::by_cpu(receive.memory[0].host(), payload.data(), length);
   const completion_spec& completion = receive.completion;
-  completion.queue->push_message(completion.context,
-                                 completion.flags | (has_data ? FI_REMOTE_CQ_DATA : 0), length,
-                                 has_data ? fields.data : 0, tag, source);
+  completion.queue->push({.flags = has_data ? FI_REMOTE_CQ_DATA : 0,
+                          .length = length,
+                          .data = has_data ? fields.data : 0,
+                          .tag = tag,
+                          .source = source},
+                         completion.context, completion.flags);
   receives_->receive_pool_.destroy(&receive);
   return true;
 }

@@ -25,7 +25,7 @@ namespace {
 // A message that has left at once.
 [[gnu::always_inline]] inline void tell_sent(const completion_spec& completion) noexcept {
   if (completion.is_plain()) [[likely]] {
-    completion.queue->push_message(completion.context, completion.flags, 0, 0, 0, FI_ADDR_NOTAVAIL);
+    completion.queue->push({}, completion.context, completion.flags);
   } else {
     completion.end({});
   }
@@ -63,7 +63,7 @@ int message_sender::send_shm(connection& c, const local_memory& memory,
   load(memory, packet + start);
   parts_.shm.commit(c);
   c.data.sent();
-  parts_.channel.count_eager_to_ring(length);
+  parts_.channel.count_eager(c, length);
   tell_sent(message.completion);
   return 0;
 }

@@ -65,23 +65,6 @@ class completion_queue {
     }
     if (sleeper_) sleeper_->notify();
   }
-  /// The same of a message of a known sender, or one that needs no name, which went well.
-  [[gnu::always_inline]] void push_message(void* context, std::uint64_t flags, std::size_t length,
-                                           std::uint64_t data, std::uint64_t tag,
-                                           fi_addr_t source) noexcept {
-    cq_entry* const kept = entries_.add();
-    if (!kept) [[unlikely]] {
-      overrun_ = true;
-    } else {
-      *kept = {.context = context,
-               .flags = flags,
-               .length = length,
-               .data = data,
-               .tag = tag,
-               .source = source};
-    }
-    if (sleeper_) sleeper_->notify();
-  }
   /// One was lost, as there was no memory for it.
   [[nodiscard]] bool overrun() const noexcept { return overrun_; }
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
