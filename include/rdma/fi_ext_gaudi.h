@@ -231,14 +231,16 @@ struct fi_gaudi_ops {
 	/*
 	 * Copies len bytes (0 is allowed) and returns when they are there. Host addresses need not be registered
 	 * or aligned. -FI_EINVAL: a device range is not inside one allocation; -FI_EIO, -FI_ENODEV: the device
-	 * was lost; -FI_EOPNOTSUPP: a Gaudi3, which offers no copies through libhl-thunk.
+	 * was lost; -FI_EOPNOTSUPP: a Gaudi3, which offers no copies through libhl-thunk, and no RDMA NIC of a domain
+	 * for FI_EP_RDM that reaches its memory and copies instead (errors of fi_mr_reg then, too).
 	 */
 	int (*copy)(struct fid_domain *domain, uint64_t dst, uint64_t src, uint64_t len,
 		    enum fi_gaudi_copy_dir dir);
 
 	/*
 	 * Starts the same copy. The ranges must stay as they are until copy_test or copy_wait reports the end of it;
-	 * *ticket names the copy and is given back by the call that reports its end. No order among copies.
+	 * *ticket names the copy and is given back by the call that reports its end. No order among copies. One that the
+	 * NIC makes for a Gaudi3 has ended when this returns.
 	 */
 	int (*copy_async)(struct fid_domain *domain, uint64_t dst, uint64_t src, uint64_t len,
 			  enum fi_gaudi_copy_dir dir, uint64_t *ticket);

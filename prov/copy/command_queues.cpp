@@ -21,8 +21,8 @@ error refuse(device::device& owner) {
         CORE,
         "%s %s offers no copies through libhl-thunk: its driver takes them from nobody. What "
         "needs one fails (%s): copies by the application, atomic operations, staged data. "
-        "Register its memory in a domain of an RDMA NIC that reaches it, which then moves "
-        "the data by itself (gaudi_info --doctor tries that), or use Synapse in this process.\n",
+        "Use an RDMA NIC that reaches its memory (FI_GAUDI_CORE=verbs; gaudi_info --doctor tries "
+        "each), which then copies by itself, or Synapse in this process.\n",
         owner.attributes().name.c_str(), owner.attributes().bus_id.c_str(),
         fi_strerror(FI_EOPNOTSUPP));
   return error{-FI_EOPNOTSUPP};

@@ -24,6 +24,11 @@ class copy_queues {
   static base::result<std::unique_ptr<copy_queues>> of(
       const std::shared_ptr<device::device>& owner);
 
+  /// Whether there are any for a device: what Synapse copies, or the driver for whoever asks.
+  [[nodiscard]] static bool are_on(const device::device& owner) noexcept {
+    return owner.synapse() != nullptr || owner.generation().copies;
+  }
+
   virtual ~copy_queues() = default;
   copy_queues(const copy_queues&) = delete;
   copy_queues& operator=(const copy_queues&) = delete;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "copy/copy_router.hpp"
 
+#include <rdma/fi_errno.h>
+
 #include <chrono>
 
 #include "base/cancellation_deferred.hpp"
 #include "base/log.hpp"
+#include "copy/copy_queues.hpp"
 #include "copy/cpu_copy.hpp"
 
 namespace gaudi::copy {
@@ -21,10 +24,20 @@ void copy_by_cpu(const host_place& here, const app_place& there, std::size_t len
 
 int copy_router::submit(copy_job& job, const host_place& here, const app_place& there,
                         std::size_t length, direction dir) {
-  if (there.owner) return submit_to_engine(job, here, there, length, dir);
-  if (!there.is_host) return nic_.copy(here, there, length, dir);
+  if (there.owner && copy_queues::are_on(*there.owner))
+    return submit_to_engine(job, here, there, length, dir);
+  if (!there.is_host) return copy_by_nic(here, there, length, dir);
   copy_by_cpu(here, there, length, dir);
   return 0;
+}
+
+int copy_router::copy_by_nic(const host_place& here, const app_place& there, std::size_t length,
+                             direction dir) {
+  const int ret = nic_.copy(here, there, length, dir);
+  if (!there.owner) return ret;
+  if (ret == 0) there.owner->counted().staged_bytes.add(length);
+  // The engine, that is, says so.
+  return ret == -FI_EOPNOTSUPP ? engines_.engine_for(*there.owner).code() : ret;
 }
 
 int copy_router::submit_to_engine(copy_job& job, const host_place& here, const app_place& there,
@@ -60,7 +73,7 @@ bool copy_router::bring_short(const host_place& from, const app_place& to, std::
 
 // A device without an engine leaves it to the NIC.
 void copy_router::add_time(device::device& on, std::size_t length, double nic_ns) {
-  if (!short_limit_.add_sample(length, nic_ns) || !on.generation().copies) return;
+  if (!short_limit_.add_sample(length, nic_ns) || !copy_queues::are_on(on)) return;
   const auto engine = engines_.engine_for(on);
   const bool flushes = flush_ && flush_->reads_back(on);
   if (engine && short_limit_.update(length, (*engine)->table()[direction::host_to_device], flushes))

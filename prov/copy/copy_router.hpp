@@ -24,20 +24,24 @@ class copy_router {
  public:
   struct settings {
     engine_config engines;
-    reg::nic_loopback* loop = nullptr;        ///< the domain's; null: the NIC copies nothing
+    reg::nic_loopback* loop = nullptr;  ///< the domain's; null: the NIC copies nothing
+    /// The domain's; null: the NIC copies no device memory that was not registered for it.
+    reg::dmabuf_registrar* dmabufs = nullptr;
     const reg::write_flush* flush = nullptr;  ///< null: what the NIC wrote is not flushed
     bool short_by_nic = false;                ///< bring_short() may take it
   };
   /// What `with` points to, and the observer, outlive the object.
   copy_router(const settings& with, engine_submissions::observer& tell) noexcept
       : engines_(with.engines, tell),
-        nic_(with.loop),
+        nic_(with.loop, with.dmabufs),
         flush_(with.flush),
         short_by_nic_(with.short_by_nic),
         short_limit_(with.engines.table) {}
 
-  /// Starts a copy. 0: copy_job::copies says whether it is under way; else nothing has begun:
-  /// -FI_EOPNOTSUPP: nothing reaches both; -FI_ENOMEM; errors of the means. Throws std::bad_alloc.
+  /// Starts a copy: of device memory by the device's engine, or by the NIC where it has none. 0:
+  /// copy_job::copies says whether it is under way; else nothing has begun: -FI_EOPNOTSUPP: nothing
+  /// reaches both, said once for each device; -FI_ENOMEM; errors of the means. Throws
+  /// std::bad_alloc.
   int submit(copy_job& job, const host_place& here, const app_place& there, std::size_t length,
              direction dir);
   /// Starts one within a device. -FI_EAGAIN: its engine is full.
@@ -72,6 +76,8 @@ class copy_router {
  private:
   int submit_to_engine(copy_job& job, const host_place& here, const app_place& there,
                        std::size_t length, direction dir);
+  int copy_by_nic(const host_place& here, const app_place& there, std::size_t length,
+                  direction dir);
   void add_time(device::device& on, std::size_t length, double nic_ns);
 
   engine_submissions engines_;

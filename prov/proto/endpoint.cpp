@@ -39,6 +39,7 @@ connection_config terms_of(const core::inner_domain& core, const endpoint_settin
 copy::copy_router::settings copies_of(const endpoint_settings& config) {
   return {.engines = config.copies,
           .loop = config.loop,
+          .dmabufs = config.dmabufs.registrar,
           .flush = config.flush,
           .short_by_nic = config.rendezvous != base::rendezvous_choice::staged};
 }

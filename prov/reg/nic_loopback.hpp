@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #pragma once
 
+#include <rdma/fabric.h>
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
@@ -54,6 +55,14 @@ class nic_loopback {
                           std::size_t length) {
     return carry_out(
         [&](core::loopback_connection& connected) { return connected.copy(to, from, length); });
+  }
+
+  /// What a copy has host memory for.
+  enum class end { source, target };
+  /// Host memory that the core does not know, for copies alone. Errors of
+  /// core::inner_domain::register_memory.
+  base::result<core::inner_mr> register_host(std::byte* bytes, std::size_t length, end which) {
+    return core_.register_memory(bytes, length, which == end::source ? FI_SEND : FI_RECV);
   }
 
   [[nodiscard]] core::inner_domain& core() const noexcept { return core_; }

@@ -258,5 +258,86 @@ TEST_F(gaudi3, what_a_nic_reaches_needs_no_copies) {
   });
 }
 
+std::uint64_t address_of(const bytes& host) {
+  return reinterpret_cast<std::uint64_t>(host.data());
+}
+
+// There and back, in several parts, with a copy within the device on the way.
+TEST_F(gaudi3, what_a_nic_reaches_needs_no_engine_for_the_applications_copies) {
+  if (!on_verbs()) GTEST_SKIP() << "only an RDMA NIC reaches device memory";
+  run(one_gaudi3, [](rank&) {
+    node n(with_device);
+    constexpr std::size_t size = (17 << 20) + 5;
+    const opaque first(n, size);
+    const opaque second(n, size);
+    const bytes sent = bytes_of(1, size);
+    bytes got(size);
+    must(n.ops().copy(n.domain(), first.address(), address_of(sent), size, FI_GAUDI_HOST_TO_DEVICE),
+         "to the device");
+    std::uint64_t ticket = 0;
+    must(n.ops().copy_async(n.domain(), second.address(), first.address(), size,
+                            FI_GAUDI_DEVICE_TO_DEVICE, &ticket),
+         "within the device");
+    EXPECT_EQ(0, n.ops().copy_test(n.domain(), ticket));
+    EXPECT_EQ(-FI_EINVAL, n.ops().copy_test(n.domain(), ticket)) << "it has been told";
+    must(n.ops().copy(n.domain(), address_of(got), second.address(), size, FI_GAUDI_DEVICE_TO_HOST),
+         "from the device");
+    expect_same(sent, got, "there and back");
+  });
+}
+
+TEST_F(gaudi3, what_a_nic_reaches_needs_no_engine_to_refuse_wrong_copies) {
+  if (!on_verbs()) GTEST_SKIP() << "only an RDMA NIC reaches device memory";
+  run(one_gaudi3, [](rank&) {
+    node n(with_device);
+    const opaque own(n, 4096);
+    bytes host(8192);
+    const auto to_device = [&](std::uint64_t from, std::uint64_t length) {
+      return n.ops().copy(n.domain(), own.address(), from, length, FI_GAUDI_HOST_TO_DEVICE);
+    };
+    EXPECT_EQ(0, to_device(address_of(host), 0));
+    EXPECT_EQ(-FI_EINVAL, to_device(address_of(host), 8192)) << "beyond the allocation";
+    EXPECT_EQ(-FI_EINVAL, to_device(0, 64));
+    EXPECT_EQ(-FI_EINVAL, to_device(own.address(), 64)) << "no host memory";
+  });
+}
+
+// Neither end says what it knows of its memory, nor has it to be registered.
+TEST_F(gaudi3, what_a_nic_reaches_needs_no_descriptor) {
+  if (!on_verbs()) GTEST_SKIP() << "only an RDMA NIC reaches device memory";
+  run(two_gaudi3s, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    constexpr std::size_t inject_size = 60;
+    for (const std::size_t size : {inject_size, std::size_t{5000}, std::size_t{300'000}}) {
+      const opaque own(n, size);
+      if (r.id() == 0) {
+        const bytes sent = bytes_of(1, size);
+        must(n.ops().copy(n.domain(), own.address(), address_of(sent), size,
+                          FI_GAUDI_HOST_TO_DEVICE),
+             "to the device");
+        if (size == inject_size) {
+          n.post([&] { return fi_tinject(n.ep(), own.at(0), size, n.peer(1), 1); });
+        } else {
+          n.post([&] { return fi_tsend(n.ep(), own.at(0), size, nullptr, n.peer(1), 1, ctx(1)); });
+          EXPECT_EQ(0, n.wait(ctx(1)).err);
+        }
+      } else {
+        n.post([&] {
+          return fi_trecv(n.ep(), own.at(0), size, nullptr, FI_ADDR_UNSPEC, 1, 0, ctx(1));
+        });
+        EXPECT_EQ(0, n.wait(ctx(1)).err);
+        bytes got(size);
+        must(
+            n.ops().copy(n.domain(), address_of(got), own.address(), size, FI_GAUDI_DEVICE_TO_HOST),
+            "from the device");
+        expect_same(bytes_of(1, size), got, "without a descriptor");
+      }
+      r.barrier();
+    }
+  });
+}
+
 }  // namespace
 }  // namespace gaudi::test

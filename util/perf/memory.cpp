@@ -19,7 +19,7 @@ void require_copy(int ret, std::string_view call) {
   if (ret == -FI_EOPNOTSUPP)
     throw failure(fmt::format(
         "{}: this Gaudi offers no copies through libhl-thunk, so its bytes cannot be set "
-        "and verified; run without --check, on an RDMA NIC that reaches its memory",
+        "and verified; run on an RDMA NIC that reaches its memory, or without --check",
         call));
   require(ret, call);
 }

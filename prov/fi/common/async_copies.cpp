@@ -35,7 +35,7 @@ int async_copies::check(std::uint64_t ticket, int timeout_ms) {
     e = found->second;
   }
   const base::scoped_lock busy(e->busy);
-  const int ret = timeout_ms == 0 ? e->copy->poll() : e->copy->wait(timeout_ms);
+  const int ret = !e->copy ? 0 : timeout_ms == 0 ? e->copy->poll() : e->copy->wait(timeout_ms);
   if (ret == -FI_EAGAIN || ret == -FI_ETIMEDOUT) return ret;
   const base::scoped_lock lock(mutex_);
   entries_.erase(ticket);

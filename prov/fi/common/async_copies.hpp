@@ -24,6 +24,8 @@ class async_copies {
   /// The device's copier, kept with its pinned chunks for as long as the domain.
   base::result<std::shared_ptr<copy::copier>> copier(const std::shared_ptr<device::device>& owner);
   std::uint64_t add(std::unique_ptr<copy::operation> started);
+  /// One that has ended well by now: check() says so.
+  std::uint64_t add_ended() { return add(nullptr); }
   /// Polls (timeout 0) or waits. The ticket is used up when the copy has ended. -FI_EINVAL: no such
   /// ticket.
   int check(std::uint64_t ticket, int timeout_ms);
@@ -33,7 +35,7 @@ class async_copies {
     explicit entry(std::unique_ptr<copy::operation> started) : copy(std::move(started)) {}
 
     base::mutex busy;  // an operation is used by one thread at a time
-    std::unique_ptr<copy::operation> copy GAUDI_GUARDED_BY(busy);
+    std::unique_ptr<copy::operation> copy GAUDI_GUARDED_BY(busy);  // null: it has ended
   };
   const base::params& params_;
   base::mutex mutex_;

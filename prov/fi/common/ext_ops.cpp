@@ -59,12 +59,6 @@ int free_memory(fid_domain* d, std::uint64_t addr) noexcept {
   });
 }
 
-copy::direction direction_of(fi_gaudi_copy_dir dir) noexcept {
-  if (dir == FI_GAUDI_HOST_TO_DEVICE) return copy::direction::host_to_device;
-  if (dir == FI_GAUDI_DEVICE_TO_HOST) return copy::direction::device_to_host;
-  return copy::direction::device_to_device;
-}
-
 base::result<std::shared_ptr<copy::copier>> copier_of(domain_base& d) {
   const auto current = d.selected_device();
   if (!current) return current.failure();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "copy/direction.hpp"
 #include "device/device.hpp"
 #include "fi/common/child_count.hpp"
 #include "fi/common/guard.hpp"
@@ -13,6 +14,12 @@
 #include "reg/dmabuf_registrar.hpp"
 
 namespace gaudi::fi {
+
+constexpr copy::direction direction_of(fi_gaudi_copy_dir dir) noexcept {
+  if (dir == FI_GAUDI_HOST_TO_DEVICE) return copy::direction::host_to_device;
+  if (dir == FI_GAUDI_DEVICE_TO_HOST) return copy::direction::device_to_host;
+  return copy::direction::device_to_device;
+}
 
 fi_gaudi_cache_stats stats_of(const reg::cache_counters& c) noexcept;
 

@@ -132,7 +132,9 @@ proto::endpoint::settings settings_for(domain& d, const fi_info& info) GAUDI_REQ
           .loop = &d.loop(),
           .flush = &d.flush(),
           .kernel = p.ipc != base::ipc_choice::off ? &ipc::host_kernel::real() : nullptr,
-          .dmabufs = {.are_passed = p.dmabuf != base::dmabuf_choice::off, .imports = d.imports()}};
+          .dmabufs = {.are_passed = p.dmabuf != base::dmabuf_choice::off,
+                      .registrar = &d.dmabufs(),
+                      .imports = d.imports()}};
 }
 
 }  // namespace

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "fi/rdm/rdm_ext_ops.hpp"
 
+#include <rdma/fi_errno.h>
+
 #include "base/path_reasons.hpp"
+#include "copy/copy_queues.hpp"
 #include "fi/common/domain_base.hpp"
 #include "fi/common/ext_ops.hpp"
 #include "fi/common/guard.hpp"
 #include "fi/rdm/domain.hpp"
+#include "fi/rdm/nic_copy.hpp"
 
 namespace gaudi::fi {
 namespace {
@@ -47,10 +51,42 @@ int path_reasons(fid_domain* d, fi_gaudi_path_reason* reasons, std::uint64_t* co
   return 0;
 }
 
+/// The device that a copy is of, where its NIC has to make it; null: its engine does, or says why
+/// there is none.
+std::shared_ptr<device::device> without_engine(domain& d) {
+  const auto on = d.selected_device();
+  return on && !copy::copy_queues::are_on(**on) ? *on : nullptr;
+}
+
+int copy_or_ask_nic(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+                    fi_gaudi_copy_dir dir) noexcept {
+  const int ret = guarded_int([&] {
+    domain& self = domain::of(d);
+    const auto on = without_engine(self);
+    return on ? copy_by_nic(self, *on, dst, src, len, direction_of(dir)) : -FI_EOPNOTSUPP;
+  });
+  return ret == -FI_EOPNOTSUPP ? extension_ops.copy(d, dst, src, len, dir) : ret;
+}
+
+int start_copy_or_ask_nic(fid_domain* d, std::uint64_t dst, std::uint64_t src, std::uint64_t len,
+                          fi_gaudi_copy_dir dir, std::uint64_t* ticket) noexcept {
+  const int ret = guarded_int([&] {
+    domain& self = domain::of(d);
+    const auto on = without_engine(self);
+    if (!on) return -FI_EOPNOTSUPP;
+    const int copied = copy_by_nic(self, *on, dst, src, len, direction_of(dir));
+    if (copied == 0) *ticket = self.copies().add_ended();
+    return copied;
+  });
+  return ret == -FI_EOPNOTSUPP ? extension_ops.copy_async(d, dst, src, len, dir, ticket) : ret;
+}
+
 }  // namespace
 
 fi_gaudi_ops rdm_extension_ops = [] {
   fi_gaudi_ops ops = extension_ops;
+  ops.copy = in_own_process<domain_base, copy_or_ask_nic>;
+  ops.copy_async = in_own_process<domain_base, start_copy_or_ask_nic>;
   ops.path_stats = in_own_process<domain_base, path_stats>;
   ops.path_reasons = in_own_process<domain_base, path_reasons>;
   ops.cache_stats = in_own_process<domain_base, cache_stats<domain>>;

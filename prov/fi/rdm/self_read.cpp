@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "copy/copy_queues.hpp"
+#include "copy/nic_copies.hpp"
 #include "fi/rdm/domain.hpp"
 
 namespace gaudi::fi {
@@ -37,8 +39,18 @@ std::optional<readable> find(domain& d, std::uint64_t address, std::size_t lengt
 /// One contiguous part, from `from` on. nullopt as above.
 using outcome = std::optional<int>;
 
+// Where the device has no engine: the NIC's connection needs no right of peers.
+int by_message(domain& d, device::device& on, const local_segment& to, std::uint64_t from,
+               copy::direction way) GAUDI_REQUIRES(d.lock()) {
+  const bool from_host = way == copy::direction::host_to_device;
+  const copy::app_place source{from, from_host ? nullptr : &on, nullptr, from_host};
+  const copy::app_place target{to.address, to.owner, to.registered, to.is_host()};
+  return copy::nic_copies(&d.loop(), &d.dmabufs()).copy(target, source, to.length);
+}
+
 outcome by_engine(domain& d, device::device& on, const local_segment& to, std::uint64_t from,
-                  copy::direction way) {
+                  copy::direction way) GAUDI_REQUIRES(d.lock()) {
+  if (!copy::copy_queues::are_on(on)) return by_message(d, on, to, from, way);
   const auto copier = d.copies().copier(on.shared_from_this());
   if (!copier) return copier.code();
   return (*copier)->copy(to.address, from, to.length, way).code();

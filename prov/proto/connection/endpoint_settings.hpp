@@ -12,6 +12,7 @@
 #include "ipc/host_kernel.hpp"
 #include "proto/peer/link_listener.hpp"
 #include "proto/session/rail_settings.hpp"
+#include "reg/dmabuf_registrar.hpp"
 #include "reg/import_cache.hpp"
 #include "reg/nic_loopback.hpp"
 #include "reg/write_flush.hpp"
@@ -54,7 +55,8 @@ struct endpoint_settings {
   // and where theirs are kept.
   struct {
     bool are_passed = false;
-    reg::import_cache* imports = nullptr;  // of the domain; null: we take none
+    reg::dmabuf_registrar* registrar = nullptr;  // of the domain; null: there is none
+    reg::import_cache* imports = nullptr;        // of the domain; null: we take none
   } dmabufs{};
   // What waits are measured by, and what makes names that nobody guesses.
   base::clock clock{};

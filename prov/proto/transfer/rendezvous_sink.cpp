@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/log.hpp"
+#include "copy/copy_queues.hpp"
 #include "proto/transfer/cts.hpp"
 #include "proto/transfer/rendezvous_source.hpp"
 
@@ -53,6 +54,7 @@ bool rendezvous_sink::is_one_device(const connection& c, const wire::rts_fields&
   for (std::size_t i = 0; i < sink.count(); ++i) {
     if (sink[i].owner != sink[0].owner) return false;
   }
+  if (!copy::copy_queues::are_on(*sink[0].owner)) return false;
   return std::all_of(source.segments, source.segments + source.segment_count,
                      [&](const wire::segment& s) {
                        const auto where = sink[0].owner->find(s.address, s.length);

@@ -35,7 +35,8 @@ class looping_nic {
     info->fabric_attr->prov_name = ::strdup("verbs");
     info->domain_attr->name = ::strdup("fake_0");
     info->ep_attr->max_msg_size = 1 << 20;
-    core_ = *core::inner_domain::open_over(core::unique_fid<fid_fabric>(&fabric_), std::move(info));
+    core_ = *core::inner_domain::open_over(core::unique_fid<fid_fabric>(&fabric_), std::move(info),
+                                           {}, FI_VERSION(2, 1));
   }
   ~looping_nic() = default;
   looping_nic(const looping_nic&) = delete;
@@ -43,14 +44,25 @@ class looping_nic {
 
   [[nodiscard]] core::inner_domain& core() { return *core_; }
 
-  int connect_error = 0;              ///< of attempts to connect, 0: they succeed
-  int read_error = 0;                 ///< of reads
-  unsigned attempts = 0;              ///< to connect
-  unsigned reads = 0;                 ///< that succeeded
-  unsigned copies = 0;                ///< by a message, whose bytes stay where they are
-  unsigned landings = 0;              ///< host memory that was registered to be read to
-  void* last_descriptor = nullptr;    ///< of the memory that a read went to
-  std::function<void()> meanwhile{};  ///< happens during a read
+  int connect_error = 0;            ///< of attempts to connect, 0: they succeed
+  int read_error = 0;               ///< of reads
+  unsigned attempts = 0;            ///< to connect
+  unsigned reads = 0;               ///< that succeeded
+  unsigned copies = 0;              ///< by a message, whose bytes stay where they are
+  unsigned landings = 0;            ///< host memory that was registered
+  unsigned dmabufs = 0;             ///< that were registered
+  unsigned live = 0;                ///< registrations that have not ended
+  int dmabuf_error = 0;             ///< of registering one
+  std::uint64_t last_access = 0;    ///< of what was registered
+  void* last_descriptor = nullptr;  ///< of the memory that a read went to
+  /// Of the last copy by a message.
+  struct {
+    const void* from;
+    const void* to;
+    void* of_source;
+    void* of_target;
+  } last_copy{};
+  std::function<void()> meanwhile{};  ///< happens during a read or copy
 
  private:
   static looping_nic*& self() {
@@ -134,20 +146,44 @@ class looping_nic {
       self()->reads += self()->read_error == 0 ? 1 : 0;
       return ssize_t{self()->read_error};
     };
-    msg_ops_.recv = [](fid_ep*, void*, std::size_t, void*, fi_addr_t, void*) { return ssize_t{0}; };
-    msg_ops_.send = [](fid_ep*, const void*, std::size_t, void*, fi_addr_t, void*) {
+    msg_ops_.recv = [](fid_ep*, void* to, std::size_t, void* descriptor, fi_addr_t, void*) {
+      self()->last_copy.to = to;
+      self()->last_copy.of_target = descriptor;
+      return ssize_t{0};
+    };
+    msg_ops_.send = [](fid_ep*, const void* from, std::size_t, void* descriptor, fi_addr_t, void*) {
+      self()->last_copy.from = from;
+      self()->last_copy.of_source = descriptor;
+      if (self()->meanwhile) self()->meanwhile();
       ++self()->copies;
       return ssize_t{0};
     };
     cq_ops_.read = [](fid_cq*, void*, std::size_t) { return ssize_t{1}; };
-    mr_ops_.reg = [](fid_t, const void*, std::size_t, std::uint64_t, std::uint64_t, std::uint64_t,
-                     std::uint64_t, fid_mr** out, void*) {
+    mr_ops_.reg = [](fid_t, const void*, std::size_t, std::uint64_t access, std::uint64_t,
+                     std::uint64_t, std::uint64_t, fid_mr** out, void*) {
       ++self()->landings;
-      return make<fid_mr>(out, [](fid_mr& mr) { mr.mem_desc = &mr; });
+      return self()->register_for(access, out);
     };
-    mr_ops_.regattr = [](fid_t, const fi_mr_attr*, std::uint64_t, fid_mr** out) {
-      return make<fid_mr>(out, [](fid_mr&) {});
+    mr_ops_.regattr = [](fid_t, const fi_mr_attr* attr, std::uint64_t, fid_mr** out) {
+      if (self()->dmabuf_error != 0) return self()->dmabuf_error;
+      ++self()->dmabufs;
+      return self()->register_for(attr->access, out);
     };
+  }
+  int register_for(std::uint64_t access, fid_mr** out) {
+    last_access = access;
+    ++live;
+    static fi_ops ops{};
+    ops.close = [](fid_t f) {
+      --self()->live;
+      delete reinterpret_cast<fid_mr*>(f);
+      return 0;
+    };
+    auto made = std::make_unique<fid_mr>();
+    made->fid.ops = &ops;
+    made->mem_desc = made.get();
+    *out = made.release();
+    return 0;
   }
 
   fi_ops unowned_ops_{};
