@@ -35,9 +35,12 @@ int copy_router::copy_by_nic(const host_place& here, const app_place& there, std
                              direction dir) {
   const int ret = nic_.copy(here, there, length, dir);
   if (!there.owner) return ret;
-  if (ret == 0) there.owner->counted().staged_bytes.add(length);
   // The engine, that is, says so.
-  return ret == -FI_EOPNOTSUPP ? engines_.engine_for(*there.owner).code() : ret;
+  if (ret == -FI_EOPNOTSUPP) return engines_.engine_for(*there.owner).code();
+  if (ret != 0) return ret;
+  there.owner->counted().staged_bytes.add(length);
+  const bool is_written = dir == direction::host_to_device;
+  return is_written && flush_ ? flush_->flush(*there.owner).code() : 0;
 }
 
 int copy_router::submit_to_engine(copy_job& job, const host_place& here, const app_place& there,

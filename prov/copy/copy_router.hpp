@@ -27,8 +27,8 @@ class copy_router {
     reg::nic_loopback* loop = nullptr;  ///< the domain's; null: the NIC copies nothing
     /// The domain's; null: the NIC copies no device memory that was not registered for it.
     reg::dmabuf_registrar* dmabufs = nullptr;
-    const reg::write_flush* flush = nullptr;  ///< null: what the NIC wrote is not flushed
-    bool short_by_nic = false;                ///< bring_short() may take it
+    reg::write_flush* flush = nullptr;  ///< null: what the NIC wrote is not flushed
+    bool short_by_nic = false;          ///< bring_short() may take it
   };
   /// What `with` points to, and the observer, outlive the object.
   copy_router(const settings& with, engine_submissions::observer& tell) noexcept
@@ -40,8 +40,8 @@ class copy_router {
 
   /// Starts a copy: of device memory by the device's engine, or by the NIC where it has none. 0:
   /// copy_job::copies says whether it is under way; else nothing has begun: -FI_EOPNOTSUPP: nothing
-  /// reaches both, said once for each device; -FI_ENOMEM; errors of the means. Throws
-  /// std::bad_alloc.
+  /// reaches both, said once for each device; -FI_ENOMEM; errors of the means. Has it ended, the
+  /// device's engines see it. Throws std::bad_alloc.
   int submit(copy_job& job, const host_place& here, const app_place& there, std::size_t length,
              direction dir);
   /// Starts one within a device. -FI_EAGAIN: its engine is full.
@@ -82,7 +82,7 @@ class copy_router {
 
   engine_submissions engines_;
   nic_copies nic_;
-  const reg::write_flush* const flush_;
+  reg::write_flush* const flush_;
   const bool short_by_nic_;
   nic_copy_threshold short_limit_;  // of all devices: their times are taken to be alike
 };

@@ -46,7 +46,9 @@ int copy_by_nic(domain& d, device::device& on, std::uint64_t dst, std::uint64_t 
     if (const int ret = copy::nic_copies(&d.loop(), &d.dmabufs()).copy(to, from, part)) return ret;
     done += part;
   }
-  return 0;
+  if (to_host) return 0;
+  const base::scoped_domain_lock lock(d.lock());
+  return d.flush().flush(on).code();
 }
 
 }  // namespace gaudi::fi

@@ -45,7 +45,8 @@ int by_message(domain& d, device::device& on, const local_segment& to, std::uint
   const bool from_host = way == copy::direction::host_to_device;
   const copy::app_place source{from, from_host ? nullptr : &on, nullptr, from_host};
   const copy::app_place target{to.address, to.owner, to.registered, to.is_host()};
-  return copy::nic_copies(&d.loop(), &d.dmabufs()).copy(target, source, to.length);
+  const int ret = copy::nic_copies(&d.loop(), &d.dmabufs()).copy(target, source, to.length);
+  return ret == 0 && to.owner ? d.flush().flush(*to.owner).code() : ret;
 }
 
 outcome by_engine(domain& d, device::device& on, const local_segment& to, std::uint64_t from,

@@ -73,6 +73,21 @@ TEST_F(a_device_without_an_engine, is_copied_to_and_from_by_the_nic) {
   EXPECT_TRUE(gaudi_->tell_no_copies()) << "nobody was told that it does not copy";
 }
 
+// The device's engines see what the NIC wrote only when the NIC has read behind it.
+TEST_F(a_device_without_an_engine, is_flushed_behind_what_the_nic_copied_there) {
+  reg::write_flush flush(loop_, base::flush_choice::read);
+  copy_router with_flush({.engines = {}, .loop = &loop_, .dmabufs = &dmabufs_, .flush = &flush},
+                         *this);
+  ASSERT_EQ(with_flush.submit(job_, here(), there(), 64, direction::device_to_host), 0);
+  EXPECT_EQ(nic_.reads, 0U);
+  ASSERT_EQ(with_flush.submit(job_, here(), there(), 64, direction::host_to_device), 0);
+  EXPECT_EQ(nic_.reads, 1U);
+  EXPECT_EQ(flush.count(), 1U);
+  nic_.read_error = -FI_ETIMEDOUT;
+  EXPECT_EQ(with_flush.submit(job_, here(), there(), 64, direction::host_to_device), -FI_ETIMEDOUT)
+      << "nobody knows what they see";
+}
+
 TEST_F(a_device_without_an_engine, is_registered_once_for_nobody_but_us) {
   for (int round = 0; round < 3; ++round) ASSERT_EQ(submit(here(), direction::host_to_device), 0);
   EXPECT_EQ(nic_.dmabufs, 1U);

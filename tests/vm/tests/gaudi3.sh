@@ -7,4 +7,5 @@ failed=0
 "$VM_BIN/integration_device" --gtest_filter='small_device.*:device.*:*every_byte/3' || failed=1
 FI_GAUDI_RNDV=staged "$VM_BIN/integration_device" --gtest_filter='*every_byte/2' || failed=1
 GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=0 "$VM_BIN/integration_atomic" --gtest_filter='*device*:-*_slow.*' || failed=1
+"$VM_BIN/integration_hcl_client" --gtest_filter='*.exchanges_device_memory_*' || failed=1
 exit $failed
