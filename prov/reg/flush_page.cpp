@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "reg/flush_page.hpp"
 
+#include <rdma/fi_errno.h>
+
 #include <utility>
 
 #include "reg/dmabuf_registrar.hpp"
@@ -9,6 +11,13 @@ namespace gaudi::reg {
 namespace {
 
 constexpr std::uint64_t flush_page_size = 4096;
+
+// As if it were an allocation of its own.
+device::location page_at(device::location where) noexcept {
+  where.base += std::exchange(where.offset, 0);
+  where.len = flush_page_size;
+  return where;
+}
 
 }  // namespace
 
@@ -19,7 +28,7 @@ flush_page::flush_page(device::device& on) : device_(on.shared_from_this()) {
 flush_page::~flush_page() {
   device_->remove_observer(*this);
   mr_ = {};  // before the memory
-  if (address_ != 0) static_cast<void>(device_->free(address_));
+  let_go();
 }
 
 base::result<void> flush_page::prepare(core::inner_domain& core) {
@@ -28,17 +37,14 @@ base::result<void> flush_page::prepare(core::inner_domain& core) {
     const base::scoped_lock lock(mutex_);
     if (mr_) return {};
   }
-  if (address_ == 0) {
-    const auto address = device_->allocate(flush_page_size, device::purpose::internal);
-    if (!address) return address.failure();
-    address_ = *address;
-  }
-  const auto where = device_->find(address_, flush_page_size);
+  if (const auto there = choose(); !there) return there;
+  auto where = device_->find(address_, flush_page_size);
+  if (where) *where = page_at(*where);
   auto tried = where ? try_to_register(core, *device_, *where, FI_REMOTE_READ)
                      : dmabuf_attempt{{}, where.code()};
   if (tried.code != 0) {
     failed_for_good_ = tried.why.final;
-    static_cast<void>(device_->free(std::exchange(address_, 0)));
+    let_go();
     return base::error{tried.code};
   }
   // A loss that came meanwhile has found nothing to end.
@@ -46,6 +52,25 @@ base::result<void> flush_page::prepare(core::inner_domain& core) {
   if (const int gone = device_->lost(); gone != 0) return base::error{gone};
   mr_ = std::move(tried.mr);
   return {};
+}
+
+// Synapse's device has no memory to allocate; but all of its pool may be read.
+base::result<void> flush_page::choose() {
+  if (address_ != 0) return {};
+  is_borrowed_ = device_->pool().len >= flush_page_size;
+  const auto address = is_borrowed_ ? base::result<std::uint64_t>(device_->pool().base)
+                                    : device_->allocate(flush_page_size, device::purpose::internal);
+  if (!address) {
+    failed_for_good_ = address.code() == -FI_EOPNOTSUPP;
+    return address.failure();
+  }
+  address_ = *address;
+  return {};
+}
+
+void flush_page::let_go() noexcept {
+  const std::uint64_t had = std::exchange(address_, 0);
+  if (had != 0 && !is_borrowed_) static_cast<void>(device_->free(had));
 }
 
 base::result<void> flush_page::read(nic_loopback& loop, void* to, void* descriptor) {

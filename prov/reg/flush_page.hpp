@@ -26,8 +26,9 @@ class flush_page final : private device::loss_observer {
 
   [[nodiscard]] device::device& device() const noexcept { return *device_; }
 
-  /// Allocates the page and has the NIC of `core` know it, where that is still to be done. Errors
-  /// of device::allocate, of its export and of the NIC.
+  /// Allocates the page, or takes one of Synapse's pool where the device is Synapse's, and has the
+  /// NIC of `core` know it, where that is still to be done. Errors of device::allocate, of its
+  /// export and of the NIC.
   base::result<void> prepare(core::inner_domain& core);
   /// Why the last prepare() failed is a thing that lasts for this device and NIC.
   [[nodiscard]] bool failed_for_good() const noexcept { return failed_for_good_; }
@@ -36,13 +37,16 @@ class flush_page final : private device::loss_observer {
   base::result<void> read(nic_loopback& loop, void* to, void* descriptor);
 
  private:
+  base::result<void> choose();
+  void let_go() noexcept;
   void device_lost() noexcept override;
 
   const std::shared_ptr<device::device> device_;
   base::mutex mutex_;  // no call of the device's is made under it: it may lose the device
   core::inner_mr mr_ GAUDI_GUARDED_BY(mutex_);
   // One thread at a time prepares.
-  std::uint64_t address_ = 0;
+  std::uint64_t address_ = 0;  // 0: none yet
+  bool is_borrowed_ = false;   // from Synapse's pool, and never ours to free
   bool failed_for_good_ = false;
 };
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <memory>
 
+#include "../device/borrowing.hpp"
 #include "../device/fake_driver.hpp"
 #include "core/get_info.hpp"
 #include "fake_nic.hpp"
@@ -166,6 +167,42 @@ TEST_F(a_flush_page, of_a_device_that_is_lost_meanwhile_is_not_ready) {
   nic_.made = [this](auto&) { on_->lose(-FI_EIO, "of the test"); };
   EXPECT_EQ(page.prepare(nic_.core()).code(), -FI_EIO);
   EXPECT_EQ(nic_.live(), 0U);
+}
+
+// A guest of Synapse's can allocate none.
+class a_guest_s_flush_page : public testing::Test {
+ protected:
+  a_guest_s_flush_page() { gaudi::test::fake_nic::knows_dmabufs = true; }
+  ~a_guest_s_flush_page() override { gaudi::test::fake_nic::knows_dmabufs = false; }
+
+  gaudi::test::borrowing process_;
+  gaudi::test::fake_nic nic_;
+  std::shared_ptr<device::device> guest_ = *process_.attach_synapse();
+};
+
+TEST_F(a_guest_s_flush_page, is_one_of_synapse_s_pool) {
+  std::uint64_t known = 0;
+  std::size_t length = 0;
+  nic_.made = [&](auto& mr) {
+    known = mr.address;
+    length = mr.length;
+  };
+  {
+    flush_page page(*guest_);
+    ASSERT_TRUE(page.prepare(nic_.core()));
+    EXPECT_EQ(known, process_.pool_base);
+    EXPECT_EQ(length, 4096U) << "and no more of it";
+  }
+  EXPECT_EQ(nic_.live(), 0U);
+  EXPECT_TRUE(guest_->find(process_.pool_base, 4096)) << "it is not ours to free";
+}
+
+TEST_F(a_guest_s_flush_page, is_tried_again_where_the_nic_refused_it) {
+  flush_page page(*guest_);
+  nic_.refuse = [] { return -FI_EOPNOTSUPP; };
+  EXPECT_EQ(page.prepare(nic_.core()).code(), -FI_EOPNOTSUPP);
+  nic_.refuse = [] { return 0; };
+  EXPECT_TRUE(page.prepare(nic_.core()));
 }
 
 TEST_F(flushing, fails_where_the_way_that_was_demanded_is_not_there) {
