@@ -224,7 +224,7 @@ struct fi_gaudi_ops {
 
 	/*
 	 * addr as alloc returned it, else -FI_EINVAL. -FI_EBUSY: a memory region still covers the
-	 * allocation, close it first; nothing is freed then.
+	 * allocation, close it first, or an operation still uses it; nothing is freed then.
 	 */
 	int (*free)(struct fid_domain *domain, uint64_t addr);
 

@@ -100,6 +100,92 @@ INSTANTIATE_TEST_SUITE_P(pairs, long_message,
                                          std::tuple("write", true, false, by::sender),
                                          std::tuple("write", false, true, by::sender)));
 
+/// Device memory that nobody has registered.
+class unregistered {
+ public:
+  unregistered(node& n, std::size_t size) : node_(n) {
+    must(n.ops().alloc(n.domain(), size, &address_), "alloc");
+  }
+  unregistered(const unregistered&) = delete;
+  unregistered& operator=(const unregistered&) = delete;
+  ~unregistered() {
+    EXPECT_EQ(0, node_.ops().free(node_.domain(), address_)) << "nothing keeps it any more";
+  }
+  [[nodiscard]] void* at(std::size_t offset) const {
+    return reinterpret_cast<void*>(address_ + offset);
+  }
+  [[nodiscard]] static void* desc() { return nullptr; }
+  void put(std::size_t offset, const bytes& from) {
+    must(node_.ops().copy(node_.domain(), address_ + offset,
+                          reinterpret_cast<std::uintptr_t>(from.data()), from.size(),
+                          FI_GAUDI_HOST_TO_DEVICE),
+         "to the device");
+  }
+  [[nodiscard]] bytes get(std::size_t offset, std::size_t size) {
+    bytes to(size);
+    must(node_.ops().copy(node_.domain(), reinterpret_cast<std::uintptr_t>(to.data()),
+                          address_ + offset, size, FI_GAUDI_DEVICE_TO_HOST),
+         "from the device");
+    return to;
+  }
+
+ private:
+  node& node_;
+  std::uint64_t address_ = 0;
+};
+
+class undescribed : public testing::TestWithParam<const char*> {};
+
+TEST_P(undescribed, long_messages_are_moved_by_the_nic_alone) {
+  run({.environment = {{"FI_GAUDI_RNDV", GetParam()}}}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    for (const std::size_t size : {17 * kib + 1, mib}) {
+      unregistered own(n, size + 8 * kib);
+      const auto before = n.paths();
+      pass_message(r, n, own, size, size);
+      r.barrier();
+      const moved m = since(r, n, before);
+      EXPECT_EQ(size, m.zero_copy);
+      EXPECT_EQ(0U, m.staged);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(ways, undescribed, testing::Values("auto", "write"));
+
+TEST(undescribed_memory, one_sided_access_needs_no_copy_here) {
+  run({}, [](rank& r) {
+    take_device(r);
+    node n(with_device);
+    n.meet(r);
+    memory there(n, mib, true);
+    const target other = exchange(r, there.remote(0), there.key());
+    if (r.id() == 0) {
+      unregistered own(n, mib);
+      const auto before = n.paths();
+      for (const std::size_t size : {std::size_t{8}, 5 * kib, mib}) {
+        own.put(0, bytes_of(size, size));
+        n.post([&] {
+          return fi_write(n.ep(), own.at(0), size, nullptr, n.peer(1), other.address, other.key,
+                          ctx(1));
+        });
+        EXPECT_EQ(0, n.wait(ctx(1)).err);
+        own.put(0, bytes_of(1, size));
+        n.post([&] {
+          return fi_read(n.ep(), own.at(0), size, nullptr, n.peer(1), other.address, other.key,
+                         ctx(2));
+        });
+        EXPECT_EQ(0, n.wait(ctx(2)).err);
+        expect_same(bytes_of(size, size), own.get(0, size), "there and back");
+      }
+      EXPECT_EQ(0U, n.paths().staged_bytes - before.staged_bytes);
+    }
+    r.barrier();
+  });
+}
+
 // The sender's device takes no part in it either; the receiver's buffer is the host's.
 TEST(short_message, is_gathered_from_device_memory) {
   run({}, [](rank& r) {

@@ -131,6 +131,11 @@ class local_memory {
   void read(std::size_t offset, std::byte* bytes, std::size_t length) const noexcept;
   void write(std::size_t offset, const std::byte* bytes, std::size_t length) const noexcept;
 
+  /// Segment `i` was not registered and is now, by a region that outlives this and all copies.
+  void set_registered(std::size_t i, const reg::region& r) noexcept {
+    segments_[i].registered = &r;
+  }
+
   /// Drops the first `length` bytes, or all. Only for a single segment.
   void skip(std::size_t length) noexcept {
     length_ -= length < length_ ? length : length_;

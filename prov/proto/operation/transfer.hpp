@@ -167,6 +167,7 @@ struct transfer : boost::intrusive::list_base_hook<> {
     // It moves bytes of it, so what follows them must not go through shared memory.
     bool via_core = false;
     std::vector<core::inner_mr> exposed;  // registered for the peer for this operation
+    std::vector<std::unique_ptr<reg::region>> implicit;  // device memory, likewise
     std::unique_ptr<transfer_rails> at_other_nics;
   } reach;
   /// Of a pull.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "proto/operation/rts.hpp"
+#include "proto/transfer/implicit_registration.hpp"
 #include "proto/transfer/operation_start.hpp"
 #include "reg/key_table.hpp"
 
@@ -58,6 +59,7 @@ void rma_initiator::keep_order(transfer& t) noexcept {
   t->strategy = way;
   t->remote.push_back({access.address, access.key, memory.length()});
   t->rma.delivery = access.delivery;
+  register_implicitly(*t, config_, 0);
   if (access.has_data) t->rma.event_data = access.data;
   if (t->length == 0) {
     parts_.completion.complete(*t, 0);

@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "copy/copy_queues.hpp"
 #include "proto/transfer/cts.hpp"
+#include "proto/transfer/implicit_registration.hpp"
 #include "proto/transfer/rendezvous_source.hpp"
 
 namespace gaudi::proto {
@@ -94,6 +95,7 @@ void rendezvous_sink::start(connection& c, const wire::rts_fields& rts, std::uin
   t.ending.tell_peer = true;
   t.reach.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
   if (t.length == 0 || t.outcome.status != 0) return completion_.complete(t, 0);
+  register_implicitly(t, config_, FI_REMOTE_WRITE);
   const path_choice chosen = choose_path(facts_of(c, rts, flags, t));
   t.reach.why = chosen.reason;
   records_.begin(t);

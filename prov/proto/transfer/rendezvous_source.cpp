@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "proto/connection/connection.hpp"
 #include "proto/operation/rts.hpp"
+#include "proto/transfer/implicit_registration.hpp"
 #include "proto/transfer/path_choice.hpp"
 
 namespace gaudi::proto {
@@ -27,6 +28,7 @@ bool rendezvous_source::wants_cts(const local_memory& memory) const noexcept {
 
 int rendezvous_source::offer(transfer& t, wire::rts_fields& rts, std::uint8_t& flags) noexcept try {
   t.reach.zero_copy = config_.rendezvous != base::rendezvous_choice::staged;
+  register_implicitly(t, config_, FI_REMOTE_READ);
   if (!wants_cts(t.memory)) return expose(core_, t, rts, FI_REMOTE_READ);
   rts.operation = t.id;
   rts.length = t.length;

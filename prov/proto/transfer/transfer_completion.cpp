@@ -20,6 +20,7 @@ bool may_be_written_to(const transfer& t) noexcept {
 void keep_for_peer(transfer& t) {
   t.ending.slots_on_loan = true;
   t.memory = {};
+  t.reach.implicit.clear();
 }
 
 // Its connection goes, and the transfer stays.
