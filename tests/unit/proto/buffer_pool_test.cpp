@@ -56,6 +56,16 @@ TEST_F(buffer_pools, take_back_and_give_again) {
   EXPECT_EQ(pool.total(), 4U);
 }
 
+// Memory that is shared with a peer is its segment's to unmap.
+TEST_F(buffer_pools, leave_memory_that_others_provide_as_it_is) {
+  std::vector<std::byte> pages(3 * 4096);
+  const auto first = reinterpret_cast<std::uintptr_t>(pages.data() + 4095) & ~std::uintptr_t{4095};
+  auto* const area = reinterpret_cast<std::byte*>(first);
+  { const auto slab = buffer_slab::over({area, 4096}, posted_op::kind::chunk, 1024); }
+  std::memset(area, 1, 4096);
+  EXPECT_EQ(area[4095], std::byte{1});
+}
+
 TEST_F(buffer_pools, are_known_to_the_core_slab_by_slab) {
   buffer_pool pool(*core_, posted_op::kind::chunk, 64, 4, 8);
   std::set<std::uint64_t> keys;

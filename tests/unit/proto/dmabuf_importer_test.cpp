@@ -38,5 +38,16 @@ TEST(dmabuf_importer, keeps_nothing_of_a_peer_whose_connection_is_gone) {
   EXPECT_NE(imports.find(name_of(stays)), nullptr);
 }
 
+// One that passed none may say so all the same.
+TEST(dmabuf_importer, hears_of_the_end_of_what_it_never_had) {
+  endpoint_by_itself v;
+  peer_by_hand peer(v);
+  wire::allocation_fields freed{};
+  freed.allocation = 7;
+  peer.say(wire::kind::dmabuf_revoke, freed);
+  peer.settle();
+  EXPECT_FALSE(peer.is_cut_off());
+}
+
 }  // namespace
 }  // namespace gaudi::proto::test
