@@ -112,6 +112,7 @@ cache=$build/vm
 mkdir -p "$cache"
 make_kernel "$cache" || skip "no kernel for the virtual machine (above)"
 make_shim "$cache"
+make_psm2_stand_in "$cache"
 [[ $accel == auto ]] && accel=$(find_accel "$cache")
 
 run_machines "$cache" "$accel" "$limit" "$guests" "${tests[@]}"

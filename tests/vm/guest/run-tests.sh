@@ -21,7 +21,7 @@ set_up() {
   rdma link add rxe0 type rxe netdev eth0
   load_fakegaudi
   shorten_symbols
-  hide_clock_rate
+  replace_psm2
   ulimit -l unlimited
 }
 
@@ -32,11 +32,12 @@ shorten_symbols() {
   mount --bind /run/kallsyms /proc/kallsyms
 }
 
-# Debian's libfabric loads libpsm2, whose constructor measures the CPU's clock; on a busy host it finds no two measurements
-# alike, and takes the rate from here, with instructions that the emulated CPU lacks.
-hide_clock_rate() {
-  grep -v '^cpu MHz' /proc/cpuinfo >/run/cpuinfo
-  mount --bind /run/cpuinfo /proc/cpuinfo
+# See make_psm2_stand_in in tests/vm/kernel.sh.
+replace_psm2() {
+  local real
+  for real in /usr/lib/*/libpsm2.so.2; do
+    [[ ! -f $real ]] || mount --bind "$VM_CACHE/libpsm2.so.2" "$(realpath "$real")"
+  done
 }
 
 # With it no program can mmap the dma-bufs of the simulated Gaudis.
