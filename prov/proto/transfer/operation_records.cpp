@@ -27,15 +27,6 @@ operation_kind kind_of(const transfer& t) noexcept {
   return flags & FI_WRITE ? operation_kind::write : operation_kind::other;
 }
 
-path_kind path_of(const transfer& t) noexcept {
-  if (t.pull.via_copy_engine) return path_kind::engine;
-  if (t.pull.via_nic) return path_kind::dmabuf;
-  if (t.slots.are_shared) return path_kind::shared;
-  if (t.slots.in_use || t.strategy == transfer_strategy::recv_staged) return path_kind::staged;
-  if (t.strategy == transfer_strategy::copy_out) return path_kind::packet;
-  return t.strategy == transfer_strategy::none ? path_kind::undecided : path_kind::direct;
-}
-
 std::int32_t index_of(const device::device* owner) noexcept {
   return owner ? static_cast<std::int32_t>(owner->attributes().index) : -1;
 }
@@ -104,6 +95,15 @@ void put_operation(record& r, const direct_op& op, std::uint32_t endpoint,
 }
 
 }  // namespace
+
+path_kind path_of(const transfer& t) noexcept {
+  if (t.pull.via_copy_engine) return path_kind::engine;
+  if (t.pull.via_nic) return path_kind::dmabuf;
+  if (t.slots.are_shared) return path_kind::shared;
+  if (t.slots.in_use || t.strategy == transfer_strategy::recv_staged) return path_kind::staged;
+  if (t.strategy == transfer_strategy::copy_out) return path_kind::packet;
+  return t.strategy == transfer_strategy::none ? path_kind::undecided : path_kind::direct;
+}
 
 wait_reason wait_of(const transfer& t, bool copying) noexcept {
   if (copying) return wait_reason::device_copy;

@@ -56,6 +56,9 @@ class operation_records {
 /// What an operation waits for.
 base::outstanding::wait_reason wait_of(const transfer& t, bool copying) noexcept;
 
+/// Which way its bytes go.
+base::outstanding::path_kind path_of(const transfer& t) noexcept;
+
 /// As records have times: nanoseconds.
 inline std::uint64_t nanoseconds(base::clock::time_point at) noexcept {
   return static_cast<std::uint64_t>(

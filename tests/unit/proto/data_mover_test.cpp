@@ -35,6 +35,7 @@ class moved_bytes : public testing::Test {
 
   static endpoint::settings settings() {
     auto s = test::small_settings();
+    s.staging_depth = 2;
     s.kernel = &ipc::host_kernel::real();
     // Chunks as long as they may be, whatever this machine would measure.
     s.copies.table.calibrate = false;
@@ -262,6 +263,27 @@ TEST_F(chunks_of_a_source, that_were_not_loaded_are_not_announced) {
   ASSERT_TRUE(fin);
   EXPECT_EQ(fin->status, FI_EIO);
   EXPECT_EQ(v.take().error, FI_EIO);
+}
+
+// Of a transfer that writes to the peer's memory itself; short chunks, so that there are many.
+class staged_writes : public chunks_of_a_source {
+ protected:
+  static constexpr std::size_t length = 262'144;
+  staged_writes() { place.resize(length); }
+  void start() {
+    const auto operation = send(dev.part(length));
+    grant(operation, length, peer->expose(place), wire::direct);
+    peer->settle();
+  }
+  std::vector<std::byte> place;
+};
+
+TEST_F(staged_writes, have_no_more_chunks_under_way_than_the_user_allows) {
+  start();
+  EXPECT_EQ(dev.engine.submitted.size(), settings().staging_depth);
+  EXPECT_EQ(v.paths.staged_ops, settings().staging_depth);
+  finish(cs_status::completed);
+  EXPECT_GT(v.paths.staged_ops, settings().staging_depth);
 }
 
 /// Packets go through shared memory, and long data by the core: the two do not know of each other.

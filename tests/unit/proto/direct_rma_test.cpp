@@ -372,5 +372,23 @@ TEST_F(direct_rma_of_a_device, fails_where_the_device_goes_just_before_its_end) 
   EXPECT_EQ(a.take().error, FI_EIO);
 }
 
+/// Short ones, which the core gathers where they are.
+using messages_of_a_device = direct_rma_of_a_device;
+
+TEST_F(messages_of_a_device, leave_it_without_a_copy_and_are_counted_so) {
+  const auto before = a.paths;
+  ASSERT_EQ(b.receive(memory_of(theirs.data(), length), 2, nullptr), 0);
+  ASSERT_EQ(a.send(to_b, memory(), 2, nullptr), 0);
+  until([&] { return !a.queue.empty() && !b.queue.empty(); });
+  take_all();
+  EXPECT_TRUE(theirs == ours);
+  EXPECT_EQ(a.paths.direct_ops, before.direct_ops + 1);
+  EXPECT_EQ(a.paths.direct_bytes, before.direct_bytes + length);
+  EXPECT_EQ(a.paths.zero_copy_ops, before.zero_copy_ops + 1);
+  EXPECT_EQ(a.paths.zero_copy_bytes, before.zero_copy_bytes + length);
+  EXPECT_EQ(a.paths.eager_ops, before.eager_ops);
+  EXPECT_EQ(dev.gaudi->counted().zero_copy_bytes.value(), length);
+}
+
 }  // namespace
 }  // namespace gaudi::proto

@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "../copy/fake_engine.hpp"
+
 namespace gaudi::proto {
 namespace {
 
@@ -84,6 +86,27 @@ TEST_F(unmeasured_transfers, within_a_device_go_in_long_parts) {
   longer.pull.via_copy_engine = true;
   longer.length = 9 * one_mebibyte;
   EXPECT_EQ(planner.params_of(longer).chunk, 4 * one_mebibyte);
+}
+
+// What the user has said of the device decides.
+TEST_F(unmeasured_transfers, of_a_device_go_by_its_table) {
+  gaudi::test::fake_engine engine;
+  const auto gaudi = engine.open();
+  copy::engine_config config;
+  config.table.calibrate = false;
+  config.table.directions[0].chunk = 128 << 10;  // h2d
+  device_copies with_table{{.engines = config}, latencies, observer};
+  const pipeline_planner by_table{settings, with_table};
+  transfer t;
+  t.strategy = transfer_strategy::recv_staged;
+  t.length = 8 * one_mebibyte;
+  t.memory = local_memory::of({*gaudi->allocate(4096), 4096, nullptr, gaudi.get()});
+  EXPECT_EQ(by_table.params_of(t).chunk, std::size_t{128} << 10);
+  transfer out;
+  out.strategy = transfer_strategy::push;
+  out.length = t.length;
+  out.memory = t.memory;
+  EXPECT_EQ(by_table.params_of(out).chunk, one_mebibyte / 2) << "nothing is said of d2h";
 }
 
 }  // namespace

@@ -217,6 +217,18 @@ TEST_F(rail_to_another_nic, is_not_used_where_the_peer_has_no_key) {
   EXPECT_EQ(v.paths.rails.bytes, 0U);
 }
 
+// What it has begun with is what it ends with, whatever the peer says later.
+TEST_F(rail_to_another_nic, keeps_the_key_that_it_was_told_first) {
+  start(true);
+  const auto asked = question();
+  answer(asked, {target.key});
+  answer(asked, {target.key + 1});
+  ASSERT_TRUE(v.queue.empty()) << "the second answer came too late";
+  end();
+  EXPECT_EQ(here, there);
+  EXPECT_EQ(v.paths.rails.lost, 0U);
+}
+
 TEST_F(rail_to_another_nic, carries_writes_over_a_stream) {
   here = test::counting(bytes, 2);
   start(false);

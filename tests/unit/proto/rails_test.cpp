@@ -29,6 +29,26 @@ endpoint::settings with_a_second_rail(rail_counters& counted) {
   return s;
 }
 
+TEST(rails_of_a_connection, are_asked_for_when_something_is_two_pieces_long) {
+  rail_counters counted;
+  endpoint_by_itself v{with_a_second_rail(counted)};
+  peer_by_hand p{v};
+  std::vector<std::byte> here(2 * piece), there(2 * piece);
+  const wire::segment target = p.expose(there);
+  const auto write = [&](std::size_t length) {
+    const rma_access access{.target = p.address(),
+                            .address = target.address,
+                            .key = target.key,
+                            .completion = v.completion(&here)};
+    EXPECT_EQ(v.ep->write(test::memory_of(here.data(), length), access), 0);
+    p.settle(std::chrono::milliseconds(20));
+    EXPECT_EQ(v.take().error, 0);
+    return p.heard_whole(wire::kind::ask_rails).has_value();
+  };
+  EXPECT_FALSE(write(2 * piece - 1));
+  EXPECT_TRUE(write(2 * piece));
+}
+
 class rail_to_a_peer : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-// What a transfer is shown to wait for, by how far it is.
+// What a transfer is shown to wait for, and which way it goes.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -51,6 +51,27 @@ TEST(transfer_wait, of_one_that_ends_is_for_its_last_operations_and_then_for_the
   EXPECT_EQ(wait_of(t, false), wait_reason::peer_end);
   t.flush.under_way = true;
   EXPECT_EQ(wait_of(t, false), wait_reason::network);
+}
+
+TEST(transfer_path, is_that_of_its_bytes) {
+  using base::outstanding::path_kind;
+  transfer t;
+  EXPECT_EQ(path_of(t), path_kind::undecided);
+  t.strategy = transfer_strategy::pull;
+  EXPECT_EQ(path_of(t), path_kind::direct);
+  t.strategy = transfer_strategy::copy_out;
+  EXPECT_EQ(path_of(t), path_kind::packet);
+  t.strategy = transfer_strategy::recv_staged;
+  EXPECT_EQ(path_of(t), path_kind::staged);
+  t.strategy = transfer_strategy::push;
+  t.slots.in_use = true;
+  EXPECT_EQ(path_of(t), path_kind::staged);
+  t.slots.are_shared = true;
+  EXPECT_EQ(path_of(t), path_kind::shared);
+  t.pull.via_nic = true;
+  EXPECT_EQ(path_of(t), path_kind::dmabuf);
+  t.pull.via_copy_engine = true;
+  EXPECT_EQ(path_of(t), path_kind::engine);
 }
 
 }  // namespace
