@@ -7,6 +7,7 @@
 #include <rdma/fi_rma.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -22,16 +23,24 @@ constexpr std::size_t max_operation = std::size_t{1} << 30;
 /// need this very CPU.
 constexpr unsigned eager_polls = 64;
 
+/// What counts of the time between two polls. A thread, or a machine, that was stopped for longer
+/// has not waited for the NIC, which may have been stopped with it.
+constexpr std::chrono::milliseconds max_between_polls{10};
+
 /// Calls `step` until it gives something else than -FI_EAGAIN. -FI_ETIMEDOUT: that took longer than
 /// `limit`.
 template <class Step>
 int until_done(const base::clock& clock, base::clock::duration limit, Step step) {
-  const auto deadline = clock.now() + limit;
+  base::clock::duration waited{};
+  auto last = clock.now();
   for (unsigned polls = 0;; ++polls) {
     const auto ret = static_cast<int>(step());
     if (ret != -FI_EAGAIN) return ret;
     if (polls < eager_polls) continue;
-    if (clock.now() > deadline) return -FI_ETIMEDOUT;
+    const auto now = clock.now();
+    waited += std::min<base::clock::duration>(now - last, max_between_polls);
+    last = now;
+    if (waited > limit) return -FI_ETIMEDOUT;
     std::this_thread::yield();
   }
 }

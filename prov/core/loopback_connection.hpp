@@ -51,7 +51,8 @@ class loopback_connection {
 
   /// How long an operation of that many bytes may take. A NIC that fails says so itself, sooner;
   /// this is for one that says nothing. So it is far beyond what the slowest needs: soft-RoCE on a
-  /// busy CPU moves several times 64 MiB a second.
+  /// busy CPU moves several times 64 MiB a second. Time in which the thread, or the machine, was
+  /// stopped does not count.
   static constexpr std::chrono::seconds time_limit(std::size_t length) noexcept {
     return std::chrono::seconds(1 + length / (std::size_t{64} << 20));
   }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
@@ -90,7 +91,18 @@ class nic_loopback {
     const auto done = operation(*connected_);
     // What is still under way must not arrive when others write there.
     if (!done) connected_.reset();
+    if (done.code() == -FI_ETIMEDOUT) tell_of_silence();
     return done;
+  }
+
+  void tell_of_silence() noexcept {
+    if (std::exchange(told_of_silence_, true)) return;
+    GAUDI_WARN(
+        EP_DATA,
+        "NIC %s does not end what it is to read or copy over its connection with itself: "
+        "flushes of what it wrote to a Gaudi, and reads of an endpoint from itself, fail (%s) "
+        "or take long. Is its link up (rdma link)?\n",
+        core_.info().domain_attr->name, fi_strerror(FI_ETIMEDOUT));
   }
 
   void open() {
@@ -113,6 +125,7 @@ class nic_loopback {
   int failure_ = 0;  // of the last attempt to connect
   std::chrono::seconds pause_ = min_pause;
   base::clock::time_point next_try_{};
+  bool told_of_silence_ = false;
 };
 
 }  // namespace gaudi::reg
