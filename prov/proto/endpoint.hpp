@@ -137,7 +137,7 @@ class endpoint final : private connection_observer,
     report_.refresh(now);
     transfers_.links.time_passed(now);
     closer_.make_room();
-    transfers_.sessions.time_passed();
+    transfers_.sessions.time_passed(now);
   }
   // device_copies::observer
   void copied(buffer& b) noexcept override { transfers_.mover.copied(b); }

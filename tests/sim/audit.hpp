@@ -34,6 +34,19 @@ struct endpoint_audit {
   static std::chrono::nanoseconds alarm(const endpoint& e) {
     return e.transfers_.links.alarm_.was_set_to();
   }
+  /// Of its sessions: how many have left by the core, and how many of these it keeps.
+  struct sent {
+    std::size_t packets = 0;
+    std::size_t kept = 0;
+  };
+  static sent packets_sent(endpoint& e) {
+    sent all;
+    e.connections_->for_each([&](const connection& c) {
+      all.packets += c.session.sent;
+      all.kept += c.session.sent + 1 - c.session.packets.first();
+    });
+    return all;
+  }
   /// What is still held although nothing is outstanding; empty: nothing.
   static std::string leftover(endpoint& e);
   /// What must not be at any time; empty: nothing.

@@ -4,6 +4,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/make_room.hpp"
@@ -13,6 +14,7 @@ namespace gaudi::proto {
 namespace {
 
 constexpr std::uint8_t max_tries = 16;
+constexpr std::chrono::milliseconds pause_between_words{10};
 
 bool is_behind(std::uint32_t a, std::uint32_t b) noexcept {
   return static_cast<std::int32_t>(a - b) > 0;
@@ -30,7 +32,8 @@ bool is_gone(const sent_packets::packet& p) noexcept {
 }  // namespace
 
 void session_recovery::reserve(std::size_t connections) {
-  for (auto* list : {&resuming_, &redoing_, &owing_}) base::reserve_ahead(*list, connections);
+  for (auto* list : {&resuming_, &redoing_}) base::reserve_ahead(*list, connections);
+  base::reserve_ahead(owing_, connections);
 }
 
 bool session_recovery::arrived(connection& c, const wire::header& head) {
@@ -53,7 +56,7 @@ bool session_recovery::arrived(connection& c, const wire::header& head) {
   s.interruption.got_on = true;
   if (head.what != wire::kind::credit && !std::exchange(s.owes_word, true) &&
       !std::exchange(s.is_listed, true))
-    owing_.push_back(c.id);
+    owing_.push_back({c.id, s.received - 1});
   if (is_behind(s.packets.first(), head.received)) return true;
   if (!s.may_be_received(head.received)) {
     parts_.connections.malformed(c, "packet (of what it received)");
@@ -258,12 +261,20 @@ void session_recovery::connection_down(connection& c, int error) {
   parts_.mover.give_up(s.to_redo, error);
 }
 
-void session_recovery::send_words() {
-  std::erase_if(owing_, [this](std::uint32_t id) {
-    connection* const c = parts_.connections.find(id);
+// Over a stream peers wait for the word before they tell of what they gathered. Over RDMA nobody
+// waits for it: the peer can keep its short packets until it is sent a packet anyway, or sends
+// none.
+void session_recovery::send_words(base::clock::time_point now) {
+  const bool is_urgent = !parts_.transport.core().over_rdma();
+  if (!is_urgent) next_words_ = now + pause_between_words;
+  std::erase_if(owing_, [this, is_urgent](owed_word& owed) {
+    connection* const c = parts_.connections.find(owed.connection);
     if (!c) return true;
-    if (c->session.owes_word && parts_.transport.send_header(*c, wire::kind::credit)) return false;
-    c->session.is_listed = false;
+    session& s = c->session;
+    const bool has_received = std::exchange(owed.received, s.received) != s.received;
+    if (s.owes_word && !is_urgent && has_received) return false;
+    if (s.owes_word && parts_.transport.send_header(*c, wire::kind::credit)) return false;
+    s.is_listed = false;
     return true;
   });
 }

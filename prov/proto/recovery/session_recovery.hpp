@@ -79,9 +79,9 @@ class session_recovery {
   /// Goes on with what had to wait for room; peers that were sent nothing lately are told what was
   /// received, so that they need not keep it. The connection_manager calls its observer so at every
   /// poll while a session is interrupted.
-  void time_passed() noexcept {
+  void time_passed(base::clock::time_point now) noexcept {
     if (!resuming_.empty()) progress();
-    if (!owing_.empty()) send_words();
+    if (!owing_.empty() && now >= next_words_) send_words(now);
   }
 
  private:
@@ -89,7 +89,7 @@ class session_recovery {
   [[nodiscard]] bool keeps(connection& c, posted_op& w, int& error);
   void refuse_what_ends_connections(connection& c);
   void progress();
-  void send_words();
+  void send_words(base::clock::time_point now);
   void acknowledge(connection& c, std::uint32_t number, const buffer* but = nullptr);
   void list_undone(connection& c, posted_op& w) noexcept;
   [[nodiscard]] bool is_through(connection& c);
@@ -130,7 +130,12 @@ class session_recovery {
   const parts parts_;
   std::vector<std::uint32_t> resuming_;  // connections by id
   std::vector<std::uint32_t> redoing_;
-  std::vector<std::uint32_t> owing_;  // a word, or not any more
+  struct owed_word {
+    std::uint32_t connection;
+    std::uint32_t received;  // when it was last thought of, or before what it is about
+  };
+  std::vector<owed_word> owing_;  // or not any more
+  base::clock::time_point next_words_{};
 };
 
 }  // namespace gaudi::proto
