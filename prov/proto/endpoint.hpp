@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/counter.hpp"
+#include "base/event_set.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
 #include "device/device_loss_epoch.hpp"
@@ -105,8 +106,9 @@ class endpoint final : private connection_observer,
 
   /// Something is under way that no file descriptor tells of: progress() must be called soon.
   [[nodiscard]] bool needs_polling() const noexcept;
-  /// Progresses; whether a thread may sleep on wait_fds() after that. 0 or -FI_EAGAIN.
-  int try_wait() noexcept;
+  /// Progresses; whether a thread may sleep on wait_fds() after that. `ready`: which of these were
+  /// readable, asked under the domain lock that is held. 0 or -FI_EAGAIN.
+  int try_wait(const base::ready_fds& ready = base::ready_fds::any()) noexcept;
   /// File descriptors of a waitable endpoint, readable when there is something to progress.
   [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return transport_.wait_fds(); }
 
@@ -170,6 +172,10 @@ class endpoint final : private connection_observer,
   struct {
     std::uint64_t loss_epoch = device::device_loss_epoch::count();
     bool memory_is_short = false;
+    // Since the last try_wait() that said yes a thread may sleep, as long as none of wait_fds() is
+    // readable. A queue of the verbs provider is: what it was armed for makes it readable, whoever
+    // takes that (libfabric 2.1, verbs_cq.c, vrb_cq_trywait; ibv_req_notify_cq(3)).
+    bool is_armed = false;
   } noticed_;
 };
 

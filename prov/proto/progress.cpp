@@ -94,16 +94,20 @@ bool endpoint::needs_polling() const noexcept {
          one_sided_.ranges.waits_unnoticed() || transfers_.sessions.any_to_redo();
 }
 
-int endpoint::try_wait() noexcept try {
+int endpoint::try_wait(const base::ready_fds& ready) noexcept try {
   if (!enabled()) return 0;
   const base::cancellation_deferred until_it_is_known;
+  // Each queue that is armed, and each look at the core's events, is a system call.
+  const bool is_armed = noticed_.is_armed && !ready.any_of(wait_fds());
   progress();
-  connections_->poll_now();
+  connections_->poll_now(!is_armed);
   if (needs_polling() || !shm_.may_sleep()) return -FI_EAGAIN;
-  if (const int ret =
-          wait_fds().empty() ? 0 : transport_.try_wait(connections_->connector().events()))
-    return ret;
-  transfers_.links.fall_asleep();
+  if (!is_armed && !wait_fds().empty()) {
+    const int ret = transport_.try_wait(connections_->connector().events());
+    noticed_.is_armed = ret == 0 && transport_.core().over_rdma();
+    if (ret) return ret;
+  }
+  transfers_.links.fall_asleep(is_armed);
   report_.fall_asleep();
   return 0;
 } catch (const std::bad_alloc&) {

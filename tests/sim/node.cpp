@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "sim/audit.hpp"
@@ -394,12 +395,15 @@ void node::progress() {
 void node::try_to_sleep() {
   if (plan_.sleepers.empty() || !plan_.sleepers[number_]) return;
   host_.begin_call();
-  const int ret = endpoint_->try_wait();
+  const bool any_ready = host_.is_readable() || net_.now() >= wakes_at_;
+  const int ret = endpoint_->try_wait(any_ready ? base::ready_fds::any() : base::ready_fds::none());
   collect();
   if (ret != 0) return;
   const auto alarm = proto::endpoint_audit::alarm(*endpoint_).count();
+  const auto latest = alarm == 0 ? never : net_.now() + static_cast<nanoseconds>(alarm);
   is_asleep_ = true;
-  wakes_at_ = alarm == 0 ? ~nanoseconds{0} : net_.now() + static_cast<nanoseconds>(alarm);
+  // One that runs already is not always set again.
+  wakes_at_ = any_ready ? latest : std::min(latest, wakes_at_);
 }
 
 bool node::is_asleep() noexcept {

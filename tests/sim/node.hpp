@@ -105,7 +105,8 @@ class node {
   std::optional<reg::import_cache> imports_;
   bool has_lost_device_ = false;
   bool is_asleep_ = false;
-  nanoseconds wakes_at_ = 0;
+  static constexpr nanoseconds never = ~nanoseconds{0};
+  nanoseconds wakes_at_ = never;
   std::vector<std::byte> exposed_here_;
   std::span<std::byte> exposed_;
   reg::region region_;

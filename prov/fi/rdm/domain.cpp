@@ -114,9 +114,10 @@ bool domain::has_port_of_info() const noexcept {
 }
 
 int domain::try_wait() {
+  const auto ready = core_events_ ? core_events_->ready() : base::ready_fds::any();
   if (losses_) losses_->clear();
   for (proto::endpoint* e : endpoints_) {
-    if (const int ret = e->try_wait()) return ret;
+    if (const int ret = e->try_wait(ready)) return ret;
   }
   return 0;
 }

@@ -123,11 +123,13 @@ void connection_manager::poll_if_due() {
   pacer_.start_over();
 }
 
-void connection_manager::poll_now() {
+void connection_manager::poll_now(bool core_may_tell) {
   pacer_.may_sleep();
   connections_.free_removed();
-  shm_.accept_pending();
-  read_events();
+  if (core_may_tell) {
+    shm_.accept_pending();
+    read_events();
+  }
   if (limits_.apply(being_made_ != 0))
     limits_.look(connections_, being_made_ != 0, config_.clock.now(),
                  [this](connection& c) { fail(c, FI_ETIMEDOUT); });

@@ -68,7 +68,8 @@ class connection_manager final : private connection_events {
   void poll() {
     if (being_made_ != 0 || pacer_.is_clock_due()) poll_if_due();
   }
-  void poll_now();
+  /// Without `core_may_tell` there is nothing new at the core.
+  void poll_now(bool core_may_tell = true);
 
   /// What makes core endpoints, for whom it concerns that not all are a connection's.
   [[nodiscard]] core_connector& connector() noexcept { return connector_; }

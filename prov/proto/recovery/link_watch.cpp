@@ -13,6 +13,8 @@
 namespace gaudi::proto {
 namespace {
 
+using namespace std::chrono_literals;
+
 // Looks in which nothing ends, until a connection is taken for lost: not one long pause of an
 // application that makes no progress meanwhile.
 constexpr int looks_at_least = 4;
@@ -69,12 +71,16 @@ base::result<int> link_watch::open_alarm() {
   return alarm_.fd();
 }
 
-void link_watch::fall_asleep() noexcept {
+void link_watch::fall_asleep(bool alarm_runs) noexcept {
   if (is_stream_) return sleep_over_stream();
   const bool is_soon = any_in_use_ || parts_.transport.posted() != 0;
-  alarm_.set(parts_.connections.count() == 0 ? std::chrono::milliseconds(0)
-             : is_soon                       ? interval_
-                                             : intervals_asleep * interval_);
+  const std::chrono::nanoseconds after = parts_.connections.count() == 0 ? 0ms
+                                         : is_soon                       ? interval_
+                                                   : intervals_asleep * interval_;
+  // Each change is a system call, and one that comes too early only looks.
+  const auto before = alarm_.was_set_to();
+  const bool is_early = before != 0ns && before < after;
+  if (!alarm_runs || (before != after && !is_early)) alarm_.set(after);
 }
 
 // Where nothing waits for a peer nobody is woken, nor is the kernel called.

@@ -64,8 +64,9 @@ class link_watch {
   void time_passed(base::clock::time_point now) noexcept {
     if (now >= next_) look(now);
   }
-  /// Nobody looks until something comes, or the alarm does.
-  void fall_asleep() noexcept;
+  /// Nobody looks until something comes, or the alarm does. `alarm_runs`: it has not come since it
+  /// was set.
+  void fall_asleep(bool alarm_runs) noexcept;
   /// A posted_op::kind::probe has come back.
   void ended(posted_op& probe, int error) noexcept;
 

@@ -17,7 +17,7 @@ int close_endpoint(fid* f) {
   if (ep.wire) ep.wire->close_end(ep.end);
   ep.domain->held->place_all();
   for (const auto& room : ep.own.buffers)
-    ep.arrivals->entries.push_back({{room.context, FI_MSG | FI_RECV, 0}, FI_ECANCELED, 0});
+    ep.arrivals->report({{room.context, FI_MSG | FI_RECV, 0}, FI_ECANCELED, 0});
   ep.at->closed();
   delete &ep;
   return 0;

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/core/network.hpp"
@@ -102,6 +103,15 @@ struct core_completions : fid_cq {
     int provider_error;
   };
   std::deque<entry> entries;
+  // To sleep on, over RDMA: a look arms it for one completion, which makes it readable until the
+  // next look, whoever takes what there is.
+  bool is_armed = false;
+  bool has_rung = false;
+
+  void report(const entry& e) {
+    entries.push_back(e);
+    if (std::exchange(is_armed, false)) has_rung = true;
+  }
 };
 
 struct core_events : fid_eq {

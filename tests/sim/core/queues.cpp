@@ -100,13 +100,23 @@ int control_queue(fid*, int command, void* into) {
 
 }  // namespace
 
+// Of all queues of the host, whichever are asked for.
 int try_wait(fid_fabric* fabric, fid**, int) {
-  return down<core_fabric>(fabric).at->is_readable() ? -FI_EAGAIN : 0;
+  host& at = *down<core_fabric>(fabric).at;
+  for (core_completions* q : at.completions()) {
+    if (!q->entries.empty()) return -FI_EAGAIN;
+    q->has_rung = false;
+    q->is_armed = true;
+  }
+  return at.is_readable() ? -FI_EAGAIN : 0;
 }
 
 bool host::is_readable() const noexcept {
   const auto has_some = [](const auto* queue) { return !queue->entries.empty(); };
-  return !owed_.empty() || std::any_of(completions_.begin(), completions_.end(), has_some) ||
+  const auto is_readable = [&](const core_completions* queue) {
+    return net_.how().rdma ? queue->has_rung : has_some(queue);
+  };
+  return !owed_.empty() || std::any_of(completions_.begin(), completions_.end(), is_readable) ||
          std::any_of(events_.begin(), events_.end(), has_some);
 }
 

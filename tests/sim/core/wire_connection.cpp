@@ -194,7 +194,7 @@ bool wire_connection::deliver(int end, const std::shared_ptr<operation>& op) {
   else if (!op->data.empty())
     std::memcpy(room.bytes, op->data.data(), op->data.size());
   net.note(ends[end].at->number(), there.at->number(), [&] { return packet_text(op->data); });
-  there.ep->arrivals->entries.push_back({{room.context, FI_MSG | FI_RECV, op->data.size()}, 0, 0});
+  there.ep->arrivals->report({{room.context, FI_MSG | FI_RECV, op->data.size()}, 0, 0});
   end_later(end, op);
   return true;
 }
@@ -237,7 +237,7 @@ void wire_connection::finish(int end, const std::shared_ptr<operation>& op, int 
   core_completions& q = *found->second;
   --q.under_way;
   const std::uint64_t flags = op->what == operation::kind::send ? FI_MSG | FI_SEND : FI_RMA;
-  q.entries.push_back({{op->context, flags, 0}, error, provider_error});
+  q.report({{op->context, flags, 0}, error, provider_error});
 }
 
 void wire_connection::fail_reporting(int end, int error) {
