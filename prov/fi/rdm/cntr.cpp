@@ -77,7 +77,7 @@ std::uint64_t cntr::read(bool errors) {
   // There is no way to say more than the number as it was at the fork.
   if (parent().used_after_fork()) return errors ? counter_.errors() : counter_.value();
   const base::scoped_domain_lock lock(parent().lock());
-  parent().progress();
+  parent().endpoints().poll_for_all();
   return errors ? counter_.errors() : counter_.value();
 }
 
@@ -92,7 +92,7 @@ int cntr::wait(std::uint64_t threshold, int timeout) {
   for (;;) {
     {
       const base::scoped_domain_lock lock(parent().lock());
-      parent().progress();
+      parent().endpoints().poll_for_all();
       if (const int ret = verdict(); ret != -FI_EAGAIN) return ret;
     }
     if (pause.timed_out()) return -FI_ETIMEDOUT;

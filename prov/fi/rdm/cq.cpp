@@ -132,11 +132,19 @@ int cq::control(int command, void* arg) {
   return entries_.empty() ? 0 : -FI_EAGAIN;
 }
 
+void cq::serve(proto::endpoint& e) {
+  if (std::find(served_.begin(), served_.end(), &e) == served_.end()) served_.push_back(&e);
+}
+
+void cq::forget(proto::endpoint& e) noexcept {
+  std::erase(served_, &e);
+}
+
 ssize_t cq::read(void* buf, std::size_t count, fi_addr_t* sources) {
   if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock lock(parent().lock());
   if (entries_.empty() || count == 0) {
-    parent().progress();
+    parent().endpoints().poll_for(served_);
     if (entries_.empty()) return entries_.overrun() ? -FI_EOVERRUN : -FI_EAGAIN;
   }
   auto* at = static_cast<std::byte*>(buf);

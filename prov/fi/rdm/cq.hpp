@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <memory>
+#include <vector>
 
 #include "fi/common/child_count.hpp"
 #include "fi/rdm/domain.hpp"
@@ -13,7 +14,8 @@
 
 namespace gaudi::fi {
 
-/// fid_cq of the provider, see fi_cq(3). Reading progresses the whole domain (manual progress).
+/// fid_cq of the provider, see fi_cq(3). Reading progresses the endpoints that report here, and now
+/// and then the whole domain (manual progress).
 class cq final : public fid_cq {
  public:
   cq(domain& parent, const fi_cq_attr& attr, std::unique_ptr<wait_object> object, void* context);
@@ -23,6 +25,10 @@ class cq final : public fid_cq {
 
   proto::completion_queue& entries() noexcept GAUDI_REQUIRES(parent().lock()) { return entries_; }
   child_count& bound() noexcept { return bound_; }
+  /// An endpoint that reports here from now on, and one that is about to close. Throws
+  /// std::bad_alloc.
+  void serve(proto::endpoint& e) GAUDI_REQUIRES(parent().lock());
+  void forget(proto::endpoint& e) noexcept GAUDI_REQUIRES(parent().lock());
   [[nodiscard]] domain& parent() const noexcept { return parent_; }
 
   ssize_t read(void* buf, std::size_t count, fi_addr_t* sources);
@@ -43,6 +49,7 @@ class cq final : public fid_cq {
   const fi_wait_obj wait_obj_;
   const std::unique_ptr<wait_object> object_;
   std::atomic<bool> signalled_{false};
+  std::vector<proto::endpoint*> served_ GAUDI_GUARDED_BY(parent().lock());
   proto::completion_queue entries_ GAUDI_GUARDED_BY(parent().lock());
   proto::net_address unknown_source_
       GAUDI_GUARDED_BY(parent().lock());  // what the last error entry read says of its source

@@ -81,27 +81,28 @@ int domain::prepare_endpoint(bool waitable) {
 }
 
 int domain::add(proto::endpoint& e) noexcept {
-  if (std::find(endpoints_.begin(), endpoints_.end(), &e) != endpoints_.end()) return 0;
-  if (!base::make_room(endpoints_)) return -FI_ENOMEM;
+  const auto& all = endpoints_.all();
+  if (std::find(all.begin(), all.end(), &e) != all.end()) return 0;
+  if (!endpoints_.add(e)) return -FI_ENOMEM;
   for (const int fd : e.wait_fds()) {
     const int ret = core_events_->add(fd);
     if (ret == 0) continue;
     for (const int member : e.wait_fds()) core_events_->remove(member);
+    endpoints_.remove(e);
     GAUDI_WARN(EP_CTRL,
                "an endpoint cannot be enabled, as nobody could sleep until it has work: %s; have "
                "fewer endpoints, or queues and counters with FI_WAIT_FD, in one domain\n",
                fi_strerror(-ret));
     return ret;
   }
-  endpoints_.push_back(&e);
-  counters_->endpoints = endpoints_.size();
+  counters_->endpoints = all.size();
   if (thread_) thread_->notify();
   return 0;
 }
 
 void domain::remove(proto::endpoint& e) noexcept {
-  if (std::erase(endpoints_, &e) == 0) return;
-  counters_->endpoints = endpoints_.size();
+  if (!endpoints_.remove(e)) return;
+  counters_->endpoints = endpoints_.all().size();
   for (const int fd : e.wait_fds()) core_events_->remove(fd);
 }
 
@@ -109,14 +110,15 @@ bool domain::has_port_of_info() const noexcept {
   const fi_info& info = core_->info();
   if (!info.src_addr) return false;
   const auto port = proto::net_address(info.src_addr, info.src_addrlen).port();
-  return port != 0 && std::any_of(endpoints_.begin(), endpoints_.end(),
+  const auto& all = endpoints_.all();
+  return port != 0 && std::any_of(all.begin(), all.end(),
                                   [&](proto::endpoint* e) { return e->name().port() == port; });
 }
 
 int domain::try_wait() {
   const auto ready = core_events_ ? core_events_->ready() : base::ready_fds::any();
   if (losses_) losses_->clear();
-  for (proto::endpoint* e : endpoints_) {
+  for (proto::endpoint* e : endpoints_.all()) {
     if (const int ret = e->try_wait(ready)) return ret;
   }
   return 0;
@@ -152,11 +154,7 @@ void domain::stop_thread() noexcept {
 }
 
 void domain::posted_to_any() noexcept {
-  for (proto::endpoint* e : endpoints_) posted_to(*e);
-}
-
-void domain::progress() {
-  for (proto::endpoint* e : endpoints_) e->progress();
+  for (proto::endpoint* e : endpoints_.all()) posted_to(*e);
 }
 
 }  // namespace gaudi::fi

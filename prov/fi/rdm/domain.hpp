@@ -18,6 +18,7 @@
 #include "fi/common/domain_base.hpp"
 #include "fi/common/domain_counters.hpp"
 #include "fi/common/fabric.hpp"
+#include "fi/rdm/endpoint_rota.hpp"
 #include "fi/rdm/memory_region.hpp"
 #include "fi/rdm/progress_thread.hpp"
 #include "fi/rdm/rail_interfaces.hpp"
@@ -106,8 +107,8 @@ class domain final : public domain_base {
   /// An endpoint listens at the port of the info already. Several can be opened with one info: the
   /// others get ports of their own, which fi_getname tells.
   [[nodiscard]] bool has_port_of_info() const noexcept GAUDI_REQUIRES(lock_);
-  /// Progresses every endpoint of the domain, whichever queue the application looks at.
-  void progress() GAUDI_REQUIRES(lock_);
+  /// Whom polls of the application progress.
+  endpoint_rota& endpoints() noexcept GAUDI_REQUIRES(lock_) { return endpoints_; }
   /// Progresses; whether a thread may sleep on core_events() after that. 0 or -FI_EAGAIN.
   int try_wait() GAUDI_REQUIRES(lock_);
   /// A file descriptor that is readable when there is something to progress at the core. Opened at
@@ -115,10 +116,6 @@ class domain final : public domain_base {
   base::result<int> core_events() GAUDI_REQUIRES(lock_);
   /// A place to sleep until then, or until somebody rings.
   base::result<sleeping_place> open_sleeping_place() GAUDI_REQUIRES(lock_);
-  [[nodiscard]] const std::vector<proto::endpoint*>& endpoints() const noexcept
-      GAUDI_REQUIRES(lock_) {
-    return endpoints_;
-  }
 
   /// FI_RMA_EVENT: what peers do here is counted, so none of it may go past this provider.
   [[nodiscard]] bool counts_targets() const noexcept { return asked_.counts_targets; }
@@ -165,7 +162,7 @@ class domain final : public domain_base {
   reg::write_flush flush_ GAUDI_GUARDED_BY(lock_);
   reg::import_cache imports_ GAUDI_GUARDED_BY(lock_);
   core::tcp_streams streams_ GAUDI_GUARDED_BY(lock_);
-  std::vector<proto::endpoint*> endpoints_ GAUDI_GUARDED_BY(lock_);
+  endpoint_rota endpoints_ GAUDI_GUARDED_BY(lock_);
   std::unique_ptr<progress_thread> thread_ GAUDI_GUARDED_BY(lock_);
 };
 

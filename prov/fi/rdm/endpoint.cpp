@@ -38,6 +38,8 @@ endpoint::~endpoint() {
   linger();
   const base::scoped_domain_lock lock(parent().lock());
   parent().remove(core_);
+  for (const direction* d : {&tx_, &rx_})
+    if (d->queue) d->queue->forget(core_);
   core_.shut_down();
 }
 
@@ -47,7 +49,7 @@ void endpoint::linger() {
     {
       const base::scoped_domain_lock lock(parent().lock());
       if (!core_.must_linger()) return;
-      parent().progress();
+      parent().endpoints().progress_all();
     }
     if (looks >= looks_before_naps) std::this_thread::sleep_for(nap_between_looks);
   }
@@ -87,6 +89,7 @@ int endpoint::bind_queue(cq& queue, std::uint64_t flags) {
     if (!(flags & bit)) continue;
     direction& d = bit == FI_TRANSMIT ? tx_ : rx_;
     if (d.queue) return -FI_EINVAL;
+    queue.serve(core_);
     d.queue = &queue;
     d.entries = &queue.entries();
     d.hold = child_count::ref(queue.bound());

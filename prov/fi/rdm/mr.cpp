@@ -25,7 +25,7 @@ int close_region(fid_t f) noexcept {
   if (d.used_after_fork()) return 0;
   const base::scoped_domain_lock lock(d.lock());
   // A peer may be in the middle of reading or writing it.
-  for (proto::endpoint* e : d.endpoints()) e->quiesce_region(self.region);
+  for (proto::endpoint* e : d.endpoints().all()) e->quiesce_region(self.region);
   d.keys().remove(self.region);
   // Deregistration is a call of the core's, so it belongs under the lock.
   d.regions().destroy(&self);

@@ -71,7 +71,7 @@ bool poll_set::has_news(member& m) {
 int poll_set::poll(void** contexts, int count) {
   if (parent().used_after_fork()) return -FI_EOPBADSTATE;
   const base::scoped_domain_lock lock(parent().lock());
-  parent().progress();
+  parent().endpoints().poll_for_all();
   int told = 0;
   for (member& m : members_) {
     if (told == count) break;
