@@ -70,11 +70,18 @@ int domain::prepare_endpoint(bool waitable) {
   if (!asked_.auto_progress || thread_) return 0;
   auto place = open_sleeping_place();
   if (!place) return place.code();
-  auto started = progress_thread::start(*std::move(place), [this](base::waker& waker) {
-    const base::scoped_domain_lock lock(lock_);
-    waker.arm();
-    return try_wait() == 0;
-  });
+  progress_thread::tasks calls{.progress =
+                                   [this] {
+                                     const base::scoped_domain_lock lock(lock_);
+                                     endpoints_.progress_all();
+                                   },
+                               .may_sleep =
+                                   [this](base::waker& waker) {
+                                     const base::scoped_domain_lock lock(lock_);
+                                     waker.arm();
+                                     return try_wait() == 0;
+                                   }};
+  auto started = progress_thread::start(*std::move(place), std::move(calls), endpoints_);
   if (!started) return started.code();
   thread_ = std::move(*started);
   return 0;

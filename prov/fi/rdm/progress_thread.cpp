@@ -17,22 +17,26 @@ namespace {
 // What needs polling, such as a device copy, takes some microseconds at least.
 constexpr auto pause_between_polls = std::chrono::microseconds(5);
 
+// An application that does not poll in so long is taken to be computing: from its last poll on it
+// gets progress without it after twice that at most.
+constexpr auto nap = std::chrono::milliseconds(1);
+
 }  // namespace
 
-base::result<std::unique_ptr<progress_thread>> progress_thread::start(
-    sleeping_place&& place, std::function<bool(base::waker&)> may_sleep) {
+base::result<std::unique_ptr<progress_thread>> progress_thread::start(sleeping_place&& place,
+                                                                      tasks calls,
+                                                                      const endpoint_rota& polls) {
   try {
     return std::unique_ptr<progress_thread>(
-        new progress_thread(std::move(place), std::move(may_sleep)));
+        new progress_thread(std::move(place), std::move(calls), polls));
   } catch (const std::system_error& e) {
     GAUDI_WARN(DOMAIN, "the thread for FI_PROGRESS_AUTO cannot start: %s\n", e.what());
     return base::error{-FI_EAGAIN};
   }
 }
 
-progress_thread::progress_thread(sleeping_place&& place,
-                                 std::function<bool(base::waker&)>&& may_sleep)
-    : may_sleep_(std::move(may_sleep)), place_(std::move(place)), owner_(::getpid()) {
+progress_thread::progress_thread(sleeping_place&& place, tasks&& calls, const endpoint_rota& polls)
+    : calls_(std::move(calls)), place_(std::move(place)), polls_(polls), owner_(::getpid()) {
   const base::signals_blocked while_it_starts;
   thread_ = std::thread([this] { run(); });
 }
@@ -50,11 +54,24 @@ progress_thread::~progress_thread() {
 void progress_thread::run() {
   ::pthread_setname_np(::pthread_self(), "gaudi-progress");
   while (!stop_) {
-    if (may_sleep_(place_.waker) && !stop_) {
+    leave_to_application();
+    if (calls_.may_sleep(place_.waker) && !stop_) {
       place_.wait(-1);
     } else {
       std::this_thread::sleep_for(pause_between_polls);
     }
+  }
+}
+
+// Nothing is armed meanwhile, and nobody else takes the lock, but where the application polls
+// queues that do not concern all endpoints. Where it has not polled since the thread slept last,
+// whatever woke that waits for nothing.
+void progress_thread::leave_to_application() {
+  for (unsigned now = polls_.polls(); now != seen_polls_ && !stop_; now = polls_.polls()) {
+    seen_polls_ = now;
+    const unsigned rounds = polls_.rounds();
+    std::this_thread::sleep_for(nap);
+    if (polls_.rounds() == rounds) calls_.progress();
   }
 }
 

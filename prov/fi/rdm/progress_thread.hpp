@@ -9,18 +9,26 @@
 #include <thread>
 
 #include "base/result.hpp"
+#include "fi/rdm/endpoint_rota.hpp"
 #include "fi/rdm/sleeping_place.hpp"
 
 namespace gaudi::fi {
 
-/// Drives a domain where the application asked for FI_PROGRESS_AUTO. Sleeps while nothing happens.
+/// Drives a domain where the application asked for FI_PROGRESS_AUTO. Sleeps while nothing happens,
+/// and mostly while the application polls, which is progress enough.
 class progress_thread {
  public:
-  /// Starts it. Under the domain lock. `may_sleep(waker)` is called by the thread: it takes that
-  /// lock, arms the waker, progresses the domain, and says whether there is nothing left to poll.
+  /// What the thread calls; both take the domain lock.
+  struct tasks {
+    std::function<void()> progress;
+    /// Arms the waker, progresses the domain, and says whether there is nothing left to poll.
+    std::function<bool(base::waker&)> may_sleep;
+  };
+
+  /// Starts it. Under the domain lock. `polls`: the application's; they outlive this.
   /// -FI_EAGAIN: there can be no more threads. Throws std::bad_alloc.
-  static base::result<std::unique_ptr<progress_thread>> start(
-      sleeping_place&& place, std::function<bool(base::waker&)> may_sleep);
+  static base::result<std::unique_ptr<progress_thread>> start(sleeping_place&& place, tasks calls,
+                                                              const endpoint_rota& polls);
   /// Ends it. Not under the domain lock. A process that came by fork has no such thread and leaves
   /// it alone.
   ~progress_thread();
@@ -31,11 +39,14 @@ class progress_thread {
   void notify() noexcept { place_.waker.notify(); }
 
  private:
-  progress_thread(sleeping_place&& place, std::function<bool(base::waker&)>&& may_sleep);
+  progress_thread(sleeping_place&& place, tasks&& calls, const endpoint_rota& polls);
   void run();
+  void leave_to_application();
 
-  const std::function<bool(base::waker&)> may_sleep_;
+  const tasks calls_;
   sleeping_place place_;
+  const endpoint_rota& polls_;
+  unsigned seen_polls_ = 0;  // before it slept last
   std::atomic<bool> stop_{false};
   const pid_t owner_;
   std::thread thread_;
