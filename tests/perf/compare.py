@@ -126,9 +126,14 @@ class Bench:
     def latency(self):
         rounds, blocks = (20, 1) if self.smoke else (1000, 20 * self.pairs)
         for size in [64] if self.smoke else [8, 64, 1024, 4096]:
-            times = self.program("perf_ping_pong", size, rounds, blocks, "gaudi", RXM, provider="gaudi,tcp,ofi_rxm")
-            ours, theirs = times[::2], times[1::2]
-            self.report(f"latency {size} B, gaudi / rxm", ours, theirs, "us", [a / b for a, b in zip(ours, theirs)])
+            self.ping_pongs(f"latency {size} B, gaudi / rxm", size, rounds, blocks)
+        self.ping_pongs("latency 8 B as HCL, gaudi / rxm", 8, rounds, blocks, 16)
+
+    def ping_pongs(self, what, size, rounds, blocks, *others):
+        """`others`: how many endpoints there are beside, with FI_PROGRESS_AUTO."""
+        times = self.program("perf_ping_pong", size, rounds, blocks, "gaudi", RXM, *others, provider="gaudi,tcp,ofi_rxm")
+        ours, theirs = times[::2], times[1::2]
+        self.report(what, ours, theirs, "us", [a / b for a, b in zip(ours, theirs)])
 
     def bandwidth(self):
         for size, iterations in [("1M", 8)] if self.smoke else [("8", 500000), ("64K", 60000), ("1M", 8000), ("4M", 2000)]:

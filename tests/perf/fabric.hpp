@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 namespace gaudi::perf {
 
@@ -34,18 +35,26 @@ struct info_freer {
 };
 using owned_info = std::unique_ptr<fi_info, info_freer>;
 
+/// An enabled endpoint with a queue and an address vector of its own.
+struct endpoint_set {
+  owned<fid_cq> cq;
+  owned<fid_av> av;
+  owned<fid_ep> ep;
+};
+
 /// An RDM endpoint of one provider, ready for tagged messages from host memory; with `hmem`, a
 /// domain that takes device memory; `more` is offered besides (FI_RMA). Ends the program with a
 /// message when something fails.
 struct rdm {
-  explicit rdm(const char* provider, bool hmem = false, std::uint64_t more = 0) {
+  explicit rdm(const char* provider, bool hmem = false, std::uint64_t more = 0,
+               fi_progress progress = FI_PROGRESS_MANUAL) {
     owned_info hints(fi_allocinfo());
     hints->fabric_attr->prov_name = strdup(provider);
     hints->ep_attr->type = FI_EP_RDM;
     hints->caps = FI_TAGGED | more | (hmem ? FI_HMEM : 0);
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | (hmem ? FI_MR_HMEM : 0);
-    hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+    hints->domain_attr->data_progress = hints->domain_attr->control_progress = progress;
     hints->mode = FI_CONTEXT | FI_CONTEXT2;
     fi_info* found = nullptr;
     must(fi_getinfo(FI_VERSION(1, 17), nullptr, nullptr, 0, hints.get(), &found), "fi_getinfo");
@@ -59,21 +68,29 @@ struct rdm {
   }
 
   void open_endpoint() {
+    endpoint_set own = open_another();
+    cq = std::move(own.cq);
+    av = std::move(own.av);
+    ep = std::move(own.ep);
+  }
+  [[nodiscard]] endpoint_set open_another() const {
+    endpoint_set own;
     fi_cq_attr cq_attr{};
     cq_attr.format = FI_CQ_FORMAT_TAGGED;
     fid_cq* c = nullptr;
     must(fi_cq_open(domain.get(), &cq_attr, &c, nullptr), "fi_cq_open");
-    cq.reset(c);
+    own.cq.reset(c);
     fi_av_attr av_attr{};
     fid_av* a = nullptr;
     must(fi_av_open(domain.get(), &av_attr, &a, nullptr), "fi_av_open");
-    av.reset(a);
+    own.av.reset(a);
     fid_ep* e = nullptr;
     must(fi_endpoint(domain.get(), info.get(), &e, nullptr), "fi_endpoint");
-    ep.reset(e);
+    own.ep.reset(e);
     must(fi_ep_bind(e, &c->fid, FI_TRANSMIT | FI_RECV), "fi_ep_bind");
     must(fi_ep_bind(e, &a->fid, 0), "fi_ep_bind");
     must(fi_enable(e), "fi_enable");
+    return own;
   }
 
   owned_info info;

@@ -2,9 +2,10 @@
 // Tagged ping-pong of host memory between two processes, over two providers in turn in short
 // blocks: what slows a whole process down (its pages, its CPU's clock, a neighbour) meets both
 // alike, and a ratio of a few per cent can be told from noise.
-//   perf_ping_pong SIZE ROUNDS PAIRS PROVIDER PROVIDER
+//   perf_ping_pong SIZE ROUNDS PAIRS PROVIDER PROVIDER [OTHERS]
 // prints, for each pair of blocks of ROUNDS, the mean one-way time in us over the first and the
-// second.
+// second. With OTHERS, as HCL does it: FI_PROGRESS_AUTO, and so many other endpoints in the domain,
+// each with a queue of its own.
 #include <rdma/fi_tagged.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -46,9 +47,12 @@ void stay_on_a_cpu(bool first) {
 /// One process's end of a conversation over one provider.
 class end {
  public:
-  end(const char* provider, std::size_t size, int to_peer)
-      : fabric_(provider), in_(size), out_(size) {
+  end(const char* provider, std::size_t size, int to_peer, std::size_t others)
+      : fabric_(provider, false, 0, others != 0 ? FI_PROGRESS_AUTO : FI_PROGRESS_MANUAL),
+        in_(size),
+        out_(size) {
     fabric_.open_endpoint();
+    for (std::size_t i = 0; i < others; ++i) others_.push_back(fabric_.open_another());
     std::array<char, 64> name{};
     std::size_t length = name.size();
     must(fi_getname(&fabric_.ep->fid, name.data(), &length), "fi_getname");
@@ -100,6 +104,7 @@ class end {
   }
 
   gaudi::perf::rdm fabric_;
+  std::vector<gaudi::perf::endpoint_set> others_;
   std::vector<char> in_, out_;
   fi_addr_t peer_ = 0;
   fi_context2 send_context_{}, receive_context_{};
@@ -128,12 +133,13 @@ double ask(end& one, std::size_t rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
-    std::fprintf(stderr, "usage: %s SIZE ROUNDS PAIRS PROVIDER PROVIDER\n", argv[0]);
+  if (argc != 6 && argc != 7) {
+    std::fprintf(stderr, "usage: %s SIZE ROUNDS PAIRS PROVIDER PROVIDER [OTHERS]\n", argv[0]);
     return 2;
   }
   const auto number = [&](int i) { return static_cast<std::size_t>(std::atoll(argv[i])); };
   const std::size_t size = number(1), rounds = number(2), pairs = number(3);
+  const std::size_t others = argc == 7 ? number(6) : 0;
   std::array<int, 2> sockets{};
   must(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets.data()), "socketpair");
   // Before libfabric is used: what it has open must not be shared.
@@ -143,7 +149,7 @@ int main(int argc, char** argv) {
   if (!asks) prctl(PR_SET_PDEATHSIG, SIGKILL);
   stay_on_a_cpu(asks);
   const int to_peer = sockets[asks ? 0 : 1];
-  std::array<end, 2> ends{end(argv[4], size, to_peer), end(argv[5], size, to_peer)};
+  std::array<end, 2> ends{end(argv[4], size, to_peer, others), end(argv[5], size, to_peer, others)};
   const std::size_t warm_up = 100;
   for (std::size_t pair = 0; pair <= pairs; ++pair) {
     std::array<double, 2> took{};
