@@ -33,12 +33,13 @@ class endpoint_rota {
   void poll_for(const list& concerned) noexcept {
     const unsigned now = polls() + 1;
     polls_.store(now, std::memory_order_relaxed);
-    for (proto::endpoint* e : now % polls_for_each_of_all == 0 ? all_ : concerned) e->progress();
+    if (now % polls_for_each_of_all == 0) return go_round();
+    for (proto::endpoint* e : concerned) e->progress();
   }
   /// Of something that concerns all.
   void poll_for_all() noexcept {
-    polls_.store(polls() + polls_for_each_of_all, std::memory_order_relaxed);
-    progress_all();
+    polls_.store(polls() + 1, std::memory_order_relaxed);
+    go_round();
   }
   /// Not by the application.
   void progress_all() noexcept {
@@ -49,13 +50,19 @@ class endpoint_rota {
   // safe.
 
   [[nodiscard]] unsigned polls() const noexcept { return polls_.load(std::memory_order_relaxed); }
-  [[nodiscard]] unsigned rounds() const noexcept { return polls() / polls_for_each_of_all; }
+  [[nodiscard]] unsigned rounds() const noexcept { return rounds_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr unsigned polls_for_each_of_all = 4;
 
+  void go_round() noexcept {
+    rounds_.store(rounds() + 1, std::memory_order_relaxed);
+    progress_all();
+  }
+
   list all_;
   std::atomic<unsigned> polls_{0};
+  std::atomic<unsigned> rounds_{0};
 };
 
 }  // namespace gaudi::fi

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <system_error>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/signals_blocked.hpp"
@@ -17,9 +18,10 @@ namespace {
 // What needs polling, such as a device copy, takes some microseconds at least.
 constexpr auto pause_between_polls = std::chrono::microseconds(5);
 
-// An application that does not poll in so long is taken to be computing: from its last poll on it
-// gets progress without it after twice that at most.
 constexpr auto nap = std::chrono::milliseconds(1);
+// An application that polls less often is taken to be computing, and its operations go on in the
+// meantime.
+constexpr auto max_between_polls = std::chrono::microseconds(250);
 
 }  // namespace
 
@@ -64,15 +66,20 @@ void progress_thread::run() {
 }
 
 // Nothing is armed meanwhile, and nobody else takes the lock, but where the application polls
-// queues that do not concern all endpoints. Where it has not polled since the thread slept last,
-// whatever woke that waits for nothing.
+// queues that do not concern all endpoints.
 void progress_thread::leave_to_application() {
-  for (unsigned now = polls_.polls(); now != seen_polls_ && !stop_; now = polls_.polls()) {
-    seen_polls_ = now;
+  while (!stop_ && application_polls()) {
     const unsigned rounds = polls_.rounds();
     std::this_thread::sleep_for(nap);
     if (polls_.rounds() == rounds) calls_.progress();
   }
+}
+
+// Since the last time that this was asked.
+bool progress_thread::application_polls() noexcept {
+  const auto since = std::exchange(looked_at_, std::chrono::steady_clock::now());
+  const unsigned before = std::exchange(seen_polls_, polls_.polls());
+  return (seen_polls_ - before) * max_between_polls > looked_at_ - since;
 }
 
 }  // namespace gaudi::fi

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -42,11 +43,13 @@ class progress_thread {
   progress_thread(sleeping_place&& place, tasks&& calls, const endpoint_rota& polls);
   void run();
   void leave_to_application();
+  [[nodiscard]] bool application_polls() noexcept;
 
   const tasks calls_;
   sleeping_place place_;
   const endpoint_rota& polls_;
-  unsigned seen_polls_ = 0;  // before it slept last
+  unsigned seen_polls_ = 0;
+  std::chrono::steady_clock::time_point looked_at_ = std::chrono::steady_clock::now();
   std::atomic<bool> stop_{false};
   const pid_t owner_;
   std::thread thread_;

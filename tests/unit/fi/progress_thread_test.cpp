@@ -23,6 +23,11 @@ class auto_progress : public testing::Test {
     thread = *std::move(started);
   }
 
+  // As often as an application does in much longer than any pause of a machine that is busy.
+  void poll() {
+    for (int i = 0; i < 200'000; ++i) polls.poll_for(nobody);
+  }
+
   endpoint_rota polls;
   const endpoint_rota::list nobody;
   std::promise<void> done;
@@ -45,11 +50,11 @@ TEST_F(auto_progress, is_made_at_once_where_the_application_does_not_poll) {
 TEST_F(auto_progress, is_left_to_an_application_that_polls) {
   std::atomic<unsigned> looks{0};
   std::atomic<bool> is_over{false};
-  polls.poll_for(nobody);
+  poll();
   start({.progress =
              [&] {
                // As if the application had polled since.
-               if (++looks < 20) return polls.poll_for(nobody);
+               if (++looks < 20) return poll();
                is_over = true;
              },
          .may_sleep =
@@ -63,12 +68,31 @@ TEST_F(auto_progress, is_left_to_an_application_that_polls) {
   EXPECT_EQ(looks, 20U);
 }
 
+// As one that computes: its operations would wait for its polls.
+TEST_F(auto_progress, is_not_left_to_an_application_that_polls_seldom) {
+  unsigned looks = 0;
+  poll();
+  start({.progress =
+             [&] {
+               ++looks;
+               polls.poll_for(nobody);
+             },
+         .may_sleep =
+             [&](base::waker& waker) {
+               EXPECT_EQ(looks, 1U);
+               waker.arm();
+               done.set_value();
+               return true;
+             }});
+  done.get_future().wait();
+}
+
 TEST_F(auto_progress, ends_while_the_application_polls) {
   std::promise<void> looked;
-  polls.poll_for(nobody);
+  poll();
   start({.progress =
              [&, is_first = true]() mutable {
-               polls.poll_for(nobody);
+               poll();
                if (std::exchange(is_first, false)) looked.set_value();
              },
          .may_sleep = [](base::waker&) { return false; }});
