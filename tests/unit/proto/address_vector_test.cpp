@@ -73,6 +73,13 @@ TEST(net_address, knows_what_can_be_reached) {
   EXPECT_TRUE(v6("::1", 1).is_destination());
 }
 
+// The same number in another address means nothing, and peers there have their own.
+TEST(net_address, has_a_scope_where_it_is_link_local) {
+  EXPECT_EQ(v6("fe80::1", 7, 3).scope(), 3U);
+  EXPECT_EQ(v6("2001:db8::1", 7, 3).scope(), 0U);
+  EXPECT_EQ(v4(0xFE800001, 7).scope(), 0U);
+}
+
 TEST(net_address, advances_across_byte_borders) {
   EXPECT_EQ(v4(0x0A0000FF, 5).advanced(2), v4(0x0A000101, 5));
   EXPECT_EQ(v6("2001:db8::ffff", 5).advanced(1), v6("2001:db8::1:0", 5));
