@@ -45,6 +45,20 @@ TEST(peers_of_a_registry, have_the_lowest_address_of_their_name) {
   EXPECT_EQ(peers.all().size(), 2U);
 }
 
+// Anybody can invent names: those that nothing is kept of are never more than the others.
+TEST(peers_of_a_registry, are_forgotten_when_as_many_are_unused_as_are_in_use) {
+  constexpr std::uint16_t in_use = 1024;
+  numbers_in_order numbers;
+  peer_registry peers(0, numbers);
+  std::uint16_t port = 0;
+  while (port < in_use) peers.named(name_at_port(++port)).early = 1;
+  while (port < 5 * in_use) {
+    peers.named(name_at_port(++port));
+    ASSERT_LE(peers.all().size(), 2U * in_use);
+  }
+  for (port = 1; port <= in_use; ++port) ASSERT_NE(peers.find(name_at_port(port)), nullptr);
+}
+
 class peers_by_address : public testing::Test, protected test::simulated_hosts {
  protected:
   void TearDown() override {
