@@ -151,6 +151,35 @@ TEST_F(three_rails, finish_whatever_their_speeds) {
   }
 }
 
+TEST_F(three_rails, are_made_where_one_is_down_and_it_is_time) {
+  rail_set& set = *c.at_core.rails;
+  scheduler.want(c);
+  EXPECT_FALSE(set.is_wanted) << "all are up";
+  EXPECT_FALSE(scheduler.any_to_look_at());
+  set.rails[1].now = rail::state::down;
+  set.asks_from = time.at + std::chrono::seconds(1);
+  scheduler.want(c);
+  EXPECT_FALSE(set.is_wanted) << "the last attempt has just failed";
+  time.at = set.asks_from;
+  scheduler.want(c);
+  EXPECT_TRUE(set.is_wanted);
+  EXPECT_EQ(scheduler.take_to_look_at().size(), 1U);
+  set.is_listed = false;
+  scheduler.want(c);
+  EXPECT_FALSE(scheduler.any_to_look_at()) << "it was asked for them";
+}
+
+// What is posted again goes where its place among the packets is.
+TEST_F(three_rails, are_not_for_what_a_session_posts_again) {
+  transfer t;
+  t.connection = &c;
+  t.length = 100 * share;
+  c.session.is_replaying = true;
+  EXPECT_FALSE(scheduler.shares_out(t));
+  c.session.is_replaying = false;
+  EXPECT_TRUE(scheduler.shares_out(t));
+}
+
 TEST_F(three_rails, are_not_for_what_has_to_keep_its_order) {
   rail_scheduler in_order(settings, true, base::clock(time), paths);
   transfer t;
