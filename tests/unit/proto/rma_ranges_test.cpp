@@ -199,6 +199,26 @@ TEST_F(operations_on_ranges, that_wait_do_not_see_what_an_injected_buffer_become
   EXPECT_EQ(all[1].bytes, std::vector<std::byte>(before.begin() + 8, before.begin() + 16));
 }
 
+// Else its parts that wait for room would need the caller's buffer.
+TEST_F(operations_on_ranges, are_not_begun_where_an_injected_buffer_cannot_be_copied) {
+  const wire::segment there = peer.expose(place);
+  auto how = access();
+  how.inject = true;
+  how.address = there.address;
+  how.key = there.key;
+  int ret = 0;
+  unsigned taken = 0;
+  while ((ret = v.ep->write(test::memory_of(bytes.data(), 120), how)) == 0) ++taken;
+  ASSERT_EQ(ret, -FI_EAGAIN);
+  EXPECT_EQ(write({{0, 8, asked_for}, {8, 8, asked_for}}, how), -FI_EAGAIN);
+  EXPECT_TRUE(heard(wire::kind::write).empty());
+  for (unsigned i = 0; i < taken; ++i) EXPECT_EQ(v.take().error, 0);
+  EXPECT_TRUE(v.queue.empty());
+  ASSERT_EQ(write({{0, 8, asked_for}, {8, 8, asked_for}}, how), 0);
+  for (const asked& one : heard(wire::kind::write)) say_fin(one);
+  expect_one_end(0);
+}
+
 TEST_F(operations_on_ranges, end_with_their_endpoint_and_once) {
   const unsigned taken = fill_the_window();
   peer.settle();
