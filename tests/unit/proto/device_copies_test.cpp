@@ -5,9 +5,13 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
+#include <string>
 #include <vector>
 
+#include "../reg/looping_nic.hpp"
 #include "device_by_hand.hpp"
 #include "endpoint_node.hpp"
 #include "proto/operation/buffer_pool.hpp"
@@ -20,7 +24,7 @@ using copy::direction;
 constexpr std::size_t copied_page = 40'000;
 constexpr std::size_t longest_of_several = 65536;
 
-class copies_by_hand : public testing::Test, private device_copies::observer {
+class copies_by_hand : public testing::Test, protected device_copies::observer {
  protected:
   ~copies_by_hand() override {
     dev_.engine.finish_all();
@@ -192,6 +196,20 @@ TEST_F(copies_by_hand, of_a_region_are_over_before_it_goes) {
   copies_.finish_those_of(dev_.memory);
   EXPECT_EQ(submitted(), (sizes{1, 1, 1, 1}));
   poll_until_told(4);
+}
+
+// A message may be shorter than the memory that it comes to.
+TEST_F(copies_by_hand, that_the_nic_makes_end_with_the_message) {
+  gaudi::test::looping_nic nic;
+  reg::nic_loopback loop(nic.core());
+  device_copies by_nic({.engines = unmeasured(), .loop = &loop, .short_by_nic = true}, latencies_,
+                       *this);
+  buffer* const from = pool_.acquire();
+  std::fill_n(from->bytes, 100, std::byte{'x'});
+  std::string room(40, '.');
+  const std::array<iovec, 3> parts{{{room.data(), 4}, {&room[10], 10}, {&room[30], 10}}};
+  ASSERT_TRUE(by_nic.bring_short(*from, 1, test::memory_of(parts), 6));
+  EXPECT_EQ(room, "xxxx......xx" + std::string(28, '.'));
 }
 
 }  // namespace
