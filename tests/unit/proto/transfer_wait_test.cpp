@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What a transfer is shown to wait for, and which way it goes.
 #include <gtest/gtest.h>
+#include <rdma/fi_errno.h>
+#include <unistd.h>
 
 #include <array>
+#include <cstdint>
 
+#include "base/outstanding_page.hpp"
+#include "device_by_hand.hpp"
 #include "proto/operation/buffer_pool.hpp"
 #include "proto/transfer/operation_records.hpp"
 
@@ -72,6 +77,32 @@ TEST(transfer_path, is_that_of_its_bytes) {
   EXPECT_EQ(path_of(t), path_kind::dmabuf);
   t.pull.via_copy_engine = true;
   EXPECT_EQ(path_of(t), path_kind::engine);
+}
+
+// A record has served another operation before.
+TEST(transfer_record, says_of_its_own_device_whether_it_is_lost) {
+  namespace outstanding = base::outstanding;
+  const test::device_by_hand dev;
+  operation_records records;
+  records.open(base::clock(), 0);
+  transfer on_device;
+  on_device.memory = dev.part(64);
+  dev.gaudi->lose(-FI_EIO, "of the test");
+  records.begin(on_device);
+  const std::uint32_t place = on_device.record.place();
+  const auto flags = [place] {
+    outstanding::record r{};
+    const auto at = static_cast<off_t>(outstanding::header_size + place * sizeof r);
+    EXPECT_EQ(::pread(outstanding::page::instance().fd(), &r, sizeof r, at),
+              static_cast<ssize_t>(sizeof r));
+    return r.flags;
+  };
+  EXPECT_EQ(flags(), outstanding::device_lost);
+  records.end(on_device);
+  transfer next;
+  records.begin(next);
+  ASSERT_EQ(next.record.place(), place);
+  EXPECT_EQ(flags(), 0U);
 }
 
 }  // namespace
