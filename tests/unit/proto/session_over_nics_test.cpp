@@ -193,6 +193,15 @@ TEST_F(session_over_nics, comes_home_after_a_pause_when_the_first_one_is_there_a
   }
 }
 
+// It would be interrupted after each pause, for nothing.
+TEST_F(session_over_nics, stays_away_as_long_as_the_first_one_is_not_there) {
+  move_away();
+  const auto left = a.clock.at;
+  while (a.clock.at - left < 3 * home_pause) exchange(100);
+  EXPECT_EQ(in_use()->interfaces[0], 1U);
+  EXPECT_EQ(a.paths.connections.interrupted, 1U);
+}
+
 TEST_F(session_over_nics, leaves_the_first_one_to_a_rail_when_it_is_there_again) {
   move_away();
   net.plug_in(0, 0);
