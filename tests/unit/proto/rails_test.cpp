@@ -87,6 +87,19 @@ class rail_to_a_peer : public testing::Test {
     ASSERT_TRUE(v.net.cut_connection(0, 1, 2));
     settle();
   }
+  void want_another_one() {
+    lose_the_rail();
+    say(wire::kind::rail_closed, 1);
+    static_cast<void>(p.heard<wire::rail_fields>(wire::kind::rail_lost));
+    move(false, 2);
+  }
+  // It sees none of what comes.
+  void go_on_without_peer(std::chrono::milliseconds time) {
+    for (; time.count() > 0; time -= std::chrono::milliseconds(20)) {
+      v.progress(std::chrono::milliseconds(20));
+      v.net.advance(1'000'000);
+    }
+  }
   void say(wire::kind what, std::uint32_t number) {
     wire::rail_fields fields{};
     fields.number = number;
@@ -182,6 +195,28 @@ TEST_F(rail_to_a_peer, is_made_again_when_it_is_wanted) {
   EXPECT_EQ(counted.made, 2U);
   EXPECT_EQ(counted.lost, 1U);
   EXPECT_EQ(counted.up, 1U);
+}
+
+// A request that was lost with a link is answered never.
+TEST_F(rail_to_a_peer, is_given_up_where_the_peer_does_not_answer) {
+  want_another_one();
+  go_on_without_peer(std::chrono::milliseconds(900));
+  EXPECT_EQ(p.waiting(wire::kind::rail_lost), 0U);
+  go_on_without_peer(std::chrono::milliseconds(200));
+  EXPECT_FALSE(v.ep->needs_polling()) << "it waits for nothing";
+  settle();
+  EXPECT_EQ(p.heard<wire::rail_fields>(wire::kind::rail_lost)->number, 2U);
+  EXPECT_EQ(v.paths.rails.made, 1U);
+  EXPECT_EQ(counted.lost, 1U) << "that one never was";
+}
+
+TEST_F(rail_to_a_peer, is_not_counted_when_the_connection_ends_before_it_is_made) {
+  want_another_one();
+  go_on_without_peer(std::chrono::milliseconds(100));
+  p.close();
+  go_on_without_peer(std::chrono::milliseconds(100));
+  EXPECT_EQ(v.paths.connections.lost, 1U);
+  EXPECT_EQ(counted.up, 0U);
 }
 
 TEST_F(rail_to_a_peer, is_counted_for_itself) {
