@@ -102,6 +102,22 @@ TEST_F(session_with_a_peer, ends_where_the_peer_has_received_what_was_not_sent) 
   EXPECT_TRUE(p.is_cut_off());
 }
 
+TEST_F(session_with_a_peer, takes_nothing_of_a_packet_that_makes_no_sense) {
+  std::string room(4, ' ');
+  receive(room);
+  say({.what = wire::kind::eager,
+       .flags = 0,
+       .data_credits = 0,
+       .control_credits = 0,
+       .connection = 0,
+       .number = 2,
+       .received = 1},
+      "text");
+  p.settle();
+  EXPECT_TRUE(p.is_cut_off());
+  EXPECT_EQ(room, std::string(4, ' '));
+}
+
 TEST_F(session_with_a_peer, ends_where_it_is_resumed_without_need) {
   say({.what = wire::kind::resume,
        .flags = 0,
@@ -151,6 +167,19 @@ TEST_F(session_with_a_peer, has_no_other_route_because_the_peer_says_so) {
   for (int i = 0; i < 10; ++i) p.settle(std::chrono::milliseconds(1));
   EXPECT_EQ(v.paths.connections.resumed, 1U);
   EXPECT_EQ(v.paths.again.elsewhere, 0U);
+}
+
+// Keys mean nothing at another NIC, and neither end has said that it asks for others.
+TEST_F(session_with_a_peer, does_not_move_to_another_nic_because_the_peer_says_so) {
+  ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
+  hello request = p.said_of_itself();
+  request.flags |= wire::resumes;
+  wire::set_way(request, 0, 1);
+  wire::set_resumed(request, p.known_as());
+  const auto ep = p.ask(request);
+  p.settle(std::chrono::milliseconds(1));
+  EXPECT_EQ(p.refusal(), wire::reject_reason::no_session);
+  EXPECT_FALSE(p.is_accepted(*ep));
 }
 
 /// Of which the peer has said nothing yet.
