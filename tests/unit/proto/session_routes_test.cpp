@@ -87,6 +87,21 @@ TEST_F(session_over_links, leaves_one_that_is_silent) {
   EXPECT_EQ(a.paths.again.elsewhere, 1U);
 }
 
+// A request that is lost with its link is never answered: with several links it is not waited for
+// as long as with one.
+TEST_F(session_over_links, does_not_wait_long_for_an_answer_over_one_that_is_gone) {
+  ASSERT_TRUE(net.cut_connection(0, 1, 0));
+  net.unplug(0, 0);
+  const auto lost = a.clock.at;
+  while (a.paths.connections.resumed == 0 && a.clock.at - lost < std::chrono::seconds(2)) {
+    a.progress(std::chrono::milliseconds(10));
+    b.progress(std::chrono::milliseconds(10));
+    net.advance(1'000'000);
+  }
+  EXPECT_EQ(a.paths.connections.resumed, 1U);
+  EXPECT_LT(a.clock.at - lost, std::chrono::milliseconds(400));
+}
+
 TEST_F(session_over_links, leaves_a_silent_rail_to_the_others) {
   lose_a_silent_rail({true, false});
 }
