@@ -48,6 +48,8 @@ class full_engine : public test::device_under_load {
 
 TEST_F(full_engine, does_not_lose_a_short_message) {
   receive_while_full(3000);
+  EXPECT_EQ(b_.paths.staged_ops, 1U);
+  EXPECT_EQ(b_.paths.staged_bytes, 3000U);
 }
 
 TEST_F(full_engine, does_not_lose_a_long_message) {
