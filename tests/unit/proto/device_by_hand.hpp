@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <memory>
 
 #include "../copy/fake_engine.hpp"
+#include "proto/operation/completion_hook.hpp"
 #include "proto/operation/memory.hpp"
 #include "reg/region.hpp"
 
@@ -47,6 +49,19 @@ struct device_by_hand {
   gaudi::test::fake_engine engine;
   std::shared_ptr<device::device> gaudi = engine.open();
   reg::region memory;
+};
+
+/// A device that goes in the middle of a look at the core: when the operation with this hook ends.
+class last_word final : public completion_hook {
+ public:
+  explicit last_word(device::device& of) : device_(of) {}
+  bool operation_ended(cq_entry&) noexcept override {
+    device_.lose(-FI_EIO, "of the test");
+    return false;
+  }
+
+ private:
+  device::device& device_;
 };
 
 }  // namespace gaudi::proto::test

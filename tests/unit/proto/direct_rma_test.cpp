@@ -263,6 +263,16 @@ class direct_rma_of_a_device : protected flush_by_driver, public direct_rma_of_t
     });
   }
   void lose() { dev.gaudi->lose(-FI_EIO, "of the test"); }
+  void write_until_the_device_goes(const rma_access& how) {
+    test::last_word hook(*dev.gaudi);
+    auto first = access();
+    first.completion.hook = &hook;
+    ASSERT_EQ(a.ep->write(memory_of(ours.data(), 1), first), 0);
+    ASSERT_EQ(a.ep->write(memory(), how), 0);
+    until([&] { return a.queue.size() == 2; });
+    EXPECT_EQ(a.take().error, 0);
+    EXPECT_EQ(a.take().error, FI_EIO);
+  }
 
   reg::registration_cache known_{{.count = 0, .bytes = 0}};
   reg::region hbm_;
@@ -348,28 +358,15 @@ TEST_F(direct_rma_of_a_device, is_not_done_again_where_the_device_is_lost) {
   EXPECT_TRUE(a.queue.empty());
 }
 
-// The device goes in the middle of a look at the core.
-class last_word final : public completion_hook {
- public:
-  explicit last_word(device::device& of) : device_(of) {}
-  bool operation_ended(cq_entry&) noexcept override {
-    device_.lose(-FI_EIO, "of the test");
-    return false;
-  }
-
- private:
-  device::device& device_;
-};
-
 TEST_F(direct_rma_of_a_device, fails_where_the_device_goes_just_before_its_end) {
-  last_word hook(*dev.gaudi);
-  auto first = access();
-  first.completion.hook = &hook;
-  ASSERT_EQ(a.ep->write(memory_of(ours.data(), 1), first), 0);
-  ASSERT_EQ(a.ep->write(memory(), access()), 0);
-  until([&] { return a.queue.size() == 2; });
-  EXPECT_EQ(a.take().error, 0);
-  EXPECT_EQ(a.take().error, FI_EIO);
+  write_until_the_device_goes(access());
+}
+
+// What waits to be delivered is a transfer.
+TEST_F(direct_rma_of_a_device, is_a_transfer_that_fails_where_the_device_goes_just_before_its_end) {
+  auto delivered = access();
+  delivered.delivery = true;
+  write_until_the_device_goes(delivered);
 }
 
 /// Short ones, which the core gathers where they are.
