@@ -4,10 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
 #include <limits>
+
+#include "peer_by_hand.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -50,6 +54,26 @@ TEST(rts, has_all_the_segments_that_it_counts) {
   EXPECT_FALSE(parse_rts(bytes, rts_size(rts) - 1, out, 0));
   rts.segment_count = wire::max_segments + 1;
   EXPECT_FALSE(parse_rts(bytes, sizeof rts, out, 0));
+}
+
+// A core need not take them.
+TEST(rts, names_no_parts_that_are_empty) {
+  test::endpoint_by_itself v;
+  test::peer_by_hand p(v);
+  auto bytes = test::counting(20'000);
+  const std::array<iovec, 3> parts{
+      {{bytes.data(), 8000}, {bytes.data(), 0}, {&bytes[8000], 12'000}}};
+  ASSERT_EQ(v.send(p.address(), test::memory_of(parts), 1, &v), 0);
+  p.settle();
+  const auto said = p.heard_whole(wire::kind::rts);
+  ASSERT_TRUE(said);
+  wire::rts_fields rts{};
+  ASSERT_EQ(said->size(), sizeof(wire::eager_fields) + offsetof(wire::rts_fields, segments) +
+                              2 * sizeof(wire::segment));
+  std::memcpy(&rts, said->data() + sizeof(wire::eager_fields),
+              said->size() - sizeof(wire::eager_fields));
+  EXPECT_EQ(rts.segment_count, 2U);
+  EXPECT_EQ(rts.segments[1].length, 12'000U);
 }
 
 }  // namespace
