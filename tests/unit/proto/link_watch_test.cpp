@@ -173,6 +173,18 @@ TEST_F(watched_link, is_not_lost_while_one_operation_after_the_other_ends) {
   EXPECT_EQ(losses(), 0U);
 }
 
+// The core ends the connection with it; to do it again would end the next one, too.
+TEST_F(watched_link, does_nothing_again_that_the_peer_has_refused) {
+  ++region.key;  // of nothing
+  read(100);
+  pass(20 * timeout);  // long enough for many attempts
+  --region.key;
+  EXPECT_EQ(a.take().error, FI_EACCES);
+  EXPECT_EQ(a.paths.again.rma, 0U);
+  EXPECT_EQ(a.paths.connections.interrupted, 1U);
+  exchange();
+}
+
 TEST_F(watched_link, that_is_idle_carries_nothing) {
   const auto before = net.next_number();
   pass(1min);
