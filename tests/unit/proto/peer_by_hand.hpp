@@ -29,13 +29,15 @@ namespace gaudi::proto::test {
 
 /// An endpoint of ours and the host of its peer, of two hosts of a network.
 struct endpoint_by_itself : simulated_hosts, simulated_endpoint {
-  explicit endpoint_by_itself(const endpoint::settings& config = small_settings())
-      : simulated_endpoint(net, here, config) {}
+  explicit endpoint_by_itself(const endpoint::settings& config = small_settings(),
+                              const std::vector<net_address>& nics_at = {})
+      : simulated_endpoint(net, here, config, nics_at) {}
 };
 
 /// The way that packets take, both ways. `ring_alone`: and neither process reaches the other's
-/// memory; the core, as the peer takes no memory that it is offered.
-enum class packet_way { core, ring, ring_alone, ring_refused };
+/// memory; the core, as the peer takes no memory that it is offered; the ring of a peer that
+/// sleeps.
+enum class packet_way { core, ring, ring_alone, ring_refused, ring_asleep };
 /// Whether it says that the answer to its request has come.
 enum class word { given, kept };
 
@@ -282,11 +284,10 @@ class peer_by_hand {
     EXPECT_EQ(fi_connect(ep_.get(), v_.ep->name().raw(), &ours_, sizeof ours_), 0);
     for (int i = 0; i < 20 && theirs_.magic == 0; ++i) settle();
     EXPECT_EQ(theirs_.magic, wire::magic) << "the endpoint has not answered";
-    if (listener && way != packet_way::ring_refused)
-      attach(*listener, way == packet_way::ring_alone);
+    if (listener && way != packet_way::ring_refused) attach(*listener, way);
   }
 
-  void attach(ipc::fd_listener& listener, bool alone) {
+  void attach(ipc::fd_listener& listener, packet_way way) {
     auto came = listener.take({.to_instance = ours_.instance,
                                .from_instance = theirs_.instance,
                                .to_connection = ours_.connection,
@@ -294,11 +295,11 @@ class peer_by_hand {
     ASSERT_TRUE(came);
     auto segment = ipc::segment::take(came->memory.get(), ipc::host_kernel::real());
     ASSERT_TRUE(segment);
-    auto taken =
-        ipc::shm_channel::take(std::move(*came), {.largest_packet = 8192, .sleeps = false});
+    auto taken = ipc::shm_channel::take(
+        std::move(*came), {.largest_packet = 8192, .sleeps = way == packet_way::ring_asleep});
     ASSERT_TRUE(taken);
     channel_ = std::move(*taken);
-    if (!alone) return;
+    if (way != packet_way::ring_alone) return;
     // The endpoint finds another process than the one that wrote this.
     ++segment->peer_info_of(ipc::end::attacher).probe_cookie;
     channel_->disable_cma(-EPERM);
