@@ -3,6 +3,7 @@
 #include <rdma/fi_errno.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -76,6 +77,21 @@ TEST_F(rails_over_two_nics, share_out_a_message_of_which_neither_end_is_register
   exchange(2);
   EXPECT_GT(b.paths.rails.bytes, bytes / 4);
   EXPECT_EQ(registrations(a), 0U);
+}
+
+// The memory that it comes to may have more parts.
+TEST_F(rails_over_two_nics_that_write, share_out_a_message_that_fills_the_first_part_only) {
+  std::vector<std::byte> rest(one_piece);
+  const std::array<iovec, 2> parts{{{there.data(), bytes}, {rest.data(), rest.size()}}};
+  exchange(1);  // has them made
+  const auto before = a.paths.rails.bytes;
+  fill(here);
+  start([&] { return b.receive(test::memory_of(parts), 2, &there); });
+  start([&] { return a.send(to_b, test::memory_of(here.data(), bytes), 2, &here); });
+  end_of(a);
+  end_of(b);
+  EXPECT_EQ(there, here);
+  EXPECT_GT(a.paths.rails.bytes, before + bytes / 4);
 }
 
 TEST_F(rails_over_two_nics, let_threads_sleep_when_there_is_nothing_to_do) {
