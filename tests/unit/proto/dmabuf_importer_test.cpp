@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "../reg/fake_nic.hpp"
+#include "../reg/looping_nic.hpp"
 #include "base/scoped_fd.hpp"
 #include "peer_by_hand.hpp"
 
@@ -36,6 +38,81 @@ TEST(dmabuf_importer, keeps_nothing_of_a_peer_whose_connection_is_gone) {
   stays.settle();
   EXPECT_EQ(imports.find(name_of(goes)), nullptr);
   EXPECT_NE(imports.find(name_of(stays)), nullptr);
+}
+
+class passed_by_a_peer : public testing::Test {
+ protected:
+  static constexpr std::uint64_t allocation = 7;
+  static constexpr std::size_t length = 20'000;
+  static constexpr std::uint64_t address = 0x1001001800000000;
+
+  endpoint::settings importing() {
+    auto s = small_settings();
+    s.kernel = &ipc::host_kernel::real();
+    s.dmabufs.imports = &imports;
+    s.loop = &loop;
+    return s;
+  }
+  void receive() {
+    EXPECT_EQ(v.ep->receives().receive(memory_of(bytes.data(), length),
+                                       {.completion = v.completion(&bytes)}),
+              0);
+  }
+  /// A long message in memory of a device that the peer can pass.
+  void announce() {
+    struct {
+      wire::eager_fields fields{};
+      wire::rts_fields rts{};
+    } packet;
+    static_assert(sizeof packet == sizeof(wire::eager_fields) + sizeof(wire::rts_fields));
+    packet.rts.operation = 77;
+    packet.rts.length = length;
+    packet.rts.segment_count = 1;
+    packet.rts.segments[0] = {address, allocation, length};
+    packet.fields.operation = 77;
+    packet.fields.head = {
+        wire::kind::rts, wire::alloc_ids | wire::want_fin, 0, 0, p.known_as(), 0, 0};
+    p.say_as_it_is(&packet, sizeof(wire::eager_fields) + offsetof(wire::rts_fields, segments) +
+                                sizeof(wire::segment));
+    p.settle();
+  }
+  void pass(const wire::dmabuf_ask_fields& asked) {
+    const base::scoped_fd file(::memfd_create("a dma-buf", MFD_CLOEXEC));
+    const ipc::fd_handshake_id to{.to_instance = p.instance_of_endpoint(),
+                                  .from_instance = p.said_of_itself().instance,
+                                  .to_connection = p.known_as(),
+                                  .from_connection = p.said_of_itself().connection,
+                                  .payload_id = allocation};
+    ASSERT_TRUE(ipc::host_kernel::real().send_fd(to, file.get()));
+    p.say(wire::kind::dmabuf, wire::dmabuf_fields{.head = {},
+                                                  .sink_operation = asked.sink_operation,
+                                                  .allocation = allocation,
+                                                  .offset = 0,
+                                                  .length = length,
+                                                  .address = address,
+                                                  .status = 0,
+                                                  .reserved = 0});
+    p.let_look();
+  }
+
+  std::vector<std::byte> bytes = std::vector<std::byte>(length);
+  gaudi::test::looping_nic nic;
+  reg::nic_loopback loop{nic.core()};
+  reg::import_cache imports{nic.core(), {.count = 8, .bytes = 1 << 20}};
+  endpoint_by_itself v{importing()};
+  peer_by_hand p{v, packet_way::ring};
+};
+
+TEST_F(passed_by_a_peer, is_asked_for_and_made_known_to_the_nic) {
+  receive();
+  announce();
+  EXPECT_EQ(p.waiting(wire::kind::cts), 0U) << "it would be copied through host memory";
+  const auto asked = p.heard<wire::dmabuf_ask_fields>(wire::kind::ask_dmabuf);
+  ASSERT_TRUE(asked);
+  EXPECT_EQ(asked->source_operation, 77U);
+  pass(*asked);
+  EXPECT_EQ(p.waiting(wire::kind::cts), 0U);
+  EXPECT_NE(imports.find({p.said_of_itself().instance, allocation}), nullptr);
 }
 
 // One that passed none may say so all the same.

@@ -214,7 +214,7 @@ class peer_by_hand {
     return std::count(accepted_.begin(), accepted_.end(), &asked.fid) != 0;
   }
   [[nodiscard]] const hello& said_of_itself() const noexcept { return ours_; }
-
+  [[nodiscard]] std::uint64_t instance_of_endpoint() const noexcept { return theirs_.instance; }
   [[nodiscard]] std::uint32_t known_as() const noexcept { return theirs_.connection; }
   /// Messages that it may send before their credits come back.
   [[nodiscard]] unsigned data_window() const noexcept { return theirs_.data_window; }
