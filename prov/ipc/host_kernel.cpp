@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "ipc/host_kernel.hpp"
 
+#include <rdma/fi_errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <new>
 #include <utility>
 
 #include "ipc/host_identity.hpp"
@@ -52,7 +54,10 @@ base::result<std::unique_ptr<peer_memory>> host_kernel::find(const control_socke
                                                              std::uint64_t value) {
   auto found = peer_process::find(with.pid, address, value);
   if (!found) return found.failure();
-  return std::unique_ptr<peer_memory>(std::make_unique<peer_process>(std::move(*found)));
+  // Not thrown: whoever asks has heard from the peer by now, and would not hear it again.
+  std::unique_ptr<peer_memory> peer(new (std::nothrow) peer_process(std::move(*found)));
+  if (!peer) return base::error{-FI_ENOMEM};
+  return peer;
 }
 
 }  // namespace gaudi::ipc

@@ -42,7 +42,7 @@ class host_kernel {
   /// mmap's, negative.
   virtual base::result<void*> map(int memory, std::size_t size);
   virtual void unmap(void* at, std::size_t size) noexcept;
-  /// As peer_process::find, of the process at the other end.
+  /// As peer_process::find, of the process at the other end; -FI_ENOMEM besides.
   virtual base::result<std::unique_ptr<peer_memory>> find(const control_socket& with,
                                                           std::uint64_t address,
                                                           std::uint64_t value);

@@ -14,6 +14,9 @@
 #include <numeric>
 #include <vector>
 
+#include "../base/scarce_memory.hpp"
+#include "ipc/host_kernel.hpp"
+
 namespace gaudi::ipc {
 namespace {
 
@@ -89,6 +92,19 @@ TEST_F(a_neighbour, that_is_not_there_any_more_is_not_found) {
   const pid_t gone = other.pid();
   other.end();
   EXPECT_EQ(peer_process::find(gone, address_of(&cookie_), cookie_).code(), -ESRCH);
+}
+
+// Who asks goes on without its memory.
+TEST_F(a_neighbour, is_not_reached_where_there_is_no_memory_for_it) {
+  const child other;
+  const control_socket with{.socket = {}, .pid = other.pid()};
+  int ret = 0;
+  {
+    const gaudi::test::scarce_memory none(0);
+    ret = host_kernel::real().find(with, address_of(&cookie_), cookie_).code();
+  }
+  EXPECT_EQ(ret, -FI_ENOMEM);
+  EXPECT_TRUE(host_kernel::real().find(with, address_of(&cookie_), cookie_));
 }
 
 TEST_F(a_neighbour, is_told_from_this_process) {
