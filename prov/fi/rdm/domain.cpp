@@ -123,7 +123,9 @@ bool domain::has_port_of_info() const noexcept {
 }
 
 int domain::try_wait() {
-  const auto ready = core_events_ ? core_events_->ready() : base::ready_fds::any();
+  // Over a stream nothing stays armed.
+  const bool is_of_use = core_events_ && core_->over_rdma();
+  const auto ready = is_of_use ? core_events_->ready() : base::ready_fds::any();
   if (losses_) losses_->clear();
   for (proto::endpoint* e : endpoints_.all()) {
     if (const int ret = e->try_wait(ready)) return ret;
