@@ -47,9 +47,10 @@ struct own_clock {
 /// An enabled endpoint, with what an application has beside it.
 struct simulated_endpoint : own_clock, node {
   simulated_endpoint(const sim::network& net, sim::host& at, const endpoint::settings& config,
-                     const std::vector<net_address>& nics_at = {}, link_listener* links = nullptr)
+                     const std::vector<net_address>& nics_at = {}, link_listener* links = nullptr,
+                     bool waitable = false)
       : node(open_over(net, at), goes_by_it(config), 256, nics_at) {
-    EXPECT_TRUE(ep->enable({.links = links}));
+    EXPECT_TRUE(ep->enable({.waitable = waitable, .links = links}));
   }
 
   /// Looks at everything once, and lets no time pass in the network.

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+// What an endpoint over RDMA does before a thread sleeps until it has something to progress.
+#include <chrono>
+#include <string>
+
+#include "sim/audit.hpp"
+#include "two_nics.hpp"
+
+namespace gaudi::proto {
+namespace {
+
+using namespace std::chrono_literals;
+using test::simulated_endpoint;
+
+constexpr auto link_timeout = 1000ms;
+constexpr auto soon = link_timeout / 4;
+constexpr auto late = 16 * soon;
+
+endpoint::settings watched() {
+  auto s = test::with_sessions();
+  s.limits.link_timeout = link_timeout;
+  return s;
+}
+
+class endpoint_to_sleep_on : public testing::Test {
+ protected:
+  void SetUp() override {
+    to_b = a.meet(b);
+    b.meet(a);
+    send();
+    settle();
+    a.take();
+    fall_asleep(base::ready_fds::any());
+  }
+  void TearDown() override {
+    settle();
+    EXPECT_EQ(net.complaint(), "");
+  }
+
+  void send() {
+    ASSERT_EQ(b.receive(test::memory_of(room.data(), room.size()), 1, &room), 0);
+    int ret = -FI_EAGAIN;
+    for (int i = 0; i < 100 && ret == -FI_EAGAIN; ++i) {
+      ret = a.send(to_b, test::memory_of(word.data(), word.size()), 1, &word);
+      if (ret) step();
+    }
+    ASSERT_EQ(ret, 0);
+  }
+  void step() {
+    for (auto* e : {&a, &b}) e->progress(1ms);
+    net.advance(10'000'000);
+  }
+  void settle() {
+    for (int i = 0; i < 100; ++i) step();
+  }
+  void fall_asleep(const base::ready_fds& ready) {
+    int ret = a.ep->try_wait(ready);
+    for (int i = 0; i < 100 && ret != 0; ++i) {
+      step();
+      ret = a.ep->try_wait(ready);
+    }
+    ASSERT_EQ(ret, 0);
+  }
+  [[nodiscard]] std::chrono::nanoseconds alarm() const { return endpoint_audit::alarm(*a.ep); }
+
+  sim::network net{test::over_rdma(), sim::rng(1), nullptr};
+  simulated_endpoint a{net, net.add_host(0, 5000), watched(), {}, nullptr, true};
+  simulated_endpoint b{net, net.add_host(1, 5001), watched()};
+  fi_addr_t to_b = 0;
+  std::string word = std::string(200, 'w');  // the core tells when it has arrived
+  std::string room = std::string(200, ' ');
+};
+
+TEST_F(endpoint_to_sleep_on, looks_seldom_at_links_that_carry_nothing) {
+  EXPECT_EQ(alarm(), late);
+}
+
+TEST_F(endpoint_to_sleep_on, looks_soon_where_something_is_under_way) {
+  send();
+  fall_asleep(base::ready_fds::none());
+  EXPECT_EQ(alarm(), soon);
+}
+
+// It looks once too often then, but each change is a system call.
+TEST_F(endpoint_to_sleep_on, leaves_an_early_alarm_until_that_has_come) {
+  send();
+  fall_asleep(base::ready_fds::none());
+  ASSERT_EQ(alarm(), soon);
+  settle();
+  fall_asleep(base::ready_fds::none());
+  EXPECT_EQ(alarm(), soon);
+  fall_asleep(base::ready_fds::any());
+  EXPECT_EQ(alarm(), late);
+}
+
+}  // namespace
+}  // namespace gaudi::proto
