@@ -100,15 +100,15 @@ int control_queue(fid*, int command, void* into) {
 
 }  // namespace
 
-// Of all queues of the host, whichever are asked for.
-int try_wait(fid_fabric* fabric, fid**, int) {
-  host& at = *down<core_fabric>(fabric).at;
-  for (core_completions* q : at.completions()) {
-    if (!q->entries.empty()) return -FI_EAGAIN;
-    q->has_rung = false;
-    q->is_armed = true;
+int try_wait(fid_fabric* fabric, fid** queues, int count) {
+  for (fid* f : std::span(queues, static_cast<std::size_t>(count))) {
+    if (f->fclass != FI_CLASS_CQ) continue;
+    auto& q = of_fid<core_completions, fid_cq>(f);
+    if (!q.entries.empty()) return -FI_EAGAIN;
+    q.has_rung = false;
+    q.is_armed = true;
   }
-  return at.is_readable() ? -FI_EAGAIN : 0;
+  return down<core_fabric>(fabric).at->is_readable() ? -FI_EAGAIN : 0;
 }
 
 bool host::is_readable() const noexcept {
