@@ -123,7 +123,6 @@ MUTANTS = [
      "noticed_.is_armed = transport_.core().over_rdma();"),
     ("asleep-without-the-other-nics", "core_transport::sources", "core_transport.cpp",
      "for (const auto& other : others_) from.all[from.count++] = &other->fid;", ""),
-    ("armed-for-ever", "endpoint::try_wait", "progress.cpp", "!ready.any_of(wait_fds())", "!ready.any_of({})"),
     ("receives-never-posted-again", "4e97f7f, of its kind", "progress.cpp", "receive_buffers_.post_more();", ""),
     ("stalled-and-forgotten", "data_mover::progress", "data_mover.cpp", "did != issue_result::waiting && t.moved.in_flight == 0",
      "did != issue_result::waiting && t.moved.in_flight > 1"),

@@ -64,12 +64,23 @@ class endpoint_to_sleep_on : public testing::Test {
   [[nodiscard]] std::chrono::nanoseconds alarm() const { return endpoint_audit::alarm(*a.ep); }
 
   sim::network net{test::over_rdma(), sim::rng(1), nullptr};
-  simulated_endpoint a{net, net.add_host(0, 5000), watched(), {}, nullptr, true};
+  sim::host& here = net.add_host(0, 5000);
+  simulated_endpoint a{net, here, watched(), {}, nullptr, true};
   simulated_endpoint b{net, net.add_host(1, 5001), watched()};
   fi_addr_t to_b = 0;
   std::string word = std::string(200, 'w');  // the core tells when it has arrived
   std::string room = std::string(200, ' ');
 };
+
+// Else whoever sleeps on it would be woken for ever.
+TEST_F(endpoint_to_sleep_on, is_armed_again_where_it_has_rung) {
+  EXPECT_FALSE(here.is_readable());
+  send();
+  settle();
+  EXPECT_TRUE(here.is_readable());
+  fall_asleep(base::ready_fds::any());
+  EXPECT_FALSE(here.is_readable());
+}
 
 TEST_F(endpoint_to_sleep_on, looks_seldom_at_links_that_carry_nothing) {
   EXPECT_EQ(alarm(), late);
