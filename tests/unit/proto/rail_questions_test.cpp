@@ -28,6 +28,17 @@ class questions_of_a_peer : public testing::Test {
     return fields.count;
   }
   void settle() { p.settle(std::chrono::milliseconds(20)); }
+  /// Asked of the whole region, which nobody can ask for any more then.
+  std::uint32_t keys_of_all(reg::region& region) {
+    wire::rail_ask_fields question{};
+    question.key = region.key;
+    question.address = region.address;
+    question.length = region.length;
+    const std::uint32_t count = keys_of(question);
+    v.keys.remove(region);
+    region.leave_core();
+    return count;
+  }
   /// The operation of a long message that waits for a receive.
   std::uint64_t send(const local_memory& memory) {
     EXPECT_EQ(v.send(p.address(), memory, 1, &v), 0);
@@ -46,26 +57,14 @@ class questions_of_a_peer : public testing::Test {
 TEST_F(questions_of_a_peer, are_answered_for_a_region_that_the_core_knows) {
   reg::region region;
   v.expose(region, bytes);
-  wire::rail_ask_fields question{};
-  question.key = region.key;
-  question.address = region.address;
-  question.length = region.length;
-  EXPECT_EQ(keys_of(question), 1U);
-  v.keys.remove(region);
-  region.leave_core();
+  EXPECT_EQ(keys_of_all(region), 1U);
 }
 
 // This end is to take part in every access.
 TEST_F(questions_of_a_peer, have_no_answer_for_a_region_that_only_this_end_reaches) {
   reg::region region;
   v.expose(region, bytes, reg::key_table::software_bit | 5);
-  wire::rail_ask_fields question{};
-  question.key = region.key;
-  question.address = region.address;
-  question.length = region.length;
-  EXPECT_EQ(keys_of(question), 0U);
-  v.keys.remove(region);
-  region.leave_core();
+  EXPECT_EQ(keys_of_all(region), 0U);
 }
 
 TEST_F(questions_of_a_peer, are_answered_for_a_message_in_host_memory) {
