@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # Builds the fabtests of libfabric 2.1's source tarball against a libfabric, once, and prints where:
 # bin/, runfabtests.sh (for its lists) and libfabric -> the library's folder.
-#   build.sh [--build DIR] [--libfabric 1.17|2.x|2.x-verbs|2.x-synapse]
+#   build.sh [--build DIR] [--libfabric 1.17|2.x|2.x-verbs|2.x-synapse|2.x-verbs-synapse]
 # 1.17 is the system's; the tests of 2.x, whatever it is run for, know Synapse's device memory (-D synapseai). 77: there is no
 # libfabric 2.1, whose tarball is wanted for all (util/get-libfabric-2.sh says why), or the system's is another.
 set -euo pipefail
@@ -34,7 +34,7 @@ options=()
 compiler=gcc
 command -v ccache >/dev/null && compiler="ccache gcc"
 case $release in
-  2.x | 2.x-verbs | 2.x-synapse)
+  2.x | 2.x-verbs | 2.x-synapse | 2.x-verbs-synapse)
     prefix=$deps/fabtests-2.1
     library=$(cd "$GAUDI_LIBFABRIC2" && pwd)
     folder=$library/lib
@@ -51,7 +51,7 @@ case $release in
     options=(--disable-efa --disable-lpp)
     flags+=" -include $here/libfabric-1.17.h"
     ;;
-  *) echo "build.sh: --libfabric is 1.17, 2.x, 2.x-verbs or 2.x-synapse, not $release" >&2; exit 2 ;;
+  *) echo "build.sh: --libfabric is 1.17, 2.x, 2.x-verbs, 2.x-synapse or 2.x-verbs-synapse, not $release" >&2; exit 2 ;;
 esac
 
 if [[ ! -e $prefix/.built || $(<"$prefix/.built") != "$library" ]]; then

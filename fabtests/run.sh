@@ -27,10 +27,10 @@ or "fi_ubertest quick" or "fi_ubertest all": upstream's ubertest with the config
   --sets A,B     which of upstream's lists: unit, functional, short, standard (default: the first three)
   --from FILE    the tests in FILE, one a line; # begins a comment
   --libfabric R  built for and run on that release: 2.x (2.1, the default), 1.17 (the system's), 2.x-verbs
-                 (2.1 with the verbs provider, which runs the tests: for a machine with an RDMA device), or
-                 2.x-synapse (2.1, for tests with -D synapseai, on simulated Gaudi2s: the server has the first, the
-                 client the second)
-  --address A    the address that the server listens at (default: loopback); of the RDMA device for 2.x-verbs
+                 (2.1 with the verbs provider, which runs the tests: for a machine with an RDMA device),
+                 2.x-synapse (2.1, for tests with -D synapseai, on simulated Gaudis, Gaudi2s unless HLSIM_GENERATION
+                 says otherwise: the server has the first, the client the second), or 2.x-verbs-synapse (both)
+  --address A    the address that the server listens at (default: loopback); of the RDMA device over verbs
   --build DIR    the build folder with the provider (default: build)
   --timeout S    seconds that a test may take (default: 60)
   --list         only lists the tests
@@ -97,7 +97,7 @@ exclusion() { # TEST
 }
 
 export FI_PROVIDER=gaudi FI_PROVIDER_PATH=$build/prov FI_GAUDI_CORE=${FI_GAUDI_CORE:-tcp}
-[[ $release != *-verbs ]] || FI_GAUDI_CORE=verbs
+[[ $release != *-verbs* ]] || FI_GAUDI_CORE=verbs
 export LD_LIBRARY_PATH=$prefix/libfabric${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 work=$(mktemp -d)
 devices=
