@@ -7,9 +7,11 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tests/tools/debian_source.sh
+source "$here/../../tools/debian_source.sh"
 build=$(cd "$here/../../.." && pwd)/build
 version=4.0.2
-# Of the .orig tarball as Debian 12 publishes it: what is fetched is run, so it is checked first.
+# Of the .orig tarball as Debian 12 publishes it.
 sha256=b27039f964afeb6b8a3e009c56b441cbe368c26d6d6476ad3bb7190996875860
 # threads: its parts that programs of the other directories have no counterpart to are in folders of their own.
 directories=(pt2pt coll rma comm datatype threads/{pt2pt,comm,init,mpi_t,spawn,rma,part,coll})
@@ -24,32 +26,11 @@ deps=$build/deps
 prefix=$deps/mpich-$version-ofi
 source=$deps/mpich-$version
 log=$deps/mpich-build.log
-tarball=$deps/mpich_$version.orig.tar.xz
+tarball=mpich_$version.orig.tar.xz
 
 skip() {
   echo "skipped: MPICH $version: $*" >&2
   exit 77
-}
-
-# Every archive base that apt is configured with; asks apt, so that all its source formats count.
-# shellcheck disable=SC2016  # apt expands it, not the shell
-archive_uris() {
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | sort -u
-}
-
-is_expected() { # FILE
-  [[ -s $1 ]] && echo "$sha256  $1" | sha256sum --check --status
-}
-
-fetch_tarball() {
-  local uri
-  is_expected "$tarball" && return
-  for uri in $(archive_uris); do
-    curl -fsSL --retry 2 --max-time 300 -o "$tarball.part" "${uri%/}/pool/main/m/mpich/${tarball##*/}" 2>/dev/null || continue
-    is_expected "$tarball.part" && mv "$tarball.part" "$tarball" && return
-  done
-  rm -f "$tarball.part"
-  return 1
 }
 
 # MPICH links what libfabric itself is linked with (PAC_LIB_DEPS in its confdb/aclocal_libs.m4 asks pkg-config --static), of
@@ -84,11 +65,11 @@ wanted="$sha256 $prefix"
 if [[ ! -f $prefix/.built-from || $(<"$prefix/.built-from") != "$wanted" ]]; then
   mkdir -p "$deps"
   pkg-config --exists libfabric hwloc || skip "libfabric-dev and libhwloc-dev are not installed"
-  fetch_tarball || skip "no archive of apt's sources has ${tarball##*/} (network?)"
+  fetch_source mpich "$tarball" "$sha256" "$deps" || skip "no archive of apt's sources has $tarball (network?)"
   echo "MPICH $version: building (a quarter of an hour, log in $log)" >&2
   rm -rf "$source" "$prefix"
   mkdir "$source"
-  tar -xf "$tarball" -C "$source" --strip-components=1
+  tar -xf "$deps/$tarball" -C "$source" --strip-components=1
   hide_private_libraries "$deps/mpich-pkgconfig"
   if ! (build_library && build_tests) >"$log" 2>&1; then
     tail -n 15 "$log" >&2
