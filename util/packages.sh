@@ -21,8 +21,8 @@ test_packages=(
 )
 
 # What run-tests.sh --long needs on top of both: what sums coverage up, systems of other releases to build and install on, what
-# compression is measured with, and what MPICH is built with.
-long_packages=(gcovr mmdebstrap libzstd-dev liblz4-dev libhwloc-dev)
+# compression is measured with, what MPICH and Open MPI 5 are built with, and a program that runs under MPI.
+long_packages=(gcovr mmdebstrap libzstd-dev liblz4-dev libhwloc-dev hpcc)
 
 # What package.sh needs on top of the first list.
 package_packages=(debhelper dpkg-dev fakeroot lintian xz-utils)
