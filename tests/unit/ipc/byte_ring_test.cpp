@@ -5,46 +5,18 @@
 
 #include <cstring>
 #include <deque>
-#include <memory>
 #include <random>
-#include <thread>
 #include <vector>
+
+#include "ring_of.hpp"
 
 namespace gaudi::ipc {
 namespace {
 
 constexpr std::size_t capacity = 1024;
 
-template <std::size_t bytes>
-struct ring_of {
-  ring_control control;
-  alignas(8) std::byte data[bytes]{};
-  ring_writer in{control, data, bytes};
-  ring_reader out{control, data, bytes};
-
-  bool put(const std::vector<std::byte>& packet) {
-    std::byte* const room = in.reserve(packet.size());
-    if (!room) return false;
-    std::memcpy(room, packet.data(), packet.size());
-    EXPECT_FALSE(in.commit(false));
-    return true;
-  }
-  std::vector<std::byte> get() {
-    const auto packet = out.front();
-    std::vector<std::byte> copy(packet.size());
-    if (packet.empty()) return copy;
-    std::memcpy(copy.data(), packet.data(), packet.size());
-    out.pop();
-    return copy;
-  }
-};
-using ring = ring_of<capacity>;
-
-std::vector<std::byte> packet_of(std::uint64_t number, std::size_t length) {
-  std::vector<std::byte> bytes(length);
-  for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(number * 31 + i);
-  return bytes;
-}
+using test::packet_of;
+using ring = test::ring_of<capacity>;
 
 TEST(byte_ring, is_empty_at_first_and_after_the_last_packet) {
   ring r;
@@ -119,29 +91,6 @@ TEST(byte_ring, is_a_queue_for_a_million_packets_of_random_sizes) {
   EXPECT_GT(refused, 1000U) << "the ring was never full";
 }
 
-TEST(byte_ring, carries_packets_from_thread_to_thread_in_order) {
-  constexpr std::uint64_t count = 200'000;
-  // Each time it is full or empty costs a turn of both threads: milliseconds on a busy machine.
-  const auto r = std::make_unique<ring_of<16 * capacity>>();
-  std::thread writer([&] {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      while (!r->put(packet_of(i, 8 + i % 200))) std::this_thread::yield();
-    }
-  });
-  std::uint64_t wrong = 0;
-  for (std::uint64_t i = 0; i < count;) {
-    const auto got = r->get();
-    if (got.empty()) {
-      std::this_thread::yield();
-      continue;
-    }
-    wrong += got != packet_of(i, 8 + i % 200);
-    ++i;
-  }
-  writer.join();
-  EXPECT_EQ(wrong, 0U);
-}
-
 TEST(byte_ring, wakes_a_reader_once_for_each_sleep) {
   ring r;
   const auto send = [&] {
@@ -157,33 +106,6 @@ TEST(byte_ring, wakes_a_reader_once_for_each_sleep) {
   EXPECT_TRUE(r.out.sleep());
   EXPECT_TRUE(send());
   EXPECT_FALSE(send());
-}
-
-// One side polls and sleeps, the other sends: each packet is seen, or its reader is woken for it.
-TEST(byte_ring, loses_no_wake_up_between_threads) {
-  constexpr int count = 20'000;
-  const auto r = std::make_unique<ring>();
-  std::atomic<int> bells{0};
-  std::thread writer([&] {
-    for (int i = 0; i < count; ++i) {
-      std::byte* room = nullptr;
-      while (!(room = r->in.reserve(8))) std::this_thread::yield();
-      std::memset(room, 1, 8);
-      if (r->in.commit(true)) bells.fetch_add(1);
-    }
-  });
-  int got = 0;
-  int heard = 0;
-  while (got < count) {
-    if (!r->get().empty()) {
-      ++got;
-    } else if (r->out.sleep()) {
-      while (bells.load() == heard) std::this_thread::yield();
-      heard = bells.load();
-    }
-  }
-  writer.join();
-  EXPECT_EQ(got, count);
 }
 
 struct damage {
