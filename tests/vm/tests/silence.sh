@@ -11,7 +11,7 @@ until (($(grep -c 'is lost (Connection timed out), and is made again' /run/left.
     lose 1 100
     sleep $seconds
     lose 1 1
-    sleep 3
+    sleep 1
     stress_goes_on
   done
 done

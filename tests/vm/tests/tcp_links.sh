@@ -20,7 +20,7 @@ until (($(losses) >= 3)) && grep -q 'rail 1 .* is lost' /run/left.log; do
   lose 1 100
   sleep 2
   lose 1 1
-  sleep 3
+  sleep 1
   stress_goes_on
 done
 
@@ -28,10 +28,14 @@ moves() {
   grep -c 'goes on over another link' /run/left.log || true
 }
 enough=$(($(moves) + 3))
-link=1
+# Where the sessions went when the first link was lost above.
+link=2
 until (($(moves) >= enough)); do
+  before=$(moves)
   lose "$link" 100
-  sleep 5
+  # None moves that is on the other link, or idle.
+  end=$((SECONDS + 5))
+  until (($(moves) > before || SECONDS >= end)); do sleep 0.2; done
   stress_goes_on
   lose "$link" 1
   link=$((3 - link))
