@@ -115,6 +115,23 @@ TEST_F(passed_by_a_peer, is_asked_for_and_made_known_to_the_nic) {
   EXPECT_NE(imports.find({p.said_of_itself().instance, allocation}), nullptr);
 }
 
+// What an application receives into is no peer's to take.
+TEST_F(passed_by_a_peer, gives_no_dmabuf_of_its_own) {
+  receive();
+  announce();
+  const auto asked = p.heard<wire::dmabuf_ask_fields>(wire::kind::ask_dmabuf);
+  ASSERT_TRUE(asked);
+  p.say(wire::kind::ask_dmabuf, wire::dmabuf_ask_fields{.head = {},
+                                                        .source_operation = asked->sink_operation,
+                                                        .sink_operation = 77,
+                                                        .segment = 0,
+                                                        .reserved = 0});
+  p.let_look();
+  const auto told = p.heard<wire::dmabuf_fields>(wire::kind::dmabuf);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->status, FI_ENOENT);
+}
+
 // One that passed none may say so all the same.
 TEST(dmabuf_importer, hears_of_the_end_of_what_it_never_had) {
   endpoint_by_itself v;
