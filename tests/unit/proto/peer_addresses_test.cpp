@@ -59,6 +59,20 @@ TEST(peers_of_a_registry, are_forgotten_when_as_many_are_unused_as_are_in_use) {
   for (port = 1; port <= in_use; ++port) ASSERT_NE(peers.find(name_at_port(port)), nullptr);
 }
 
+// Its memory is another's by then.
+TEST(peers_of_a_registry, are_not_found_when_they_are_forgotten) {
+  numbers_in_order numbers;
+  peer_registry peers(0, numbers);
+  std::uint16_t port = 0;
+  do {
+    peers.named(name_at_port(++port));
+  } while (peers.all().size() == port);
+  ASSERT_EQ(peers.all().size(), 1U);
+  EXPECT_EQ(peers.find(name_at_port(1)), nullptr);
+  EXPECT_EQ(peers.named(name_at_port(1)).number, port + 1U) << "it is another one";
+  EXPECT_EQ(peers.find(name_at_port(port)), peers.all().front().get());
+}
+
 class peers_by_address : public testing::Test, protected test::simulated_hosts {
  protected:
   void TearDown() override {
