@@ -81,5 +81,16 @@ TEST_F(shared_receives, carry_long_messages_to_both) {
   }
 }
 
+// Else an application that cancels its receives has ever more memory taken for them.
+TEST_F(shared_receives, give_back_the_place_of_one_that_is_cancelled) {
+  std::vector<std::byte> place(100);
+  ASSERT_EQ(receive(place, FI_ADDR_UNSPEC, number(1)), 0);
+  ASSERT_EQ(receive(place, FI_ADDR_UNSPEC, number(2)), 0);
+  ASSERT_EQ(context.cancel(number(1)), 0);
+  EXPECT_EQ(context.posted(), 1U);
+  ASSERT_EQ(context.cancel(number(2)), 0);
+  EXPECT_EQ(context.posted(), 0U);
+}
+
 }  // namespace
 }  // namespace gaudi::proto::test
