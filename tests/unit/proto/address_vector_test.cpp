@@ -33,6 +33,14 @@ net_address v6(const char* text, std::uint16_t port, std::uint32_t scope = 0) {
   return {&in, sizeof(in)};
 }
 
+TEST(net_address, is_of_the_same_host_whatever_its_port) {
+  EXPECT_TRUE(v6("fe80::1", 7).is_same_host(v6("fe80::1", 8)));
+  EXPECT_FALSE(v6("fe80::1", 7).is_same_host(v6("fe80::2", 7)));
+  EXPECT_TRUE(v4(1, 7).is_same_host(v4(1, 8)));
+  EXPECT_FALSE(v4(1, 7).is_same_host(v4(2, 7)));
+  EXPECT_FALSE(v4(1, 7).is_same_host(v6("::1", 7)));
+}
+
 TEST(net_address, is_empty_for_other_families_and_short_input) {
   sockaddr_storage other{};
   other.ss_family = AF_UNIX;
