@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "../base/scarce_memory.hpp"
 #include "endpoint_node.hpp"
 #include "proto/connection/connection.hpp"
 
@@ -273,6 +274,15 @@ TEST_F(watched_rings, may_go_whenever_they_like) {
   for (watched_peer& p : peers) watch_.remove(p.c);
   EXPECT_TRUE(watch_.empty());
   EXPECT_FALSE(look());
+}
+
+TEST_F(watched_rings, are_not_watched_where_there_is_no_memory_for_another) {
+  watched_peer p;
+  {
+    const gaudi::test::scarce_memory none(0);
+    EXPECT_FALSE(watch_.add(p.c, p.reader));
+  }
+  EXPECT_TRUE(watch_.empty());
 }
 
 }  // namespace
