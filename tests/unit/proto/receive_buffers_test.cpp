@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "endpoint_node.hpp"
+#include "two_nics.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -100,6 +100,25 @@ TEST_F(receive_buffers_of_a_stream, leave_two_for_each_peer_when_half_of_them_ar
   for (connection& open : connections_) open.ep.reset();
 }
 
+// From there on each has two.
+TEST_F(receive_buffers_of_a_stream, are_shared_out_up_to_half_of_them_and_two_for_each_peer) {
+  constexpr std::size_t all = 64;
+  receive_buffers buffers(*core_, 4096, all);
+  ASSERT_TRUE(buffers.open());
+  buffers.serve(1);
+  connection& c = connect();
+  EXPECT_TRUE(buffers.post_more(c));
+  const std::size_t share = c.receives.posted;
+  const buffer& filled = *buffers.take_local();
+  for (std::size_t held = 0; held < all && c.receives.posted == share; ++held) {
+    buffers.completed(filled, &c);
+    EXPECT_TRUE(buffers.post_more(c));
+  }
+  EXPECT_LT(c.receives.posted, share);
+  EXPECT_EQ(buffers.out(), all / 2 + 2);
+  c.ep.reset();
+}
+
 TEST_F(receive_buffers_of_a_stream, are_limited_in_all) {
   receive_buffers buffers(*core_, 4096, 8);
   ASSERT_TRUE(buffers.open());
@@ -167,6 +186,55 @@ TEST_F(receive_buffers_of_a_stream, of_peers_on_this_host_are_not_the_cores) {
   EXPECT_EQ(c.receives.posted, 0U);
   EXPECT_EQ(buffers.take_local(), first) << "a local one is not posted";
   c.ep.reset();
+}
+
+/// Over the core of a simulated host with an RDMA NIC, and another one.
+class receive_buffers_of_a_nic : public testing::Test {
+ protected:
+  std::unique_ptr<core::inner_domain> open() {
+    return *core::inner_domain::open_over(net_.fabric_for(here_), net_.info_for(here_), {},
+                                          FI_VERSION(2, 1));
+  }
+  /// As if the core had filled one of that context's.
+  static buffer& filled(receive_buffers& of, std::uint32_t context) {
+    buffer& b = *of.take_local();
+    b.local = false;
+    b.endpoint = context;
+    of.completed(b, nullptr);
+    return b;
+  }
+
+  sim::network net_{test::over_rdma(), sim::rng(1), nullptr};
+  sim::host& here_ = net_.add_host(0, 5000);
+  std::unique_ptr<core::inner_domain> core_ = open();
+};
+
+// Each peer counts on those that it has credits for.
+TEST_F(receive_buffers_of_a_nic, go_back_to_it_at_once) {
+  receive_buffers buffers(*core_, 4096, 64);
+  ASSERT_TRUE(buffers.open());
+  ASSERT_FALSE(buffers.short_of_posted());
+  const std::size_t out = buffers.out();
+  buffer& used = filled(buffers, 0);
+  buffers.give_back(used);
+  EXPECT_EQ(buffers.out(), out);
+  EXPECT_NE(buffers.take_local(), &used) << "it is the core's";
+  buffers.close();
+}
+
+// Packets of all peers may come by either.
+TEST_F(receive_buffers_of_a_nic, go_back_to_the_nic_that_has_one_less) {
+  reg::other_nic other(open(), 1, {});
+  receive_buffers buffers(*core_, 4096, 64);
+  ASSERT_TRUE(buffers.open());
+  ASSERT_TRUE(buffers.open_at(other));
+  for (const std::uint32_t context : {0U, 1U, 0U}) {
+    buffer& used = filled(buffers, context);
+    used.endpoint = 7;  // it says where it is posted next
+    buffers.give_back(used);
+    EXPECT_EQ(used.endpoint, context);
+  }
+  buffers.close();
 }
 
 }  // namespace
