@@ -30,6 +30,12 @@ TEST(transfer_wait, of_a_staged_sink_is_for_slots_and_then_for_data) {
   EXPECT_EQ(wait_of(t, true), wait_reason::device_copy);
 }
 
+TEST(transfer_wait, of_a_sink_that_has_begun_nothing_is_for_data) {
+  transfer t;
+  t.role = transfer_role::sink;
+  EXPECT_EQ(wait_of(t, false), wait_reason::peer_data);
+}
+
 TEST(transfer_wait, of_one_that_moves_is_for_what_it_lacks) {
   transfer t;
   t.strategy = transfer_strategy::push;
