@@ -280,5 +280,19 @@ TEST_F(rma_of_ours, operations_end_with_their_connection_and_once) {
   EXPECT_TRUE(v.queue.empty());
 }
 
+// One that names no memory would ask the core for an operation on nothing.
+TEST_F(rma_of_ours, is_one_operation_of_the_core_from_one_byte_on) {
+  const wire::segment there = peer.expose(place);
+  ASSERT_EQ(v.ep->write(memory(0), access(there.address, there.key)), 0);
+  peer.settle();
+  expect_end(0);
+  EXPECT_EQ(v.paths.direct_ops, 0U);
+  ASSERT_EQ(v.ep->write(memory(1), access(there.address, there.key)), 0);
+  peer.settle();
+  expect_end(0);
+  EXPECT_EQ(v.paths.direct_ops, 1U);
+  EXPECT_EQ(place[0], bytes[0]);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
