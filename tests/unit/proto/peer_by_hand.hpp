@@ -185,7 +185,7 @@ class peer_by_hand {
   [[nodiscard]] const std::vector<taken_connection>& taken() const noexcept { return taken_; }
   /// Asks for another connection. refusal() says later whether it was refused.
   core::unique_fid<fid_ep> ask(const hello& request) {
-    refusal_ = wire::reject_reason::none;
+    refusal_ = {};
     auto ep = open_endpoint(*info_);
     for (auto* known : {&shut_, &accepted_}) std::erase(*known, &ep->fid);  // of an earlier one
     EXPECT_EQ(fi_connect(ep.get(), v_.ep->name().raw(), &request, sizeof request), 0);
@@ -204,7 +204,11 @@ class peer_by_hand {
     const wire::header nothing_came{wire::kind::resume, 0, 0, 0, theirs_.connection, 0, 0};
     say_as_it_is(&nothing_came, sizeof nothing_came);
   }
-  [[nodiscard]] wire::reject_reason refusal() const noexcept { return refusal_; }
+  [[nodiscard]] wire::reject_reason refusal() const noexcept {
+    return static_cast<wire::reject_reason>(refusal_.reason);
+  }
+  /// All that was said with it.
+  [[nodiscard]] const hello& said_with_refusal() const noexcept { return refusal_; }
   /// The endpoint has closed it.
   [[nodiscard]] bool is_shut(const fid_ep& asked) const {
     return std::count(shut_.begin(), shut_.end(), &asked.fid) != 0;
@@ -340,9 +344,9 @@ class peer_by_hand {
     error.err_data = data;
     error.err_data_size = sizeof data;
     EXPECT_GT(fi_eq_readerr(events_.get(), &error, 0), 0);
-    hello why{};
-    if (error.err_data_size >= sizeof why) std::memcpy(&why, error.err_data, sizeof why);
-    refusal_ = static_cast<wire::reject_reason>(why.reason);
+    refusal_ = {};
+    if (error.err_data_size >= sizeof refusal_)
+      std::memcpy(&refusal_, error.err_data, sizeof refusal_);
   }
   void read_ring() {
     if (!channel_) return;
@@ -392,7 +396,7 @@ class peer_by_hand {
   unsigned control_credits_ = 0;
   std::vector<const fid*> shut_;
   std::vector<const fid*> accepted_;
-  wire::reject_reason refusal_ = wire::reject_reason::none;
+  hello refusal_{};
   core::unique_info info_;
   core::unique_fid<fid_fabric> fabric_;
   core::unique_fid<fid_domain> domain_;
