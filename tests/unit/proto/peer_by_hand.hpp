@@ -30,8 +30,9 @@ namespace gaudi::proto::test {
 /// An endpoint of ours and the host of its peer, of two hosts of a network.
 struct endpoint_by_itself : simulated_hosts, simulated_endpoint {
   explicit endpoint_by_itself(const endpoint::settings& config = small_settings(),
-                              const std::vector<net_address>& nics_at = {})
-      : simulated_endpoint(net, here, config, nics_at) {}
+                              const std::vector<net_address>& nics_at = {},
+                              const sim::conditions& how = slow_network())
+      : simulated_hosts(how), simulated_endpoint(net, here, config, nics_at) {}
 };
 
 /// The way that packets take, both ways. `ring_alone`: and neither process reaches the other's

@@ -29,7 +29,10 @@ inline sim::conditions slow_network() {
 
 /// Where an endpoint and its peer are: two hosts of a network.
 struct simulated_hosts {
-  sim::network net{slow_network(), sim::rng(1), nullptr};
+  explicit simulated_hosts(const sim::conditions& how = slow_network())
+      : net(how, sim::rng(1), nullptr) {}
+
+  sim::network net;
   sim::host& here = net.add_host(0, 5000);
   sim::host& there = net.add_host(1, 5001);
 };
