@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/core/objects.hpp"
 #include "simulated_endpoint.hpp"
 
 namespace gaudi::proto {
@@ -183,6 +184,36 @@ TEST_F(watched_link, does_nothing_again_that_the_peer_has_refused) {
   EXPECT_EQ(a.paths.again.rma, 0U);
   EXPECT_EQ(a.paths.connections.interrupted, 1U);
   exchange();
+}
+
+// A NIC can tell of that long before it tells of the end of the connection.
+TEST_F(watched_link, is_made_again_where_what_was_to_try_it_fails) {
+  receive();
+  send();
+  fall_silent();
+  const auto is_probe = [](const auto& op) {
+    return op->what == sim::operation::kind::write && op->length == 0;
+  };
+  sim::wire_connection& wire = *net.connections().front();
+  auto& reporting = wire.ends[0].reporting;
+  auto probe = reporting.end();
+  for (int i = 0; i < 20 && probe == reporting.end(); ++i) {
+    a.progress(look / 4);
+    probe = std::find_if(reporting.begin(), reporting.end(), is_probe);
+  }
+  ASSERT_NE(probe, reporting.end());
+  const auto op = *probe;
+  reporting.erase(probe);
+  op->ended = true;
+  sim::core_completions& queue = *net.queues().at(op->queue);
+  --queue.under_way;
+  queue.report({{op->context, FI_RMA, 0}, FI_EIO, 0});
+  for (int i = 0; i < 20; ++i) a.progress(2ms);
+  EXPECT_EQ(a.paths.connections.interrupted, 1U);
+  pass(3 * timeout);
+  EXPECT_EQ(a.take().error, 0);
+  EXPECT_EQ(b.take().error, 0);
+  EXPECT_EQ(room, word);
 }
 
 TEST_F(watched_link, that_is_idle_carries_nothing) {
