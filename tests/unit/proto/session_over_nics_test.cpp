@@ -126,6 +126,26 @@ class session_over_nics : public testing::Test {
         return wire.get();
     return nullptr;
   }
+  /// A connection, of those for packets or of the rails, on which a read is under way.
+  sim::wire_connection* with_read(bool of_rails) {
+    for (const auto& wire : net.connections()) {
+      if (wire->is_cut || wire->is_rail != of_rails) continue;
+      for (const sim::wire_end& end : wire->ends)
+        for (const auto& op : end.reporting)
+          if (op->what == sim::operation::kind::read) return wire.get();
+    }
+    return nullptr;
+  }
+  template <class Condition>
+  void step_until(Condition&& is_so) {
+    for (int i = 0; i < 10'000; ++i) {
+      a.progress(std::chrono::milliseconds(1));
+      if (is_so()) return;
+      b.progress(std::chrono::milliseconds(1));
+      net.advance(250'000);
+    }
+    FAIL() << "never";
+  }
   void move_away() {
     net.unplug(0, 0);
     exchange(100);
@@ -258,6 +278,21 @@ TEST_F(session_over_nics, does_again_what_was_read) {
   end_of(a);
   EXPECT_TRUE(std::equal(here.begin(), here.end(), there.begin() + 5));
   EXPECT_EQ(a.paths.again.rma, 1U);
+}
+
+// It is the operation, then, and not the network.
+TEST_F(session_over_nics, does_nothing_again_that_connection_after_connection_is_lost_with) {
+  here.assign(700, std::byte{0});
+  start([&] { return a.ep->read(test::memory_of(here.data(), here.size()), access(5)); });
+  for (int lost = 0; lost < 32 && a.queue.empty(); ++lost) {
+    sim::wire_connection* const wire = with_read(false);
+    ASSERT_NE(wire, nullptr) << lost;
+    wire->cut();
+    step_until([&] { return !a.queue.empty() || with_read(false) != nullptr; });
+  }
+  EXPECT_EQ(a.take().error, FI_ECONNRESET);
+  EXPECT_GT(a.paths.again.rma, 0U);
+  EXPECT_EQ(a.paths.again.elsewhere, 0U);
 }
 
 TEST_F(session_over_nics, goes_on_with_a_long_message) {
