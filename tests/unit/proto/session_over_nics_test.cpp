@@ -295,6 +295,19 @@ TEST_F(session_over_nics, does_nothing_again_that_connection_after_connection_is
   EXPECT_EQ(a.paths.again.elsewhere, 0U);
 }
 
+// The read behind what was written has the rail of that, and ends with it.
+TEST_F(session_over_nics, ends_a_write_whose_rail_is_lost_behind_it) {
+  read(bytes);  // has the rail made
+  read(bytes);
+  expose_other_bytes();
+  start_writing(bytes);
+  step_until([&] { return with_read(true) != nullptr; });
+  ASSERT_NE(with_read(true), nullptr);
+  with_read(true)->cut();
+  end_of_write();
+  EXPECT_EQ(a.paths.rails.lost, 1U);
+}
+
 TEST_F(session_over_nics, goes_on_with_a_long_message) {
   const auto sent = test::counting(bytes, 99);
   std::vector<std::byte> received(bytes);
