@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What a peer is told that memory is called at another NIC of this end.
+#include <rdma/fi_domain.h>
+#include <rdma/fi_errno.h>
+
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "device_by_hand.hpp"
@@ -73,6 +77,17 @@ TEST_F(questions_of_a_peer, are_answered_for_a_message_in_host_memory) {
   EXPECT_EQ(keys_of(question), 1U);
   question.writes = 1;
   EXPECT_EQ(keys_of(question), 0U) << "it may only be read";
+}
+
+TEST_F(questions_of_a_peer, have_no_answer_for_memory_that_the_nic_does_not_take) {
+  static fi_ops_mr refusing{};
+  refusing.reg = [](auto...) { return -FI_ENOMEM; };
+  fi_ops_mr*& ops = v.other_nics.front()->core().domain()->mr;
+  wire::rail_ask_fields question{};
+  question.of = send(test::memory_of(bytes.data(), bytes.size()));
+  auto* const usual = std::exchange(ops, &refusing);
+  EXPECT_EQ(keys_of(question), 0U);
+  ops = usual;
 }
 
 // Whose address means nothing to a NIC that was not told of it.
