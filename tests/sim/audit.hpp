@@ -28,6 +28,8 @@ struct endpoint_audit {
     e.connections_->for_each([&](const connection& c) { count += c.postponed.size(); });
     return count;
   }
+  /// Transfers that are to be tried again.
+  static std::size_t stalled(endpoint& e) { return e.transfers_.table.stalled().size(); }
   /// Of messages that no receive was posted for.
   static std::size_t unexpected_bytes(const endpoint& e) { return e.delivery_.unexpected_.kept(); }
   /// How long it may sleep with nothing for it from the core; 0: for ever.

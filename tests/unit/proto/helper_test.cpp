@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "endpoint_node.hpp"
+#include "sim/audit.hpp"
 
 namespace {
 
@@ -91,6 +92,7 @@ class stopped_helper : public testing::Test {
   /// Lets the sender be stopped in the middle of its first piece, while `meanwhile` happens and the
   /// receiver goes on. Returns what the receiver is told in the end.
   cq_entry stop_during(const std::function<void()>& meanwhile) {
+    stalled = 0;
     bool was_stopped = false;
     bool told_early = false;
     before_write = [&] {
@@ -98,6 +100,7 @@ class stopped_helper : public testing::Test {
       meanwhile();
       for (int i = 0; i < 1000; ++i) receiver.ep->progress();
       told_early = !receiver.queue.empty();
+      stalled = endpoint_audit::stalled(*receiver.ep);
       read_error = 0;
     };
     EXPECT_EQ(receiver.receive(memory_of(got.data(), got.size()), 2, &receiver), 0);
@@ -119,6 +122,7 @@ class stopped_helper : public testing::Test {
   const fi_addr_t to = sender.meet(receiver);
   std::vector<std::byte> sent;
   std::vector<std::byte> got;
+  std::size_t stalled = 0;  // transfers of the receiver's at the end of stop_during's `meanwhile`
 };
 
 TEST_F(stopped_helper, is_waited_for_where_the_receiver_fails) {
@@ -140,6 +144,14 @@ TEST_F(stopped_helper, that_cannot_write_its_piece_leaves_all_to_the_receiver) {
   ASSERT_EQ(sender.send(to, memory_of(sent.data(), sent.size()), 2, &sender), 0);
   EXPECT_EQ(test::wait(receiver, {&sender, &receiver}).error, 0);
   EXPECT_FALSE(before_write) << "the sender has helped";
+  EXPECT_EQ(got, sent);
+  EXPECT_EQ(test::wait(sender, {&sender, &receiver}).error, 0);
+}
+
+// All of the message goes that way then, while the sender may still write a piece of it.
+TEST_F(stopped_helper, is_waited_for_where_the_receiver_has_to_find_another_way) {
+  EXPECT_EQ(stop_during([] { read_error = EPERM; }).error, 0);
+  EXPECT_EQ(stalled, 1U);
   EXPECT_EQ(got, sent);
   EXPECT_EQ(test::wait(sender, {&sender, &receiver}).error, 0);
 }
