@@ -32,10 +32,13 @@ void write_fence::wrote(transfer& t, std::size_t place) const noexcept {
   t.reach.at_other_nics->written[place] = t.connection->at_core.rails->rails[place].number;
 }
 
+// A transfer of which the peer has asked for keys has places for what rails write, too, and any
+// peer may ask: also one with which there are no rails.
 bool write_fence::begin_on_rails(transfer& t) {
-  auto& rails = t.connection->at_core.rails->rails;
-  for (std::size_t place = 0; place < rails.size(); ++place) {
-    rail& r = rails[place];
+  rail_set* const set = t.connection->at_core.rails.get();
+  const std::size_t count = set ? set->rails.size() : 0;
+  for (std::size_t place = 0; place < count; ++place) {
+    rail& r = set->rails[place];
     const std::uint32_t number = std::exchange(t.reach.at_other_nics->written[place], 0);
     if (number == 0 || r.number != number || r.now == rail::state::down) continue;
     if (!is_due(*t.connection, r)) continue;

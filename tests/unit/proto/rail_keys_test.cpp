@@ -283,5 +283,58 @@ TEST_F(rail_to_another_nic, that_is_not_there_has_no_keys) {
   EXPECT_EQ(answered.count, 0U);
 }
 
+// Whoever asks need not have made a rail, nor want one.
+struct rail_keys_without_rails : public testing::Test {
+  std::uint64_t ask_for(std::uint64_t operation, bool writes) {
+    wire::rail_ask_fields question{};
+    question.operation = 7;
+    question.of = operation;
+    question.nic = 1;
+    question.writes = writes ? 1 : 0;
+    p.say(wire::kind::ask_rail_keys, question);
+    settle();
+    const auto answer = p.heard<wire::rail_keys_fields>(wire::kind::rail_keys);
+    EXPECT_TRUE(answer);
+    return answer ? answer->count : 0;
+  }
+  void settle() { p.settle(std::chrono::milliseconds(20)); }
+  void say_done(std::uint64_t operation) {
+    p.say(wire::kind::fin,
+          wire::fin_fields{.head = {}, .operation = operation, .status = 0, .reserved = 0});
+    for (int i = 0; i < 100 && v.queue.empty(); ++i) settle();
+  }
+
+  std::vector<std::byte> bytes = std::vector<std::byte>(20'000);
+  endpoint_by_itself v{with_two_rails(), {test::some_address(1)}};
+  peer_by_hand p{v};
+};
+
+TEST_F(rail_keys_without_rails, of_a_sink_are_told_and_it_ends_as_ever) {
+  EXPECT_EQ(v.ep->receives().receive(test::memory_of(bytes.data(), bytes.size()),
+                                     {.completion = v.completion()}),
+            0);
+  p.announce(77, bytes.size());
+  settle();
+  const auto granted = p.heard<wire::cts_fields>(wire::kind::cts);
+  ASSERT_TRUE(granted);
+  EXPECT_EQ(ask_for(granted->target_operation, true), 1U);
+  say_done(granted->target_operation);
+  EXPECT_EQ(v.take().error, 0);
+}
+
+TEST_F(rail_keys_without_rails, of_a_source_are_told_and_it_ends_as_ever) {
+  const auto memory = test::memory_of(bytes.data(), bytes.size());
+  int ret = -FI_EAGAIN;
+  for (int i = 0; i < 100 && ret == -FI_EAGAIN; ++i)
+    ret = v.ep->send(memory, {.to = p.address(), .completion = v.completion()});
+  ASSERT_EQ(ret, 0);
+  settle();
+  const auto announced = p.heard<wire::eager_fields>(wire::kind::rts);
+  ASSERT_TRUE(announced);
+  EXPECT_EQ(ask_for(announced->operation, false), 1U);
+  say_done(announced->operation);
+  EXPECT_EQ(v.take().error, 0);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
