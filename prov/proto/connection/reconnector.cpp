@@ -106,7 +106,6 @@ bool reconnector::is_final(connection& c, wire::reject_reason verdict,
   const auto why = static_cast<wire::reject_reason>(remote_hello.reason);
   auto& how = c.session.interruption;
   how.is_busy = why == wire::reject_reason::simultaneous || why == wire::reject_reason::resources;
-  if (how.is_busy) how.asks_from = clock_.now() + pause_between;
   return !how.is_busy;
 }
 
