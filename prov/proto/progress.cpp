@@ -51,8 +51,11 @@ void endpoint::progress() noexcept try {
   progress_waiting();
   if (shm_.empty() || shm_.is_turn_of_core(poll_shm())) handle_completions(completions_at_once);
   if (!transfers_.immediate.empty())
-    transfers_.immediate.tell_ends([this](posted_op& w, std::size_t length, int error) {
-      connections_->on_behalf_of(w.connection, [&] { handle_completed(w, length, error); });
+    transfers_.immediate.tell_ends([this](posted_op& w, int error) {
+      connections_->on_behalf_of(w.connection, [&] {
+        transport_.unlist(w);
+        transfers_.mover.rma_ended(w, error);
+      });
     });
   if (transfers_.cooperative.any_to_help()) transfers_.cooperative.help_peers();
   if (copies_.any()) copies_.poll();

@@ -50,7 +50,7 @@ int immediate_copies::copy_by_cma(const transfer& t, posted_op& w, void* bytes, 
     return -FI_EAGAIN;
   }
   core_.list(*t.connection, w);
-  ended_.push_back({&w, length, -ret});
+  ended_.push_back({&w, -ret});
   return 0;
 }
 
@@ -59,7 +59,7 @@ int immediate_copies::read_by_nic(const transfer& t, posted_op& w, void* bytes, 
   if (!base::make_room(ended_)) return -FI_ENOMEM;
   const int ret = copies_.router().nic().read(bytes, descriptor, length, from.address, from.key);
   core_.list(*t.connection, w);
-  ended_.push_back({&w, length, peer_is_there(t) ? -ret : FI_ECONNRESET});
+  ended_.push_back({&w, peer_is_there(t) ? -ret : FI_ECONNRESET});
   return 0;
 }
 

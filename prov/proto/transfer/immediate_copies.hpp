@@ -46,18 +46,18 @@ class immediate_copies {
   }
 
   [[nodiscard]] bool empty() const noexcept { return ended_.empty(); }
-  /// Calls completed(operation, length, error) for all that were made by now.
+  /// Calls completed(operation, error) for all that were made by now. No connection is to blame for
+  /// these errors.
   template <class Completed>
   void tell_ends(Completed&& completed) {
     std::vector<ended_copy> ended;
     ended.swap(ended_);
-    for (const ended_copy& e : ended) completed(*e.operation, e.length, e.error);
+    for (const ended_copy& e : ended) completed(*e.operation, e.error);
   }
 
  private:
   struct ended_copy {
     posted_op* operation;
-    std::size_t length;
     int error;  // positive FI_E*
   };
   static int copy_once(const transfer& t, void* bytes, std::size_t length,

@@ -77,7 +77,7 @@ void end_connections_of_process() {
 
 class stopped_helper : public testing::Test {
  protected:
-  stopped_helper() {
+  explicit stopped_helper(const endpoint::settings& s = with_ipc()) : sender(s), receiver(s) {
     pass(sender, to, receiver, 100, 1);
     sent = counting(1'000'000, 2);
     got.resize(sent.size());
@@ -117,8 +117,8 @@ class stopped_helper : public testing::Test {
     return s;
   }
 
-  live_node sender{with_ipc()};
-  live_node receiver{with_ipc()};
+  live_node sender;
+  live_node receiver;
   const fi_addr_t to = sender.meet(receiver);
   std::vector<std::byte> sent;
   std::vector<std::byte> got;
@@ -206,6 +206,29 @@ TEST_P(denied_reader, still_gets_that_of_which_it_has_a_part) {
 }
 
 INSTANTIATE_TEST_SUITE_P(errors, denied_reader, testing::Values(EPERM, EACCES, ENOSYS));
+
+/// Connections between these are made again.
+struct copying_between_sessions : stopped_helper {
+  static endpoint::settings lasting() {
+    auto s = with_ipc();
+    s.limits.reconnect_timeout = std::chrono::hours(1);
+    return s;
+  }
+  copying_between_sessions() : stopped_helper(lasting()) {}
+};
+
+// No connection that is made again would help.
+TEST_F(copying_between_sessions, fails_alone_where_memory_is_not_there) {
+  before_read = [] { read_error = EFAULT; };
+  ASSERT_EQ(receiver.receive(memory_of(got.data(), 100'000), 2, &receiver), 0);
+  ASSERT_EQ(sender.send(to, memory_of(sent.data(), 100'000), 2, &sender), 0);
+  EXPECT_EQ(test::wait(receiver, {&receiver, &sender}).error, FI_EFAULT);
+  EXPECT_NE(test::wait(sender, {&receiver, &sender}).error, 0);
+  read_error = 0;
+  pass(sender, to, receiver, 100'000, 3);
+  EXPECT_EQ(receiver.paths.connections.interrupted + sender.paths.connections.interrupted, 0U);
+  EXPECT_EQ(receiver.paths.again.rma, 0U);
+}
 
 }  // namespace
 }  // namespace gaudi::proto
