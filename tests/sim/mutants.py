@@ -191,6 +191,10 @@ CHECKS = [
     ("slot-of-any-number", "shared_slots", "shared_slots.cpp", "number >= all.size()", "false"),
     ("reads-badly-from-a-device", "is_copied_by_kernel", "rendezvous_sink.cpp",
      "c.shm && c.shm->cma() && is_on_host(source)", "c.shm && c.shm->cma()"),
+    ("fences-without-rails", "write_fence", "write_fence.cpp", "set ? set->rails.size() : 0", "set->rails.size()"),
+    ("keys-of-any-number", "rail_keys", "rail_keys.cpp", "answer.count > wire::max_segments", "false"),
+    ("keys-at-any-nic", "rail_keys", "rail_keys.cpp", "answer.nic >= wire::max_rails", "false"),
+    ("keys-of-some-only", "rail_keys", "rail_keys.cpp", "answer.count != t->remote.size()", "false"),
 ]
 
 

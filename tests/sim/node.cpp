@@ -103,6 +103,7 @@ node::node(network& net, machines& all, const plan& p, ledger& book, unsigned nu
   auto settings = settings_of(p, host_);
   if (device_ && p.is_reached(number)) reach_device(settings);
   if (p.passes_dmabufs) take_dmabufs(settings);
+  if (p.railless == number) settings.rails.count = 1;
   expose();
   open_other_nics();
   if (!p.machines.empty()) settings.kernel = &kernel_.emplace(all, host_, p.machines[number]);
@@ -144,10 +145,12 @@ void node::take_dmabufs(proto::endpoint::settings& settings) {
 
 // Nodes have different numbers of them.
 std::size_t node::interfaces_beside(unsigned number) const noexcept {
+  if (plan_.railless == number) return 0;
   return plan_.other_interfaces - (plan_.other_interfaces > 1 && number % 2 != 0);
 }
 
 void node::open_other_nics() {
+  if (plan_.railless == number_) return;
   const std::size_t count = plan_.other_nics - (plan_.other_nics > 1 && number_ % 2 != 0);
   while (other_nics_.size() < count) {
     auto domain = core::inner_domain::open_beside(*core_, net_.info_for(host_));

@@ -255,6 +255,11 @@ void write_by_other_nics(rng& r, plan& p) {
     p.net.lost_writers = static_cast<unsigned>(r.between(20, 500));
 }
 
+// One has a single NIC, and makes no rails with the others: the one that is not honest rather.
+void leave_without_rails(rng& r, plan& p) {
+  p.railless = p.forger && r.chance(500) ? *p.forger : static_cast<unsigned>(r.below(p.nodes));
+}
+
 // Links that are pulled out, for a moment or for long: sessions go on over the others.
 void unplug_links(rng& r, plan& p) {
   for (std::uint64_t n = r.below(12); n > 0; --n) {
@@ -315,6 +320,11 @@ void pass_dmabufs(rng& r, plan& p) {
 void add_forger(rng& r, plan& p) {
   p.forger = static_cast<unsigned>(r.below(p.nodes));
   p.net.forged = static_cast<unsigned>(r.chance(700) ? r.between(10, 100) : r.between(100, 600));
+  if (r.chance(400)) {
+    p.net.composed = static_cast<unsigned>(r.between(20, 400));
+    p.net.favourite = r.next();
+    p.net.forged = static_cast<unsigned>(r.below(20));
+  }
   if (p.machines.empty()) {
     if (r.chance(300)) add_machines(r, p);
   } else if (r.chance(500)) {
@@ -389,6 +399,7 @@ plan make_plan(std::uint64_t seed, bool forged) {
   if (p.other_nics != 0 && p.net.sessions && r.chance(700)) unplug_links(r, p);
   p.registers = r.chance(500);
   p.comes_home = r.chance(500);
+  if (p.rails > 1 && r.chance(300)) leave_without_rails(r, p);
   return p;
 }
 

@@ -83,6 +83,7 @@ struct plan {
   std::size_t rail_chunk = 0;
   std::size_t other_nics = 0;        // that they leave by, after the first
   std::size_t other_interfaces = 0;  // likewise, of the first NIC
+  std::optional<unsigned> railless;  // the node that has none of these
   std::vector<bool> devices;         // which nodes have one; empty: none
   std::vector<bool> device_regions;  // which have their region there
   delay copies{};                    // of these

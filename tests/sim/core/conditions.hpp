@@ -39,6 +39,8 @@ struct conditions {
   unsigned refused_sharing = 0;  // calls of the kernel to share memory
   unsigned denied_memory = 0;    // accesses to another process's, which was open at first
   unsigned forged = 0;           // packets of a host that is not honest
+  unsigned composed = 0;         // of that host's, new ones in their place
+  std::size_t favourite = 0;     // packet_forger::compose
   unsigned lost_writers = 0;     // connections of such a NIC, soon after a write has come by it
   /// The endpoints keep sessions: the loss of a connection is no reason for a failure.
   bool sessions = false;

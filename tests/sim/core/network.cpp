@@ -54,6 +54,7 @@ std::uint64_t host::next() noexcept {
 
 void network::calm() noexcept {
   how_.forged = 0;
+  how_.composed = 0;
   how_.refused_posts = 0;
   how_.lost_writers = 0;
   how_.refused_sharing = 0;
@@ -161,9 +162,14 @@ bool network::holds_anything_back() const noexcept {
 }
 
 bool network::alter(const host& sender, std::vector<std::byte>& packet, std::size_t room) {
-  if (how_.forged == 0) return true;
-  forger_.overhear(packet);
-  if (!forges(sender) || !numbers_.chance(how_.forged)) return true;
+  if (how_.forged == 0 && how_.composed == 0) return true;
+  forger_.overhear(packet, forges(sender));
+  if (!forges(sender)) return true;
+  if (how_.composed != 0 && numbers_.chance(how_.composed)) {
+    forger_.compose(numbers_, how_.favourite, packet, room);
+    return true;
+  }
+  if (!numbers_.chance(how_.forged)) return true;
   return forger_.forge(numbers_, packet, room);
 }
 

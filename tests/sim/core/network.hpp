@@ -147,7 +147,7 @@ class network {
   [[nodiscard]] bool is_forger(const host& h) const noexcept { return distrusted_ == h.number(); }
   /// And the network is not calm() yet.
   [[nodiscard]] bool forges(const host& h) const noexcept {
-    return how_.forged != 0 && is_forger(h);
+    return (how_.forged != 0 || how_.composed != 0) && is_forger(h);
   }
   /// What arrives of a packet where there is `room` for it. False: nothing does.
   bool alter(const host& sender, std::vector<std::byte>& packet, std::size_t room);

@@ -59,8 +59,9 @@ void set_kind(rng& numbers, std::span<std::byte> packet) {
 
 }  // namespace
 
-void packet_forger::overhear(std::span<const std::byte> packet) {
+void packet_forger::overhear(std::span<const std::byte> packet, bool is_own) {
   packets_[packets_seen_++ % max_kept].assign(packet.begin(), packet.end());
+  grammar_.learn(packet, is_own);
   const std::size_t end = std::min(packet.size(), max_fields);
   for (std::size_t at = sizeof(wire::header); at + sizeof(std::uint64_t) <= end;
        at += sizeof(std::uint64_t)) {
@@ -136,6 +137,14 @@ bool packet_forger::forge(rng& numbers, std::vector<std::byte>& packet, std::siz
   }
   packet.resize(std::min(packet.size(), room));
   return true;
+}
+
+void packet_forger::compose(rng& numbers, std::size_t favourite, std::vector<std::byte>& packet,
+                            std::size_t room) const {
+  packet.resize(std::max(packet.size(), sizeof(wire::header)));
+  const std::size_t which = numbers.chance(500) ? favourite : numbers.next();
+  grammar_.compose(numbers, kinds[which % kinds.size()], packet);
+  packet.resize(std::min(packet.size(), room));
 }
 
 void packet_forger::forge_hello(rng& numbers, std::vector<std::byte>& said) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/core/packet_grammar.hpp"
 #include "sim/rng.hpp"
 
 namespace gaudi::sim {
@@ -16,9 +17,13 @@ namespace gaudi::sim {
 /// guess; but not their connections' numbers, which are random and for nobody else.
 class packet_forger {
  public:
-  void overhear(std::span<const std::byte> packet);
+  /// `is_own`: the forger sends it.
+  void overhear(std::span<const std::byte> packet, bool is_own);
   /// Forges it; at most `room` bytes of it arrive. False: nothing arrives in its place.
   bool forge(rng& numbers, std::vector<std::byte>& packet, std::size_t room) const;
+  /// Makes one of it that most checks let through, each second time of the kind with that number.
+  void compose(rng& numbers, std::size_t favourite, std::vector<std::byte>& packet,
+               std::size_t room) const;
   /// The private data of a request or an answer, but for the sender's own name: that of another
   /// host would need that host's address.
   static void forge_hello(rng& numbers, std::vector<std::byte>& said);
@@ -32,6 +37,7 @@ class packet_forger {
   std::array<std::vector<std::byte>, max_kept> packets_;
   std::size_t values_seen_ = 0;
   std::size_t packets_seen_ = 0;
+  packet_grammar grammar_;
 };
 
 }  // namespace gaudi::sim
