@@ -72,8 +72,8 @@ bool goodbye::has_left(connection& c) {
 
 // Over tcp the window is the same all the time, so credits tell that nothing is on its way.
 bool goodbye::owes_goodbye(const connection& c) const noexcept {
-  if (c.closing.said_goodbye || c.shm || config_.linger.count() == 0) return false;
-  return core_.core().over_rdma() || c.closing.core_wrote || !c.data.all_returned() ||
+  if (c.closing.last_word.is_said || c.shm || config_.linger.count() == 0) return false;
+  return core_.core().over_rdma() || c.at_core.wrote || !c.data.all_returned() ||
          !c.control.all_returned();
 }
 
@@ -90,7 +90,7 @@ int goodbye::say_goodbye(connection& c) {
   if (ret) {
     channel_.recycle(*b);
   } else {
-    c.closing.said_goodbye = true;
+    c.closing.last_word.is_said = true;
   }
   return ret;
 }

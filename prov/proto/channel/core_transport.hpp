@@ -244,6 +244,8 @@ inline int core_transport::post_on(connection& c, fid_ep* ep, posted_op_list& po
     return by_rail ? static_cast<int>(ret) : answer_of_core(c, ret);
   w.number = c.session.sent;
   w.tries = 0;
+  ++c.at_core.rma;
+  if (!reads) c.at_core.wrote = true;
   list(c, posted, w);
   return 0;
 }

@@ -152,18 +152,25 @@ class connection {
     bool doorbell_due = false;     // listed among those whose peer has to be woken
     bool import_disabled = false;  // of the peer's dma-bufs: our NIC does not read them
   } local;
-  /// Its end that both agree to is the connection_closer's, that of the endpoint goodbye.cpp's.
+  /// Its end that both agree to, the connection_closer's; and what others have to do with its end.
   struct {
-    bool core_wrote = false;    // by RMA, which no credit tells of
-    bool core_moved = false;    // likewise, or read, since connection_lru has looked
-    bool said_goodbye = false;  // by the last packet, which the core acknowledges
-    bool completion = false;
+    bool asked = false;   // and was not refused
     bool agreed = false;  // to the peer's request
     bool peer_agreed = false;
     bool owes_answer = false;
-    std::uint64_t seen_use = 0;    // what connection_lru has found
-    std::uint64_t seen_round = 0;  // and when it was new
-    [[nodiscard]] bool is_wanted() const noexcept { return completion || agreed; }
+    [[nodiscard]] bool is_wanted() const noexcept { return asked || agreed; }
+    /// What goodbye.cpp says before the endpoint closes.
+    struct {
+      bool is_said = false;  // by the last packet, which the core acknowledges
+      /// Another packet follows.
+      void take_back() noexcept { is_said = false; }
+    } last_word;
+    /// What the connection_lru has found.
+    struct {
+      std::uint64_t use = 0;
+      std::uint32_t rma = 0;
+      std::uint64_t round = 0;  // and when it was new
+    } seen;
   } closing;
   /// Packets that came and wait for memory, in their order: the packet_dispatcher's. It has counted
   /// the first, which met none, and not those behind it.
@@ -185,6 +192,8 @@ class connection {
     posted_op_list posted;            // and not yet completed
     std::unique_ptr<rail_set> rails;  // null: never had any
     std::uint32_t ended = 0;          // operations that have come back from it, but for rails
+    std::uint32_t rma = 0;            // operations that it was given, modulo 2^32
+    bool wrote = false;               // by one of these, which no credit tells of
     std::uint32_t direct = 0;         // of `posted` and session::undone, the direct_rma's
     /// Whether anything gets to the peer's NIC: the link_watch's.
     struct {

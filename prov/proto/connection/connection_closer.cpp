@@ -57,10 +57,10 @@ void connection_closer::arrived(connection& c, wire::kind what) {
       c.closing.owes_answer = true;
       return answer(c);
     case wire::kind::close_accept:
-      c.closing.peer_agreed = c.closing.completion;
+      c.closing.peer_agreed = c.closing.asked;
       return;
     default:
-      c.closing.completion = false;
+      c.closing.asked = false;
       // Once this end has agreed the peer counts on it, whatever it says of its own need.
       if (!c.closing.agreed && c.usable()) c.state = connection_state::connected;
   }
@@ -83,7 +83,7 @@ void connection_closer::ask(connection& c, entry& e) {
   e.pause = std::min(2 * e.pause, max_pause);
   if (!c.is_idle() || sender_.send_header(c, wire::kind::close_request)) return;
   e.has_asked = true;
-  c.closing.completion = true;
+  c.closing.asked = true;
   c.state = connection_state::closing;
 }
 

@@ -21,8 +21,8 @@ std::uint64_t use_of(const connection& c) noexcept {
 
 void note_use(connection& c, std::uint64_t round) noexcept {
   const std::uint64_t use = use_of(c);
-  const bool moved = std::exchange(c.closing.core_moved, false);
-  if (std::exchange(c.closing.seen_use, use) != use || moved) c.closing.seen_round = round;
+  const bool moved = std::exchange(c.closing.seen.rma, c.at_core.rma) != c.at_core.rma;
+  if (std::exchange(c.closing.seen.use, use) != use || moved) c.closing.seen.round = round;
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ std::vector<connection*> connection_lru::choose(connection_manager& connections,
   });
   const auto last = idle.begin() + static_cast<std::ptrdiff_t>(std::min(count, idle.size()));
   std::partial_sort(idle.begin(), last, idle.end(), [](const connection* a, const connection* b) {
-    return a->closing.seen_round < b->closing.seen_round;
+    return a->closing.seen.round < b->closing.seen.round;
   });
   idle.erase(last, idle.end());
   return idle;

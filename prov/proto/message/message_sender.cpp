@@ -148,7 +148,7 @@ void message_sender::post_early(peer& p) {
     const bool is_first = c.rma_order.pending == 1;
     if (!c.data.can_send() || !is_first) return -FI_EAGAIN;
     // One that waited for a credit while the endpoint closes: what was the last packet is no more.
-    c.closing.said_goodbye = false;
+    c.closing.last_word.take_back();
     return send(c, m.memory, m.what);
   });
   if (!over) return;

@@ -202,8 +202,6 @@ inline int data_mover::post_to_core(transfer& t, posted_op& w, void* bytes, std:
   }
   if (ret == -FI_EAGAIN) return ret;
   t.reach.via_core = true;
-  t.connection->closing.core_moved = true;
-  if (!reads) t.connection->closing.core_wrote = true;
   return ret;
 }
 

@@ -140,8 +140,6 @@ inline int direct_rma::post(connection& c, const local_memory& memory, const rma
   }
   base::probes::transfer_start(op->name(), s.length);
   ++c.at_core.direct;
-  c.closing.core_moved = true;
-  if (!reads) c.closing.core_wrote = true;
   if (ret) [[unlikely]] {
     ended(*op, -ret);
     return 0;
