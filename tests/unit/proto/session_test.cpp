@@ -293,5 +293,15 @@ TEST_F(session_with_a_peer, does_not_go_on_with_another_process_at_the_peers_add
   EXPECT_EQ(v.paths.connections.lost, 1U);
 }
 
+// The one that made the connection, which was lost on its way and sent again.
+TEST_F(session_with_a_peer, is_not_ended_by_a_late_request_for_its_own_connection) {
+  const auto late = p.ask(p.said_of_itself());
+  p.settle(std::chrono::milliseconds(1));
+  EXPECT_EQ(p.refusal(), wire::reject_reason::simultaneous);
+  EXPECT_FALSE(p.is_accepted(*late));
+  EXPECT_EQ(v.paths.connections.interrupted, 0U);
+  EXPECT_FALSE(p.is_cut_off());
+}
+
 }  // namespace
 }  // namespace gaudi::proto
