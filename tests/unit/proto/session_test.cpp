@@ -303,5 +303,13 @@ TEST_F(session_with_a_peer, is_not_ended_by_a_late_request_for_its_own_connectio
   EXPECT_FALSE(p.is_cut_off());
 }
 
+// A packet without a number would end it (ends_where_a_packet_has_no_number).
+TEST(endpoint_without_sessions, keeps_none_for_a_peer_that_does) {
+  endpoint_by_itself v;
+  peer_by_hand p(v, packet_way::core, 1, word::given, wire::keeps_session);
+  EXPECT_FALSE(p.is_cut_off());
+  EXPECT_EQ(v.paths.connections.made, 1U);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
