@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device_by_hand.hpp"
 #include "logged_warnings.hpp"
 
 namespace gaudi::proto {
@@ -156,6 +157,19 @@ TEST(local_memory, a_part_of_a_region_is_addressed_as_its_mode_says) {
   EXPECT_EQ(local_memory::inside(r, 0x5010, 4)[0].address, 0x5010U);
   r.virtual_address = false;
   EXPECT_EQ(local_memory::inside(r, 0x10, 4)[0].address, 0x5010U);
+}
+
+TEST(local_memory, is_lost_with_the_device_of_any_of_its_parts) {
+  test::device_by_hand dev;
+  std::byte host[8];
+  const iovec parts[] = {{host, sizeof host}, {reinterpret_cast<void*>(dev.memory.address), 8}};
+  void* const descriptors[] = {nullptr, &dev.memory};
+  with_no_device owner;
+  const auto m = local_memory::from(parts, descriptors, std::size(parts), owner);
+  ASSERT_TRUE(m);
+  EXPECT_EQ(m->loss(), 0);
+  dev.gaudi->lose(-FI_EIO, "of the test");
+  EXPECT_EQ(m->loss(), FI_EIO);
 }
 
 }  // namespace
