@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "proto/connection/connection_manager.hpp"
 #include "simulated_endpoint.hpp"
@@ -78,6 +79,36 @@ TEST_F(a_channel, gives_more_credits_to_a_connection_that_uses_its_own_up) {
   channel_.consume(c);
   EXPECT_LT(all.others(), left);
   all.close(c);
+}
+
+class a_channel_without_room : public a_channel {
+ protected:
+  void SetUp() override { c.control.start(1, 1); }
+
+  peer remote{};
+  connection c{remote, connection_state::connected};
+};
+
+TEST_F(a_channel_without_room, keeps_a_control_message_until_there_is_a_buffer_for_it) {
+  std::vector<buffer*> all;
+  while (buffer* const b = channel_.acquire()) all.push_back(b);
+  ASSERT_LT(transport_.inject_limit(), sizeof(wire::fin_fields)) << "which need a buffer";
+  channel_.send_fin(c, 1, 0);
+  EXPECT_EQ(c.outbox.control.size(), 1U);
+  EXPECT_TRUE(c.control.can_send()) << "its credit, too";
+  for (buffer* const b : all) transport_.messages().release(*b);
+}
+
+// Else the peer never has the credit of its request back.
+TEST_F(a_channel_without_room, knows_of_a_message_that_it_keeps_that_it_answers_a_request) {
+  buffer* const b = channel_.acquire();
+  ASSERT_TRUE(b);
+  b->begin_message(sizeof(wire::fin_fields));
+  channel_.queue_answer(c, *b);
+  EXPECT_EQ(c.outbox.control_buffers.size(), 1U);
+  EXPECT_TRUE(b->answers);
+  c.outbox.control_buffers.clear();
+  transport_.messages().release(*b);
 }
 
 }  // namespace
