@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // Sessions between hosts with several links, of which some are pulled out.
+#include <utility>
+#include <vector>
+
 #include "session_over_links.hpp"
 
 namespace gaudi::proto {
@@ -117,6 +120,21 @@ TEST_F(session_over_links, asks_seldom_where_nothing_waits) {
   streams.questions = 0;
   for (int i = 0; i < 10; ++i) let_it_go_on();
   EXPECT_LE(streams.questions, 2U);
+}
+
+// Each question is a call of the kernel.
+TEST_F(session_over_links, asks_often_at_first_where_something_waits_and_seldom_later) {
+  exchange(16);  // so that the peer has just been heard
+  std::vector<std::byte> unwanted(64 * routed_piece);
+  ASSERT_EQ(a.send(to_b, test::memory_of(unwanted.data(), unwanted.size()), 99, nullptr), 0);
+  streams.questions = 0;
+  std::vector<unsigned> asked_at;
+  for (unsigned look = 1; look <= 28; ++look) {
+    a.progress(test::link_timeout / 4);
+    if (std::exchange(streams.questions, 0) != 0) asked_at.push_back(look);
+  }
+  EXPECT_EQ(asked_at,
+            (std::vector<unsigned>{4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 28}));
 }
 
 }  // namespace
