@@ -104,5 +104,66 @@ TEST_F(endpoint_to_sleep_on, leaves_an_early_alarm_until_that_has_come) {
   EXPECT_EQ(alarm(), late);
 }
 
+/// With a rail over a second NIC.
+class rails_to_sleep_on : public testing::Test {
+ protected:
+  static endpoint::settings settings() {
+    auto s = test::with_two_rails();
+    s.limits = watched().limits;
+    return s;
+  }
+  void SetUp() override {
+    to_b = a.meet(b);
+    b.meet(a);
+    b.expose(region, there);
+    while (a.paths.rails.made == 0) write();
+  }
+  void TearDown() override {
+    region.leave_core();
+    EXPECT_EQ(net.complaint(), "");
+  }
+  void step(std::chrono::milliseconds time) {
+    for (auto* e : {&a, &b}) e->progress(time);
+    net.advance(10'000'000);
+  }
+  void write() {
+    int ret = -FI_EAGAIN;
+    for (int i = 0; i < 100 && ret == -FI_EAGAIN; ++i) {
+      ret = a.ep->write(test::memory_of(here.data(), here.size()),
+                        {.target = to_b,
+                         .address = region.address,
+                         .key = region.key,
+                         .completion = a.completion(&here)});
+      step(1ms);
+    }
+    ASSERT_EQ(ret, 0);
+    for (int i = 0; i < 100; ++i) step(1ms);
+    EXPECT_EQ(a.take().error, 0);
+  }
+
+  sim::network net{test::over_rdma(), sim::rng(1), nullptr};
+  simulated_endpoint a{net, net.add_host(0, 5000), settings(), {test::some_address(1)}, nullptr,
+                       true};
+  simulated_endpoint b{net, net.add_host(1, 5001), settings(), {test::some_address(2)}};
+  fi_addr_t to_b = 0;
+  std::vector<std::byte> here = std::vector<std::byte>(64 * test::one_piece);
+  std::vector<std::byte> there = std::vector<std::byte>(here.size());
+  reg::region region;
+};
+
+TEST_F(rails_to_sleep_on, wake_whoever_sleeps_on_any_of_them) {
+  sim::network alone(test::over_rdma(), sim::rng(1), nullptr);
+  const simulated_endpoint without(alone, alone.add_host(0, 5000), watched(), {}, nullptr, true);
+  EXPECT_EQ(a.ep->wait_fds().size(), without.ep->wait_fds().size() + 1);
+}
+
+TEST_F(rails_to_sleep_on, are_looked_at_seldom_where_all_that_they_carried_is_done) {
+  write();
+  ASSERT_NE(a.paths.rails.bytes, 0U);
+  for (int i = 0; i < 100; ++i) step(soon);
+  ASSERT_EQ(a.ep->try_wait(base::ready_fds::any()), 0);
+  EXPECT_EQ(endpoint_audit::alarm(*a.ep), late);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
