@@ -3,6 +3,8 @@
 // application are told, and that each request's credit goes back.
 #include "proto/rma/rma_target.hpp"
 
+#include <rdma/fi_atomic.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../base/scarce_memory.hpp"
 #include "peer_by_hand.hpp"
 
 namespace gaudi::proto {
@@ -418,6 +421,37 @@ TEST_F(requests_beside_it, that_lack_their_end_end_the_connection) {
     EXPECT_EQ(other.waiting(wire::kind::fin), 0U);
   }
   EXPECT_TRUE(v.queue.empty());
+  EXPECT_FALSE(peer.is_cut_off());
+}
+
+class atomics_of_a_peer : public requests_of_a_peer {
+ protected:
+  atomics_of_a_peer() : requests_of_a_peer(packet_way::ring) {}
+
+  wire::atomic_fields adding(std::uint32_t count) const {
+    wire::atomic_fields fields{};
+    fields.operation = operation_of_initiator;
+    fields.address = region.address;
+    fields.key = requested_key;
+    fields.count = count;
+    fields.type = FI_UINT8;
+    fields.op = FI_SUM;
+    fields.group = static_cast<std::uint8_t>(atomic_math::call::plain);
+    return fields;
+  }
+};
+
+TEST_F(atomics_of_a_peer, fail_where_there_is_no_memory_for_their_answers) {
+  long_packet packet;
+  packet.put(0, adding(4));
+  peer.say(wire::kind::atomic, packet, sizeof(wire::atomic_fields) + 4);
+  {
+    const gaudi::test::scarce_memory none(0);
+    v.progress();
+  }
+  peer.settle();
+  expect_fin(FI_ENOMEM);
+  expect_untouched();
   EXPECT_FALSE(peer.is_cut_off());
 }
 
