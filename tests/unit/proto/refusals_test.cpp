@@ -40,5 +40,19 @@ TEST_F(refused_requests, for_a_rail_are_answered_without_any_number) {
   EXPECT_EQ(said.host, 0U) << "of the rail";
 }
 
+// Over a stream its sockets are looked at once more at the end; here this is the only look.
+TEST(unread_request_over_rdma, is_answered_by_an_endpoint_that_closes) {
+  endpoint_by_itself v(small_settings(), {}, over_rdma());
+  peer_by_hand p(v);
+  hello request = p.said_of_itself();
+  request.connection += 1;
+  const auto asked = p.ask(request);
+  v.net.advance(10'000'000);
+  v.ep->shut_down();
+  p.settle();
+  EXPECT_FALSE(p.is_accepted(*asked));
+  EXPECT_EQ(p.refusal(), wire::reject_reason::resources);
+}
+
 }  // namespace
 }  // namespace gaudi::proto::test
