@@ -107,5 +107,17 @@ TEST_F(requests_for_a_device, are_told_to_the_application_when_the_device_can_se
   EXPECT_EQ(v.take().data, 7U);
 }
 
+// It knows no operation by the number that it would hear of.
+TEST_F(requests_for_a_device, that_nobody_waits_for_are_not_answered) {
+  ASSERT_EQ(v.receive(dev.part(4), 0, &v), 0);
+  p.say(wire::kind::eager, wire::eager_fields{.head = {}, .tag = 0, .data = 7, .operation = 77},
+        wire::eager_size(wire::cq_data | wire::tagged), wire::cq_data | wire::tagged);
+  p.settle();
+  dev.engine.finish_all();
+  p.settle();
+  EXPECT_EQ(v.take().error, 0);
+  EXPECT_EQ(p.waiting(wire::kind::fin), 0U);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
