@@ -105,5 +105,17 @@ TEST(path_choice, has_data_written_that_it_cannot_fetch_and_says_why) {
       << "the import was tried";
 }
 
+TEST(asking_to_write, is_for_what_is_not_read_unless_the_user_chooses) {
+  using base::rendezvous_choice;
+  for (const bool on_device : {false, true}) {
+    EXPECT_FALSE(asks_to_write(rendezvous_choice::automatic, on_device, true));
+    EXPECT_TRUE(asks_to_write(rendezvous_choice::automatic, on_device, false));
+    for (const bool read_here : {false, true}) {
+      EXPECT_TRUE(asks_to_write(rendezvous_choice::write, on_device, read_here));
+      EXPECT_EQ(asks_to_write(rendezvous_choice::staged, on_device, read_here), on_device);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gaudi::proto
