@@ -93,5 +93,18 @@ TEST_F(given_dmabufs_, hears_of_frees_on_other_threads) {
   EXPECT_EQ(told, static_cast<std::size_t>(count));
 }
 
+TEST_F(given_dmabufs_, tells_of_each_of_several_devices) {
+  given.add(*on, number_of(allocate()), 1);
+  driver.bus_id = "0000:1a:00.0";
+  const auto other = device::device::open(driver.thunk(), {});
+  ASSERT_TRUE(other);
+  given.add(**other, 4711, 2);
+  (*other)->lose(-FI_EIO, "of the test");
+  const auto freed = given.take_freed();
+  ASSERT_EQ(freed.size(), 1U);
+  EXPECT_EQ(freed[0].connection, 2U);
+  EXPECT_EQ(freed[0].allocation, 4711U);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
