@@ -119,5 +119,20 @@ TEST_F(requests_for_a_device, that_nobody_waits_for_are_not_answered) {
   EXPECT_EQ(p.waiting(wire::kind::fin), 0U);
 }
 
+TEST_F(requests_for_a_device, to_flush_it_are_answered_with_the_error_where_that_fails) {
+  EXPECT_CALL(dev.engine.driver.library, cs_flush_pci_hbw_writes(testing::_)).WillOnce([](int) {
+    errno = EIO;
+    return -1;
+  });
+  p.say(
+      wire::kind::flush,
+      wire::event_fields{.head = {}, .data = 77, .length = 5, .address = dev.memory.address + 10});
+  p.settle();
+  const auto fin = p.heard<wire::fin_fields>(wire::kind::fin);
+  ASSERT_TRUE(fin);
+  EXPECT_EQ(fin->operation, 77U);
+  EXPECT_EQ(fin->status, FI_EIO);
+}
+
 }  // namespace
 }  // namespace gaudi::proto
