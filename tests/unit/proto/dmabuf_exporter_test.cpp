@@ -23,11 +23,11 @@ class asking_for_a_dmabuf : public testing::Test {
     s.dmabufs.are_passed = true;
     return s;
   }
-  wire::dmabuf_fields ask_for(std::uint64_t operation) {
+  wire::dmabuf_fields ask_for(std::uint64_t operation, std::uint32_t segment = 0) {
     p.say(wire::kind::ask_dmabuf, wire::dmabuf_ask_fields{.head = {},
                                                           .source_operation = operation,
                                                           .sink_operation = 77,
-                                                          .segment = 0,
+                                                          .segment = segment,
                                                           .reserved = 0});
     p.let_look();
     const auto answer = p.heard<wire::dmabuf_fields>(wire::kind::dmabuf);
@@ -56,6 +56,28 @@ TEST_F(asking_for_a_dmabuf, gets_that_of_what_is_sent) {
                               .to_connection = p.said_of_itself().connection,
                               .from_connection = p.known_as(),
                               .payload_id = told.allocation}));
+}
+
+TEST_F(asking_for_a_dmabuf, gets_that_of_each_part) {
+  const auto second = dev.memory.address + 100'000;
+  const iovec parts[] = {{reinterpret_cast<void*>(dev.memory.address), 50'000},
+                         {reinterpret_cast<void*>(second), 50'000}};
+  void* const descriptors[] = {&dev.memory, &dev.memory};
+  without_devices owner;
+  const auto memory = local_memory::from(parts, descriptors, std::size(parts), owner);
+  ASSERT_TRUE(memory);
+  ASSERT_EQ(v.send(p.address(), *memory, 1, &v), 0);
+  p.settle();
+  const auto rts = p.heard<wire::eager_fields>(wire::kind::rts);
+  ASSERT_TRUE(rts);
+  auto comes_to = ipc::fd_listener::open(p.said_of_itself().instance);
+  ASSERT_TRUE(comes_to);
+  for (const std::uint32_t part : {0, 1}) {
+    const auto told = ask_for(rts->operation, part);
+    EXPECT_EQ(told.status, 0) << "part " << part;
+    EXPECT_EQ(told.address, dev.memory.address) << "the allocation that both are in";
+  }
+  EXPECT_EQ(ask_for(rts->operation, 2).status, FI_EINVAL) << "there is none";
 }
 
 }  // namespace
