@@ -2,8 +2,10 @@
 // What a peer may say in a session, and who may go on with one.
 #include <rdma/fi_errno.h>
 
+#include <optional>
 #include <string>
 
+#include "../base/scarce_memory.hpp"
 #include "peer_by_hand.hpp"
 
 namespace gaudi::proto {
@@ -309,6 +311,21 @@ TEST(endpoint_without_sessions, keeps_none_for_a_peer_that_does) {
   peer_by_hand p(v, packet_way::core, 1, word::given, wire::keeps_session);
   EXPECT_FALSE(p.is_cut_off());
   EXPECT_EQ(v.paths.connections.made, 1U);
+}
+
+// Its place among those that go on was made with the connection.
+TEST_F(session_with_a_peer, goes_on_though_there_is_no_memory_at_the_peers_first_word) {
+  ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
+  p.resume();
+  v.net.advance(10'000'000);
+  std::optional<gaudi::test::scarce_memory> none;
+  v.clock.when_asked = [&] { none.reset(); };
+  none.emplace(0);
+  v.progress(std::chrono::milliseconds(1));
+  none.reset();
+  p.settle(std::chrono::milliseconds(1));
+  EXPECT_EQ(v.paths.connections.resumed, 1U);
+  EXPECT_EQ(v.paths.connections.lost, 0U);
 }
 
 }  // namespace
