@@ -27,7 +27,11 @@ constexpr std::size_t chunk = 65536;
 
 class moved_bytes : public testing::Test {
  protected:
-  explicit moved_bytes(packet_way way = packet_way::core) { peer.emplace(v, way); }
+  explicit moved_bytes(packet_way way = packet_way::core) : moved_bytes(settings(), way) {}
+  explicit moved_bytes(const endpoint::settings& config, packet_way way = packet_way::core)
+      : v(config) {
+    peer.emplace(v, way);
+  }
   ~moved_bytes() override {
     dev.engine.finish_all();
     v.ep.reset();  // which may still copy
@@ -80,7 +84,7 @@ class moved_bytes : public testing::Test {
 
   static constexpr std::uint64_t operation_of_peer = 77;
   device_by_hand dev;
-  endpoint_by_itself v{settings()};
+  endpoint_by_itself v;
   std::optional<peer_by_hand> peer;
 };
 
@@ -323,6 +327,56 @@ TEST_F(data_by_the_core, of_a_device_is_not_overtaken_either) {
   finish(cs_status::completed);
   EXPECT_FALSE(peer->heard_by<wire::chunk_fields>(packet_way::ring, wire::kind::chunk));
   EXPECT_TRUE(peer->heard_by<wire::chunk_fields>(packet_way::core, wire::kind::chunk));
+}
+
+/// One-sided ones, which the peer hears nothing of.
+class staged_rma : public moved_bytes {
+ protected:
+  static constexpr std::size_t length = 262'144;  // of several chunks
+
+  explicit staged_rma(const endpoint::settings& config = settings()) : moved_bytes(config) {
+    segment = peer->expose(place);
+  }
+  int write() {
+    return v.ep->write(dev.part(length), {.target = peer->address(),
+                                          .address = segment.address,
+                                          .key = segment.key,
+                                          .completion = v.completion()});
+  }
+  void finish_all() {
+    for (int i = 0; i < 20; ++i) finish(cs_status::completed);
+  }
+  std::vector<std::byte> place = std::vector<std::byte>(length);
+  wire::segment segment;
+};
+
+class staged_rma_in_order : public staged_rma {
+ protected:
+  static endpoint::settings in_order() {
+    auto s = settings();
+    s.rma_order = true;
+    return s;
+  }
+  staged_rma_in_order() : staged_rma(in_order()) {}
+};
+
+TEST_F(staged_rma_in_order, keeps_the_next_back_until_all_of_it_is_under_way) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(write(), 0) << i;
+    peer->settle();
+    EXPECT_EQ(write(), -FI_EAGAIN) << "the first chunks are";
+    finish_all();
+    EXPECT_EQ(v.take().error, 0);
+  }
+}
+
+// There are as many for all peers as eight operations may have (staging_pool::limit_for).
+TEST_F(staged_rma, waits_for_chunks_that_others_have) {
+  constexpr int count = 12;
+  for (int i = 0; i < count; ++i) ASSERT_EQ(write(), 0);
+  peer->settle();
+  finish_all();
+  for (int i = 0; i < count; ++i) EXPECT_EQ(v.take().error, 0);
 }
 
 }  // namespace
