@@ -82,6 +82,7 @@ int open_endpoint(fid_domain* domain, fi_info* info, fid_ep** out, void* context
                     .close = close_endpoint,
                     .bind = bind_endpoint,
                     .control = enable_endpoint};
+  if (down<core_domain>(domain).at->net().refuses_endpoints()) return -FI_ENOMEM;
   auto* ep = new core_endpoint{};
   ep->fid = {.fclass = FI_CLASS_EP, .context = context, .ops = &ops};
   ep->cm = endpoint_cm_ops();

@@ -100,6 +100,9 @@ class network {
   void calm() noexcept;
   /// From here on there is no room for any operation.
   void refuse_posts() noexcept { how_.refused_posts = 1000; }
+  /// Whether there are endpoints to be had, of any host.
+  void refuse_endpoints(bool are_refused) noexcept { refuses_endpoints_ = are_refused; }
+  [[nodiscard]] bool refuses_endpoints() const noexcept { return refuses_endpoints_; }
   [[nodiscard]] nanoseconds now() const noexcept { return now_; }
   [[nodiscard]] rng& numbers() noexcept { return numbers_; }
   nanoseconds some(const delay& d) noexcept { return numbers_.between(d.least, d.most); }
@@ -207,6 +210,7 @@ class network {
   };
 
   conditions how_;
+  bool refuses_endpoints_ = false;
   rng numbers_;
   trace* record_;
   nanoseconds now_ = 0;

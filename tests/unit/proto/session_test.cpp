@@ -313,6 +313,23 @@ TEST(endpoint_without_sessions, keeps_none_for_a_peer_that_does) {
   EXPECT_EQ(v.paths.connections.made, 1U);
 }
 
+// It finds nobody at the peer's address: until then it could wait for the peer's next request, or
+// for the end of the attempt that has failed.
+TEST_F(session_with_a_peer, asks_at_once_where_it_could_not_take_the_peers_request) {
+  ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
+  hello request = p.said_of_itself();
+  request.flags |= wire::resumes;
+  wire::set_resumed(request, p.known_as());
+  const auto asked = p.ask(request);
+  v.net.refuse_endpoints(true);
+  p.settle(std::chrono::milliseconds(1));
+  EXPECT_EQ(p.refusal(), wire::reject_reason::resources);
+  EXPECT_FALSE(p.is_accepted(*asked));
+  v.net.refuse_endpoints(false);
+  for (int i = 0; i < 8; ++i) p.settle(std::chrono::milliseconds(1));
+  EXPECT_EQ(v.paths.connections.lost, 1U);
+}
+
 // Its place among those that go on was made with the connection.
 TEST_F(session_with_a_peer, goes_on_though_there_is_no_memory_at_the_peers_first_word) {
   ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
