@@ -173,5 +173,29 @@ TEST_F(sink_flushed_by_reading, has_its_last_byte_read_for_the_word_to_the_peer)
   EXPECT_EQ(word->back(), bytes.back());
 }
 
+// It is flushed without the word then, which this NIC cannot do.
+TEST_F(sink_flushed_by_reading, does_not_send_the_word_without_a_credit) {
+  const std::uint64_t operation = receive();
+  const auto is_answered = [&] {
+    wire::rail_ask_fields question{};
+    question.nic = 1;
+    p.say(wire::kind::ask_rail_keys, question);
+    settle();
+    return p.heard<wire::rail_keys_fields>(wire::kind::rail_keys).has_value();
+  };
+  while (is_answered()) {
+  }
+  const wire::header credit{wire::kind::credit, 0, 0, 1, p.known_as()};
+  p.say_as_it_is(&credit, sizeof credit);  // for the last answer
+  settle();
+  ASSERT_TRUE(p.heard<wire::rail_keys_fields>(wire::kind::rail_keys));
+  say_written(operation);
+  EXPECT_EQ(v.take().error, FI_EOPNOTSUPP);
+  EXPECT_EQ(p.waiting(wire::kind::fin), 0U);
+  p.say_as_it_is(&credit, sizeof credit);
+  settle();
+  EXPECT_EQ(p.waiting(wire::kind::fin), 1U);
+}
+
 }  // namespace
 }  // namespace gaudi::proto::test
