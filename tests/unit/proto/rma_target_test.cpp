@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,6 +92,11 @@ class requests_of_a_peer : public testing::TestWithParam<packet_way> {
   }
   void say_long_write(const wire::rma_fields& fields, std::span<std::byte> data,
                       std::uint64_t length) {
+    announce_write(fields, data, length);
+    peer.settle();
+  }
+  void announce_write(const wire::rma_fields& fields, std::span<std::byte> data,
+                      std::uint64_t length) {
     long_packet packet;
     const wire::rts_fields rts{.operation = operation_of_initiator,
                                .length = length,
@@ -102,7 +108,6 @@ class requests_of_a_peer : public testing::TestWithParam<packet_way> {
     peer.say(wire::kind::write_rts, packet,
              sizeof fields + offsetof(wire::rts_fields, segments) + sizeof(wire::segment),
              wire::want_fin);
-    peer.settle();
   }
   void say_read(const wire::rma_fields& fields) {
     peer.say(wire::kind::read, fields);
@@ -422,6 +427,33 @@ TEST_F(requests_beside_it, that_lack_their_end_end_the_connection) {
   }
   EXPECT_TRUE(v.queue.empty());
   EXPECT_FALSE(peer.is_cut_off());
+}
+
+/// The time passes while the endpoint waits for it.
+class requests_that_take_long : public requests_beside_it {
+ protected:
+  static constexpr unsigned far_too_often = 1000;
+
+  void pass() {
+    v.clock.at += std::chrono::milliseconds(100);
+    if (++asked == far_too_often) throw std::logic_error("the endpoint waits for ever");
+    v.clock.when_asked = [this] { pass(); };
+  }
+  unsigned asked = 0;
+};
+
+// The core does not give the region back while it waits for the peer's bytes.
+TEST_F(requests_that_take_long, end_with_their_connection_where_their_region_goes) {
+  std::vector<std::byte> data = test::counting(region_length);
+  announce_write(request(0, region_length), data, region_length);
+  v.net.advance(10'000'000);
+  ASSERT_TRUE(v.net.silence_connection(0, 1, 0));
+  v.progress();
+  pass();
+  v.ep->quiesce_region(region);
+  v.clock.when_asked = nullptr;
+  EXPECT_EQ(v.paths.connections.lost, 1U);
+  expect_untouched();
 }
 
 class atomics_of_a_peer : public requests_of_a_peer {
