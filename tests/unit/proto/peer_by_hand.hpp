@@ -31,14 +31,15 @@ namespace gaudi::proto::test {
 struct endpoint_by_itself : simulated_hosts, simulated_endpoint {
   explicit endpoint_by_itself(const endpoint::settings& config = small_settings(),
                               const std::vector<net_address>& nics_at = {},
-                              const sim::conditions& how = slow_network())
-      : simulated_hosts(how), simulated_endpoint(net, here, config, nics_at) {}
+                              const sim::conditions& how = slow_network(),
+                              link_listener* links = nullptr)
+      : simulated_hosts(how), simulated_endpoint(net, here, config, nics_at, links) {}
 };
 
 /// The way that packets take, both ways. `ring_alone`: and neither process reaches the other's
 /// memory; the core, as the peer takes no memory that it is offered; the ring of a peer that
-/// sleeps.
-enum class packet_way { core, ring, ring_alone, ring_refused, ring_asleep };
+/// sleeps; of one that takes it with take_memory().
+enum class packet_way { core, ring, ring_alone, ring_refused, ring_asleep, ring_later };
 /// Whether it says that the answer to its request has come.
 enum class word { given, kept };
 
@@ -117,6 +118,8 @@ class peer_by_hand {
     cts.segments[0] = place;
     say(wire::kind::cts, cts, offsetof(wire::cts_fields, segments) + sizeof place, flags);
   }
+
+  void take_memory() { attach(packet_way::ring); }
 
   /// Closes the connection: what has left arrives before its end.
   void close() { ep_.reset(); }
@@ -281,22 +284,23 @@ class peer_by_hand {
     std::memcpy(&name, info_->src_addr, sizeof name);
     name.sin_port = htons(static_cast<in_port_t>(6000 + number_));
     set_address(ours_, net_address(&name, sizeof name));
-    std::optional<ipc::fd_listener> listener;
     if (way != packet_way::core) {
-      listener = std::move(*ipc::fd_listener::open(ours_.instance));
+      memory_comes_to_ = std::move(*ipc::fd_listener::open(ours_.instance));
       ours_.host = ipc::host_identity();
     }
     EXPECT_EQ(fi_connect(ep_.get(), v_.ep->name().raw(), &ours_, sizeof ours_), 0);
     for (int i = 0; i < 20 && theirs_.magic == 0; ++i) settle();
     EXPECT_EQ(theirs_.magic, wire::magic) << "the endpoint has not answered";
-    if (listener && way != packet_way::ring_refused) attach(*listener, way);
+    if (way == packet_way::ring_later) return;
+    if (memory_comes_to_ && way != packet_way::ring_refused) attach(way);
+    memory_comes_to_.reset();
   }
 
-  void attach(ipc::fd_listener& listener, packet_way way) {
-    auto came = listener.take({.to_instance = ours_.instance,
-                               .from_instance = theirs_.instance,
-                               .to_connection = ours_.connection,
-                               .from_connection = theirs_.connection});
+  void attach(packet_way way) {
+    auto came = memory_comes_to_->take({.to_instance = ours_.instance,
+                                        .from_instance = theirs_.instance,
+                                        .to_connection = ours_.connection,
+                                        .from_connection = theirs_.connection});
     ASSERT_TRUE(came);
     auto segment = ipc::segment::take(came->memory.get(), ipc::host_kernel::real());
     ASSERT_TRUE(segment);
@@ -408,6 +412,7 @@ class peer_by_hand {
   core::unique_fid<fid_ep> receives_;
   core::unique_fid<fid_ep> ep_;
   std::vector<taken_connection> taken_;  // their ends, which the queues outlive
+  std::optional<ipc::fd_listener> memory_comes_to_;
   std::unique_ptr<ipc::shm_channel> channel_;
 };
 

@@ -4,13 +4,17 @@
 // packet.
 #include <rdma/fi_errno.h>
 
+#include <chrono>
 #include <string>
+#include <vector>
 
 #include "peer_by_hand.hpp"
+#include "session_over_links.hpp"
 
 namespace gaudi::proto {
 namespace {
 
+using namespace std::chrono_literals;
 using test::endpoint_by_itself;
 using test::packet_way;
 using test::peer_by_hand;
@@ -119,6 +123,49 @@ TEST(unconfirmed_memory, that_is_refused_is_no_word) {
   p.settle();
   EXPECT_EQ(p.waiting(wire::kind::eager), 1U);
   EXPECT_EQ(v.take().error, 0);
+}
+
+/// Whose core connection is lost before the peer's word has come, which is on the channel.
+class lost_before_its_word : public testing::Test {
+ protected:
+  static endpoint::settings settings() {
+    auto s = with_shared_memory();
+    s.limits = test::with_sessions().limits;
+    return s;
+  }
+  void SetUp() override {
+    p.settle(1ms);
+    ASSERT_EQ(v.paths.connections.made, 0U);
+    ASSERT_TRUE(v.net.cut_connection(0, 1, 0));
+  }
+
+  test::told_changes told;
+  endpoint_by_itself v{settings(), {}, test::slow_network(), &told};
+  peer_by_hand p{v, packet_way::ring_later, 1, word::kept, wire::keeps_session};
+};
+
+TEST_F(lost_before_its_word, is_a_loss_once_the_word_has_come) {
+  v.net.advance(10'000'000);
+  v.progress(1ms);
+  EXPECT_TRUE(told.all.empty());
+  p.take_memory();
+  v.progress(1ms);
+  EXPECT_EQ(told.kinds(), std::vector{link_change::kind::connection_lost});
+  EXPECT_EQ(v.paths.connections.interrupted, 1U);
+}
+
+// Nobody has heard that it was lost.
+TEST_F(lost_before_its_word, is_none_where_it_goes_on_by_then) {
+  v.net.advance(10'000'000);
+  v.progress(1ms);
+  p.resume();
+  p.take_memory();
+  v.progress(100ms);
+  EXPECT_EQ(v.paths.connections.made, 1U);
+  p.settle(1ms);  // an attempt has a second
+  for (int i = 0; i < 10; ++i) p.settle(20ms);
+  EXPECT_EQ(v.paths.connections.resumed, 1U);
+  EXPECT_TRUE(told.all.empty());
 }
 
 }  // namespace
