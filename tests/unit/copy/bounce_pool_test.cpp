@@ -25,6 +25,7 @@ TEST(bounce_pool, hands_out_distinct_aligned_chunks_up_to_the_limit) {
     ASSERT_NE(held.back(), nullptr);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(held.back()->host) % 4096, 0U);
     EXPECT_EQ(held.back()->size, 8192U);
+    EXPECT_EQ(held.back()->device_va, 0U) << "of no device";
     EXPECT_TRUE(seen.insert(held.back()->host).second);
     std::fill_n(held.back()->host, held.back()->size, std::byte(i));
   }
