@@ -6,6 +6,7 @@
 #include <rdma/fi_errno.h>
 
 #include <array>
+#include <cerrno>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -217,6 +218,15 @@ TEST_F(copies_of_an_endpoint, are_added_to_when_one_that_ended_is_told_of) {
   fake_.finish_all();
   while (all_.any()) all_.poll();
   EXPECT_EQ(told_, (std::vector<copy_job*>{&done, &busy, &more}));
+}
+
+TEST_F(copies_of_an_endpoint, that_the_driver_refuses_fail_at_once) {
+  const auto gaudi = fake_.open();
+  EXPECT_CALL(fake_.driver.library, command_submission(_, _, _)).WillOnce(testing::Return(-ENOMEM));
+  EXPECT_EQ(submit(*gaudi, jobs_[0], 0, 4096), -FI_ENOMEM);
+  EXPECT_FALSE(all_.any());
+  EXPECT_EQ(jobs_[0].copies, 0U) << "nobody waits for it";
+  testing::Mock::VerifyAndClearExpectations(&fake_.driver.library);
 }
 
 }  // namespace
