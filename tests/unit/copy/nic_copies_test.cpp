@@ -176,5 +176,14 @@ TEST(nic_copies_without_a_nic, copy_and_read_nothing) {
             -FI_EOPNOTSUPP);
 }
 
+TEST_F(a_device_without_an_engine, is_copied_within_only_where_the_nic_reaches_both_ends) {
+  nic_copies out_of_reach(&loop_);
+  EXPECT_EQ(out_of_reach.copy(there(), there(), 64), -FI_EOPNOTSUPP);
+  const app_place host{reinterpret_cast<std::uint64_t>(ours_.data()), nullptr, nullptr, true};
+  EXPECT_EQ(out_of_reach.copy(there(), host, 64), -FI_EOPNOTSUPP) << "the target";
+  EXPECT_EQ(out_of_reach.copy(host, there(), 64), -FI_EOPNOTSUPP) << "the source";
+  EXPECT_EQ(nic_.copies, 0U);
+}
+
 }  // namespace
 }  // namespace gaudi::copy
