@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 
+#include <cerrno>
 #include <vector>
 
 #include "copy/copier.hpp"
@@ -131,6 +132,19 @@ TEST_F(an_operation, fails_with_any_part_and_starts_no_other) {
   fake_.states.at(started) = hl::cs_status::aborted;
   EXPECT_EQ(copying->poll(), -FI_EIO);
   EXPECT_EQ(fake_.submitted.size(), started);
+}
+
+TEST_F(an_operation, says_what_failed_first) {
+  using testing::_;
+  use("off;d2d:split=1M");
+  EXPECT_CALL(fake_.driver.library, command_submission(_, _, _))
+      .WillOnce(testing::DoDefault())
+      .WillOnce(testing::Return(-ENOMEM));
+  const auto copying = start(8 * mebibyte);
+  testing::Mock::VerifyAndClearExpectations(&fake_.driver.library);
+  EXPECT_EQ(copying->poll(), -FI_EAGAIN) << "the other part is under way";
+  fake_.finish_all(hl::cs_status::aborted);
+  EXPECT_EQ(copying->poll(), -FI_ENOMEM);
 }
 
 }  // namespace
