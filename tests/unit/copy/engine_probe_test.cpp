@@ -84,5 +84,14 @@ TEST_F(a_measured_engine, is_measured_once_however_many_engines_follow) {
     EXPECT_TRUE(!is_complete || again[dir].bytes_per_ns == known[dir].bytes_per_ns);
 }
 
+TEST_F(a_measured_engine, has_a_time_of_the_cpu_s_copies) {
+  const auto engine = *dma_engine::for_device(fake_.open());
+  const auto probe = engine_probe::make(*engine);
+  ASSERT_TRUE(probe);
+  const auto took = (*probe)->host_copy(copy_probe::most);
+  ASSERT_TRUE(took);
+  EXPECT_GE(*took, 0);
+}
+
 }  // namespace
 }  // namespace gaudi::copy
