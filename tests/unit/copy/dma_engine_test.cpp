@@ -467,5 +467,22 @@ INSTANTIATE_TEST_SUITE_P(by, lost_in_calibration,
                                return 0;
                              }));
 
+// As long again as the driver gives a copy by default: what has not ended by then never will.
+TEST(engine_end, gives_up_a_copy_that_never_ends) {
+  constexpr std::uint64_t drivers_limit_us = 30'000'000;
+  test::fake_engine fake;
+  auto engine = *dma_engine::for_device(fake.open());
+  ASSERT_TRUE(engine->submit(dst, src, 64, direction::host_to_device));
+  std::uint64_t waited_us = 0;
+  ON_CALL(fake.driver.library, wait_for_cs(_, _, _, _))
+      .WillByDefault([&](int, std::uint64_t, std::uint64_t timeout_us, std::uint32_t* status) {
+        waited_us += timeout_us;
+        *status = static_cast<std::uint32_t>(hl::cs_status::busy);
+        return 0;
+      });
+  engine.reset();
+  EXPECT_EQ(waited_us, 2 * drivers_limit_us);
+}
+
 }  // namespace
 }  // namespace gaudi::copy
