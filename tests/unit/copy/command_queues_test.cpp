@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <fstream>
+#include <string>
 
 #include "../proto/logged_warnings.hpp"
 #include "base/params.hpp"
@@ -120,6 +123,37 @@ TEST(an_engine_s_settings, are_the_parameters) {
   EXPECT_EQ(config.timeout, std::chrono::seconds(7));
   EXPECT_FALSE(config.table.calibrate);
   EXPECT_EQ(config.table.to_device().pin, 64U << 10);
+}
+
+/// How much of a file is mapped in this process, in mappings.
+std::size_t mappings_of(const struct stat& file) {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t found = 0;
+  std::string range, access, offset, device, line;
+  ino_t inode = 0;
+  while (maps >> range >> access >> offset >> device >> inode && std::getline(maps, line))
+    found += inode == file.st_ino;
+  return found;
+}
+
+// A mapping of the driver's would keep the device open, which cannot be opened anew then.
+TEST(an_engine_of_queues, has_no_command_buffer_of_the_driver_s_once_the_device_is_lost) {
+  test::fake_engine fake;
+  fake.driver.pci_id = 0x1000;
+  fake.driver.dram_base = 0x20000000;
+  const auto gaudi = fake.open();
+  struct stat file {};
+  ASSERT_EQ(::fstat(gaudi->fd(), &file), 0);
+  EXPECT_CALL(fake.driver.library, request_command_buffer(_, _, _))
+      .WillRepeatedly([](int, std::uint32_t, std::uint64_t* number) {
+        *number = 0x7000;
+        return 0;
+      });
+  const auto engine = dma_engine::for_device(gaudi);
+  ASSERT_TRUE(engine);
+  EXPECT_GT(mappings_of(file), 0U);
+  gaudi->lose(-FI_EIO, "of the test");
+  EXPECT_EQ(mappings_of(file), 0U);
 }
 
 }  // namespace
