@@ -286,5 +286,17 @@ TEST_F(synapse_engine, the_callers_memory_is_never_mapped) {
   EXPECT_EQ(total, memory.size());
 }
 
+TEST_F(synapse_engine, is_none_where_synapse_has_not_all_of_its_streams) {
+  for (const int refused : {1, 2, 3}) {
+    int asked_for = 0;
+    ON_CALL(from.library, stream_create(_, _, _)).WillByDefault([&](void** handle, auto, auto) {
+      return ++asked_for == refused ? was_reset : create(handle);
+    });
+    EXPECT_NE(dma_engine::for_device(owner).code(), 0) << refused;
+    EXPECT_EQ(asked_for, refused) << "no further one";
+    EXPECT_TRUE(alive.empty()) << refused;
+  }
+}
+
 }  // namespace
 }  // namespace gaudi::copy
