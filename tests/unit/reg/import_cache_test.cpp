@@ -145,6 +145,17 @@ TEST_F(import_cache_, tells_why_the_nic_refuses) {
   EXPECT_EQ(cache.count(), 0U);
 }
 
+TEST_F(import_cache_, ends_the_least_recently_used_first) {
+  import_cache small(nic.core(), {.count = 2, .bytes = 1ULL << 50});
+  const passed one{.name = {1, 1}}, other{.name = {1, 2}}, third{.name = {1, 3}};
+  for (const passed* each : {&one, &other}) ASSERT_TRUE(small.add(each->name, each->range()));
+  EXPECT_NE(small.find(one.name), nullptr);
+  ASSERT_TRUE(small.add(third.name, third.range()));
+  EXPECT_EQ(small.find(other.name), nullptr);
+  EXPECT_NE(small.find(one.name), nullptr);
+  EXPECT_NE(small.find(third.name), nullptr);
+}
+
 struct limited : import_cache_, testing::WithParamInterface<std::size_t> {
   limited() : import_cache_({.count = GetParam(), .bytes = 1ULL << 50}) {}
 };
