@@ -169,6 +169,16 @@ TEST_F(a_flush_page, of_a_device_that_is_lost_meanwhile_is_not_ready) {
   EXPECT_EQ(nic_.live(), 0U);
 }
 
+// Its driver's flush would say nothing of what its engines see.
+TEST_F(a_flush_page, of_a_device_that_is_lost_meanwhile_leaves_nothing_to_ask_the_driver) {
+  nic_loopback loop(nic_.core());
+  write_flush flush(loop, flush_choice::automatic);
+  nic_.made = [this](auto&) { on_->lose(-FI_EIO, "of the test"); };
+  EXPECT_CALL(driver_.library, cs_flush_pci_hbw_writes(_)).Times(0);
+  EXPECT_EQ(flush.flush(*on_).code(), -FI_EIO);
+  EXPECT_EQ(flush.count(), 0U);
+}
+
 // A guest of Synapse's can allocate none.
 class a_guest_s_flush_page : public testing::Test {
  protected:
