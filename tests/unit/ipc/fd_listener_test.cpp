@@ -227,5 +227,19 @@ TEST(fd_listener, has_a_name_that_only_one_has) {
   EXPECT_EQ(host_kernel::real().listen(instance).code(), -FI_EADDRINUSE);
 }
 
+TEST(fd_listener, keeps_nobody_who_has_gone_without_a_word) {
+  const auto instance = new_instance();
+  auto here = fd_listener::open(instance);
+  ASSERT_TRUE(here);
+  const int before = open_descriptors();
+  {
+    const slow_visitor pending_client(instance);
+    here->accept_pending();
+    EXPECT_EQ(open_descriptors(), before + 2) << "one here, and the visitor's";
+  }
+  EXPECT_FALSE(here->take(to(instance, 1)).has_value());
+  EXPECT_EQ(open_descriptors(), before);
+}
+
 }  // namespace
 }  // namespace gaudi::ipc
