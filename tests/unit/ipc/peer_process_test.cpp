@@ -85,6 +85,8 @@ TEST_F(a_neighbour, that_has_ended_is_not_taken_for_the_next_with_its_number) {
   std::array<unsigned char, 8> bytes{};
   EXPECT_EQ(found->read(bytes.data(), address_of(data_.data()), bytes.size()), -FI_ECONNRESET);
   EXPECT_EQ(found->write(address_of(data_.data()), bytes.data(), bytes.size()), -FI_ECONNRESET);
+  // As where the next one is read: nothing but its end says that it was not the one.
+  EXPECT_EQ(found->read(bytes.data(), address_of(data_.data()), 0), -FI_ECONNRESET);
 }
 
 TEST_F(a_neighbour, that_is_not_there_any_more_is_not_found) {
