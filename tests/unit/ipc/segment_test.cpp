@@ -215,5 +215,21 @@ TEST(segment, is_not_taken_in_another_size_or_with_other_contents) {
   }
 }
 
+// Nothing is looked for behind the end of a file, which would be a SIGBUS.
+TEST(segment, is_not_mapped_where_there_is_not_even_a_head) {
+  struct without_mappings final : host_kernel {
+    base::result<void*> map(int, std::size_t length) override {
+      ADD_FAILURE() << length << " bytes";
+      return base::error{-FI_ENOMEM};
+    }
+  } kernel;
+  for (const off_t size : {0, 1, 4095}) {
+    const base::scoped_fd small(::memfd_create("small", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    ASSERT_EQ(::ftruncate(small.get(), size), 0);
+    ASSERT_EQ(::fcntl(small.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    EXPECT_EQ(segment::take(small.get(), kernel).code(), -FI_EINVAL) << size;
+  }
+}
+
 }  // namespace
 }  // namespace gaudi::ipc
