@@ -25,6 +25,13 @@ TEST(device_spec, takes_a_module_id) {
   EXPECT_EQ(std::get<device_spec::by_module>(which->choice).value, 3U);
 }
 
+TEST(device_spec, names_what_it_selects) {
+  EXPECT_EQ(device_spec::parse("")->describe(), "any device");
+  EXPECT_EQ(device_spec::parse("7")->describe(), "device 7");
+  EXPECT_EQ(device_spec::parse("module:3")->describe(), "module 3");
+  EXPECT_EQ(device_spec::parse("9A:00.0")->describe(), "device 0000:9a:00.0");
+}
+
 TEST(device_spec, takes_a_pci_address_with_and_without_domain_in_any_case) {
   for (const char* text : {"0000:9a:00.0", "9A:00.0", "0000:9A:00.0"}) {
     const auto which = device_spec::parse(text);
