@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "../base/scarce_memory.hpp"
 #include "device/device.hpp"
 #include "device/host_page.hpp"
 #include "fake_driver.hpp"
@@ -135,6 +136,27 @@ TEST(device_addresses, are_compared_with_what_the_process_has_mapped) {
   EXPECT_TRUE(has_host_page(at(page) + 100));
   munmap(page, 4096);
   EXPECT_FALSE(has_host_page(at(page) + 100));
+}
+
+// As much as nobody has is had again, wherever memory for what is known of it ends.
+TEST_F(a_gaudi1, has_all_of_its_memory_after_an_allocation_that_failed) {
+  open();
+  int refused = 0;
+  for (long allocations = 0;; ++allocations) {
+    base::result<std::uint64_t> got = base::error{-FI_ENOMEM};
+    {
+      const gaudi::test::scarce_memory few(allocations);
+      got = gaudi->allocate(hbm);
+    }
+    if (got) {
+      EXPECT_TRUE(gaudi->free(*got));
+      break;
+    }
+    ++refused;
+    ASSERT_EQ(got.code(), -FI_ENOMEM);
+    ASSERT_EQ(*gaudi->hbm_free(), hbm) << "after " << allocations;
+  }
+  EXPECT_GT(refused, 1);
 }
 
 }  // namespace
