@@ -277,5 +277,18 @@ TEST_F(opening, of_a_device_in_reset_keeps_nobody_from_others) {
   EXPECT_TRUE(waited);
 }
 
+TEST(adopting, fails_without_a_descriptor_of_its_own) {
+  test::fake_driver driver;
+  const base::scoped_fd application(::memfd_create("the-applications", MFD_CLOEXEC));
+  ASSERT_TRUE(application);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{1, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const int refused = device::adopt(driver.thunk(), application.get()).code();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(refused, -EMFILE);
+}
+
 }  // namespace
 }  // namespace gaudi::device
