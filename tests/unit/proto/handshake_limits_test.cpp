@@ -132,6 +132,25 @@ TEST(handshake_limits, who_has_asked_for_nothing_is_let_go_with_the_endpoint) {
   EXPECT_LE(::recv(talker.get(), &none, 1, MSG_DONTWAIT), 0);
 }
 
+// The core closes the sockets of those that it was told to let go only when it is looked at again.
+TEST(handshake_limits, who_has_asked_for_nothing_costs_no_descriptor_once_the_endpoint_is_gone) {
+  const auto after_a_life_with = [](std::size_t talkers) {
+    std::vector<bare_socket> talking(talkers);
+    std::optional<victim> v(std::in_place);
+    const std::size_t before = open_descriptors();
+    for (const bare_socket& talker : talking) talker.connect(v->ep->name());
+    const auto give_up = std::chrono::steady_clock::now() + 20s;
+    while (open_descriptors() < before + talkers && std::chrono::steady_clock::now() < give_up)
+      v->ep->progress();
+    EXPECT_EQ(open_descriptors(), before + talkers) << "all are accepted";
+    v.reset();
+    talking.clear();
+    return open_descriptors();
+  };
+  const std::size_t without = after_a_life_with(0);
+  EXPECT_EQ(after_a_life_with(3), without);
+}
+
 // 32 bytes are the fixed part of the core's request (ofi_ctrl_hdr), 16 that of releases from 1.18
 // on.
 TEST(handshake_limits, half_a_request_stops_nobody) {
