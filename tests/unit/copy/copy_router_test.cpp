@@ -173,28 +173,5 @@ TEST_F(a_copy_router, brings_nothing_by_a_nic_that_is_not_there) {
   EXPECT_FALSE(wants.brings_short(1));
 }
 
-// The engine's copies take a while here, and the NIC's none.
-TEST_F(a_copy_router, leaves_short_copies_to_a_nic_that_is_sooner_than_the_engine) {
-  std::vector<std::byte> from(copy_probe::most), to(copy_probe::most);
-  ON_CALL(engine_.driver.library, wait_for_cs(testing::_, testing::_, testing::_, testing::_))
-      .WillByDefault([&](int, std::uint64_t number, std::uint64_t, std::uint32_t* status) {
-        for (const hl::lin_dma& packet : engine_.submitted.at(number - 1).packets)
-          std::memcpy(to.data(), from.data(), std::min<std::size_t>(packet.size, from.size()));
-        *status = static_cast<std::uint32_t>(hl::cs_status::completed);
-        return 0;
-      });
-  gaudi::test::looping_nic nic;
-  reg::nic_loopback loop(nic.core());
-  copy_router by_nic({.engines = {}, .loop = &loop, .short_by_nic = true}, *this);
-  reg::region known;
-  known.core = *nic.core().register_memory(ours_.data(), 64, FI_SEND | FI_RECV);
-  const auto gaudi = engine_.open();
-  const app_place there{0x1001001800000000, gaudi.get(), &known, false};
-  for (unsigned i = 0; i < nic_copy_threshold::first_copies; ++i)
-    ASSERT_TRUE(by_nic.bring_short(here(), there, 64, true));
-  ASSERT_FALSE(engine_.submitted.empty()) << "it was compared";
-  EXPECT_TRUE(by_nic.brings_short(64));
-}
-
 }  // namespace
 }  // namespace gaudi::copy
