@@ -37,7 +37,7 @@ constexpr layout of(wire::kind what, Fields... fields) {
   return {what, {fields...}, sizeof...(fields)};
 }
 
-// An atomic's count, type, operation and group are a word of their own.
+// An atomic has its count, type, operation and group where others have a length.
 constexpr std::array layouts = {
     of(wire::kind::eager, field::word, field::word, field::ours, field::payload),
     of(wire::kind::rts, field::word, field::word, field::ours, field::ours, field::length,
