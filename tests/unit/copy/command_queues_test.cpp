@@ -2,13 +2,11 @@
 // What an engine asks of its device's own queues, and what it says of their failures.
 #include <gtest/gtest.h>
 #include <rdma/fi_errno.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <cerrno>
-#include <fstream>
 #include <string>
 
+#include "../mappings.hpp"
 #include "../proto/logged_warnings.hpp"
 #include "base/params.hpp"
 #include "copy/dma_engine.hpp"
@@ -45,15 +43,14 @@ TEST(a_command_buffer_of_the_driver, is_given_back_to_the_device_that_it_is_of) 
           return 0;
         });
     EXPECT_CALL(fake.driver.library, destroy_command_buffer(_, 0x7000)).Times(is_lost ? 0 : 1);
-    std::byte* at = nullptr;
+    const test::mapped_file file(gaudi->fd());
     {
       const auto made = kernel_commands::request(gaudi, 4096);
       ASSERT_TRUE(made);
-      at = made->data();
-      ASSERT_EQ(::msync(at, 4096, MS_ASYNC), 0);
+      ASSERT_EQ(file.mappings(), 1U);
       if (is_lost) gaudi->lose(-FI_EIO, "of the test");
     }
-    EXPECT_NE(::msync(at, 4096, MS_ASYNC), 0) << "nothing is mapped there any more";
+    EXPECT_EQ(file.mappings(), 0U);
   }
 }
 
@@ -125,25 +122,13 @@ TEST(an_engine_s_settings, are_the_parameters) {
   EXPECT_EQ(config.table.to_device().pin, 64U << 10);
 }
 
-/// How much of a file is mapped in this process, in mappings.
-std::size_t mappings_of(const struct stat& file) {
-  std::ifstream maps("/proc/self/maps");
-  std::size_t found = 0;
-  std::string range, access, offset, device, line;
-  ino_t inode = 0;
-  while (maps >> range >> access >> offset >> device >> inode && std::getline(maps, line))
-    found += inode == file.st_ino;
-  return found;
-}
-
 // A mapping of the driver's would keep the device open, which cannot be opened anew then.
 TEST(an_engine_of_queues, has_no_command_buffer_of_the_driver_s_once_the_device_is_lost) {
   test::fake_engine fake;
   fake.driver.pci_id = 0x1000;
   fake.driver.dram_base = 0x20000000;
   const auto gaudi = fake.open();
-  struct stat file {};
-  ASSERT_EQ(::fstat(gaudi->fd(), &file), 0);
+  const test::mapped_file file(gaudi->fd());
   EXPECT_CALL(fake.driver.library, request_command_buffer(_, _, _))
       .WillRepeatedly([](int, std::uint32_t, std::uint64_t* number) {
         *number = 0x7000;
@@ -151,9 +136,9 @@ TEST(an_engine_of_queues, has_no_command_buffer_of_the_driver_s_once_the_device_
       });
   const auto engine = dma_engine::for_device(gaudi);
   ASSERT_TRUE(engine);
-  EXPECT_GT(mappings_of(file), 0U);
+  EXPECT_GT(file.mappings(), 0U);
   gaudi->lose(-FI_EIO, "of the test");
-  EXPECT_EQ(mappings_of(file), 0U);
+  EXPECT_EQ(file.mappings(), 0U);
 }
 
 }  // namespace
