@@ -176,6 +176,7 @@ struct raw_client {
         received.pop_front();
         std::memcpy(&fields, message.data(), std::min(message.size(), sizeof fields));
         if (fields.head.what == what) return fields;
+        passed_over.push_back(fields.head.what);
       }
     }
     ADD_FAILURE() << "no message of kind " << static_cast<int>(what);
@@ -194,6 +195,7 @@ struct raw_client {
   std::deque<std::vector<std::byte>> sent;   // the core's until the endpoint closes
   std::deque<std::vector<std::byte>> rooms;  // likewise
   std::deque<std::vector<std::byte>> received;
+  std::vector<wire::kind> passed_over;  // by hear()
   core::unique_info info;
   core::unique_fid<fid_fabric> fabric;
   core::unique_fid<fid_domain> domain;

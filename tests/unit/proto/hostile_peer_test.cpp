@@ -289,6 +289,17 @@ TEST_F(slow_source, keeps_its_slots_until_it_is_done_with_a_transfer_that_failed
   EXPECT_TRUE(share_a_slot(first, offer(3))) << "slots are lost";
 }
 
+TEST_F(slow_source, is_told_once_of_a_transfer_that_failed) {
+  const auto first = offer(1);
+  say_filled(first);
+  EXPECT_NE(source.hear<wire::fin_fields>(v, wire::kind::fin).status, 0);
+  source.passed_over.clear();
+  say_done(first);
+  offer(2);
+  EXPECT_EQ(std::count(source.passed_over.begin(), source.passed_over.end(), wire::kind::fin), 0);
+  EXPECT_EQ(v.queue.size(), 1U) << "and so is the application";
+}
+
 // A sink that says by itself when it has a message.
 class sink_by_hand : public testing::Test {
  protected:
