@@ -5,11 +5,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <functional>
-
+#include "../child.hpp"
 #include "base/fork_generation.hpp"
 #include "base/scoped_fd.hpp"
 
@@ -19,14 +17,7 @@ namespace {
 const std::string here = "0000:19:00.0";
 const std::string elsewhere = "0000:1a:00.0";
 
-/// Whether something holds in a child of this process.
-bool holds_in_child(const std::function<bool()>& is_so) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(is_so() ? 0 : 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return status == 0;
-}
+using gaudi::test::holds_in_child;
 
 class an_opening : public testing::Test {
  protected:

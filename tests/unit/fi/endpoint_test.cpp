@@ -113,14 +113,6 @@ TEST(endpoints, refuse_operations_before_they_are_enabled) {
   EXPECT_EQ(fi_send(ep.get(), &byte, 1, nullptr, to, nullptr), -FI_EOPBADSTATE);
 }
 
-TEST(endpoints, are_not_opened_in_a_domain_of_a_fork_s_parent) {
-  const opened o;
-  EXPECT_TRUE(test::holds_in_child([&] {
-    fid_ep* ep = nullptr;
-    return fi_endpoint(o.domain.get(), o.info.get(), &ep, nullptr) == -FI_EOPBADSTATE;
-  }));
-}
-
 class two_endpoints : public testing::Test {
  protected:
   explicit two_endpoints(std::uint64_t flags = FI_TRANSMIT | FI_RECV | FI_SELECTIVE_COMPLETION)

@@ -8,14 +8,13 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_ext_gaudi.h>
 #include <rdma/fi_tagged.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "../child.hpp"
 #include "core/fid.hpp"
 #include "device/device_registry.hpp"
 #include "fi/common/fabric.hpp"
@@ -27,18 +26,9 @@
 namespace gaudi::fi::test {
 
 using core::unique_fid;
+using gaudi::test::holds_in_child;
 
 inline constexpr int direct_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
-
-/// Whether it is so in a child of fork.
-template <class Question>
-bool holds_in_child(Question&& question) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(question() ? 0 : 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 /// A fabric and a domain of the provider on loopback. `context`: as fi_fabric has it, or one of the
 /// test's own.
