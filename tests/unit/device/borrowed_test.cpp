@@ -7,8 +7,11 @@
 
 #include <cerrno>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <thread>
 
+#include "../base/scarce_memory.hpp"
 #include "../proto/logged_warnings.hpp"
 #include "borrowing.hpp"
 #include "device/device_registry.hpp"
@@ -160,6 +163,29 @@ TEST_F(borrowed, rests_once_the_last_of_its_users_has_gone) {
   EXPECT_TRUE(is_up());
 }
 
+// The application's own descriptor, under which it goes on.
+TEST_F(borrowed, only_synapses_rests) {
+  from.driver.bus_id = "0000:e1:00.0";
+  const auto adopted = device::adopt(from.driver.thunk(), from.synapses_fd.get());
+  ASSERT_TRUE(adopted);
+  ASSERT_EQ((*adopted)->synapse(), nullptr);
+  (*adopted)->suspend();
+  ASSERT_TRUE(is_same_file((*adopted)->fd(), from.synapses_fd.get()));
+  EXPECT_TRUE((*adopted)->resume());
+}
+
+// It is over with it, and what is at its number since then is not looked at.
+TEST_F(borrowed, a_lost_one_neither_rests_nor_wakes) {
+  from.driver.bus_id = "0000:e2:00.0";
+  const auto one = from.attach_synapse();
+  ASSERT_TRUE(one);
+  (*one)->lose(-FI_EIO, "for a test");
+  (*one)->suspend();
+  from.acquired = false;
+  EXPECT_FALSE((*one)->resume());
+  EXPECT_EQ((*one)->lost(), -FI_EIO) << "and not that it was released";
+}
+
 TEST_F(borrowed, wakes_only_as_the_same) {
   const auto one = from.attach_synapse();
   (*one)->suspend();
@@ -241,6 +267,72 @@ TEST_F(borrowed, is_lost_soon_after_its_driver_says_so) {
   for (int slept_ms = 0; (*one)->lost() == 0 && slept_ms < 10'000; ++slept_ms)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ((*one)->lost(), -FI_EIO);
+}
+
+/// The driver's word on how often a device was opened, which is the last that is asked before its
+/// pool becomes known: from there on memory is scarce. Not the mock's word, as the mock takes
+/// memory itself. One at a time.
+class scarce_once_opened {
+ public:
+  scarce_once_opened() { current = this; }
+  ~scarce_once_opened() { current = nullptr; }
+  scarce_once_opened(const scarce_once_opened&) = delete;
+  scarce_once_opened& operator=(const scarce_once_opened&) = delete;
+
+  [[nodiscard]] static std::shared_ptr<const hl::thunk> thunk() {
+    hl::functions library = test::mock_library::table();
+    library.get_open_stats = &tell;
+    return std::make_shared<const hl::thunk>(library, "simulated Gaudi2");
+  }
+  /// How often the driver is asked during this.
+  template <class Attach>
+  unsigned questions(Attach&& attach) {
+    asked_ = 0;
+    last_ = 0;
+    attach();
+    return asked_;
+  }
+  /// What this gives where its memory is scarce from the last question on.
+  template <class Attach>
+  auto with(long allocations, unsigned questions, Attach&& attach) {
+    asked_ = 0;
+    last_ = questions;
+    allocations_ = allocations;
+    auto attached = attach();
+    scarce_.reset();
+    return attached;
+  }
+
+ private:
+  static int tell(int, hl::open_stats* stats) {
+    stats->open_counter = 1;
+    if (++current->asked_ == current->last_) current->scarce_.emplace(current->allocations_);
+    return 0;
+  }
+
+  static inline scarce_once_opened* current = nullptr;
+  unsigned asked_ = 0;
+  unsigned last_ = 0;
+  long allocations_ = 0;
+  std::optional<test::scarce_memory> scarce_;
+};
+
+// Without the pool nothing of it could be used, however much else is known of the device.
+TEST_F(borrowed, is_not_there_without_the_memory_to_know_its_pool) {
+  from.driver.bus_id = "0000:e3:00.0";
+  scarce_once_opened memory;
+  const auto thunk = scarce_once_opened::thunk();
+  const auto synapse = std::make_shared<const hl::synapse>(test::mock_synapse::table());
+  const auto attach = [&] { return device::attach_synapse(thunk, synapse); };
+  const unsigned questions = memory.questions([&] { ASSERT_TRUE(attach()); });
+  ASSERT_GT(questions, 0U);
+  long allocations = 0;
+  auto one = memory.with(allocations, questions, attach);
+  for (; !one; one = memory.with(++allocations, questions, attach))
+    ASSERT_EQ(one.code(), -FI_ENOMEM) << "after " << allocations;
+  EXPECT_GT(allocations, 0) << "what is known of the pool takes memory";
+  EXPECT_EQ((*one)->pool().len, from.pool_len) << "after " << allocations;
+  EXPECT_TRUE((*one)->find(from.pool_base, 1));
 }
 
 }  // namespace
