@@ -280,6 +280,32 @@ TEST_F(session_over_nics, does_again_what_was_read) {
   EXPECT_EQ(a.paths.again.rma, 1U);
 }
 
+// Each was an operation of the core, which takes no credit, and is a message now. The peer looks at
+// none of them, and gives no credits back.
+TEST_F(session_over_nics, does_no_more_again_than_the_peer_has_room_for) {
+  constexpr std::size_t length = 16;
+  const std::size_t room = test::small_settings().rx_buffers;
+  const std::size_t writes = 3 * room;
+  here = test::counting(writes * length, ++last_message);
+  for (std::size_t at = 0; at < here.size(); at += length) {
+    auto what = access(at);
+    what.inject = true;
+    start([&] { return a.ep->write(test::memory_of(&here[at], length), what); });
+  }
+  ASSERT_TRUE(a.queue.empty()) << "none has been done";
+  net.unplug(0, 0);
+  step_until([&] { return a.paths.again.rma != 0; });
+  for (int i = 0; i < 20; ++i) {
+    net.advance(1'000'000);
+    a.progress(std::chrono::milliseconds(1));
+  }
+  EXPECT_LE(a.paths.again.rma, room);
+  for (std::size_t i = 0; i < writes; ++i) end_of(a);
+  EXPECT_TRUE(std::equal(here.begin(), here.end(), there.begin()));
+  EXPECT_EQ(a.paths.again.rma, writes);
+  EXPECT_EQ(a.paths.again.elsewhere, 1U);
+}
+
 // It is the operation, then, and not the network.
 TEST_F(session_over_nics, does_nothing_again_that_connection_after_connection_is_lost_with) {
   here.assign(700, std::byte{0});
