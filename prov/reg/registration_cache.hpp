@@ -15,6 +15,7 @@
 
 #include "base/mutex.hpp"
 #include "core/inner_domain.hpp"
+#include "reg/versioned_refcount.hpp"
 
 namespace gaudi::reg {
 
@@ -128,45 +129,6 @@ class registration_cache {
     // bits (device::pin_count), and only these have windows, of 20.
     return name.allocation_id << 2 | (name.access >> 12 & 3) | name.window << window_shift;
   }
-
-  // How many use it (low bits), and how often it began or ended to be a registration: an odd number
-  // while it is one. Who saw the word with a key beside it, and could then count itself in it, uses
-  // what has this key.
-  class versioned_refcount {
-   public:
-    static constexpr std::uint64_t user = 1;
-    static bool lives(std::uint64_t w) noexcept { return (w & turn) != 0; }
-    static bool is_used(std::uint64_t w) noexcept { return (w & (turn - 1)) != 0; }
-
-    std::uint64_t load() const noexcept { return word_.load(std::memory_order_acquire); }
-    /// A user more, where nothing has changed.
-    bool enter(std::uint64_t& seen) noexcept {
-      return word_.compare_exchange_weak(seen, seen + user, std::memory_order_acq_rel,
-                                         std::memory_order_acquire);
-    }
-    /// What is left. In one order with what is said of crowds.
-    std::uint64_t leave() noexcept {
-      return word_.fetch_sub(user, std::memory_order_seq_cst) - user;
-    }
-    bool is_idle() const noexcept {
-      const auto w = word_.load(std::memory_order_seq_cst);
-      return lives(w) && !is_used(w);
-    }
-    /// With its first user.
-    void begin() noexcept {
-      word_.store(word_.load(std::memory_order_relaxed) + turn + user, std::memory_order_release);
-    }
-    /// False: somebody uses it.
-    bool end() noexcept {
-      auto w = word_.load(std::memory_order_relaxed);
-      return !is_used(w) && word_.compare_exchange_strong(w, w + turn, std::memory_order_acq_rel,
-                                                          std::memory_order_relaxed);
-    }
-
-   private:
-    static constexpr std::uint64_t turn = std::uint64_t{1} << 24;
-    std::atomic<std::uint64_t> word_{0};
-  };
 
   struct record;
 
