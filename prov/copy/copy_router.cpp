@@ -62,13 +62,12 @@ bool copy_router::bring_short(const host_place& from, const app_place& to, std::
     copy_by_cpu(from, to, length, direction::host_to_device);
     return true;
   }
-  using std::chrono::steady_clock;
   const bool is_timed = is_whole && to.owner && short_limit_.wants_time(length);
-  const auto began = is_timed ? steady_clock::now() : steady_clock::time_point{};
+  const auto began = is_timed ? clock_.now() : base::clock::time_point{};
   if (nic_.copy(from, to, length, direction::host_to_device) != 0) return false;
   if (to.owner) to.owner->counted().staged_bytes.add(length);
   if (is_timed) {
-    const std::chrono::duration<double, std::nano> took = steady_clock::now() - began;
+    const std::chrono::duration<double, std::nano> took = clock_.now() - began;
     add_time(*to.owner, length, took.count());
   }
   return true;

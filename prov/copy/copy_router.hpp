@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/clock.hpp"
 #include "copy/copy_job.hpp"
 #include "copy/dma_engine.hpp"
 #include "copy/engine_submissions.hpp"
@@ -29,6 +30,7 @@ class copy_router {
     reg::dmabuf_registrar* dmabufs = nullptr;
     reg::write_flush* flush = nullptr;  ///< null: what the NIC wrote is not flushed
     bool short_by_nic = false;          ///< bring_short() may take it
+    base::clock clock{};                ///< that its copies are timed by
   };
   /// What `with` points to, and the observer, outlive the object.
   copy_router(const settings& with, engine_submissions::observer& tell) noexcept
@@ -36,6 +38,7 @@ class copy_router {
         nic_(with.loop, with.dmabufs),
         flush_(with.flush),
         short_by_nic_(with.short_by_nic),
+        clock_(with.clock),
         short_limit_(with.engines.table) {}
 
   /// Starts a copy: of device memory by the device's engine, or by the NIC where it has none. 0:
@@ -84,6 +87,7 @@ class copy_router {
   nic_copies nic_;
   reg::write_flush* const flush_;
   const bool short_by_nic_;
+  const base::clock clock_;
   nic_copy_threshold short_limit_;  // of all devices: their times are taken to be alike
 };
 

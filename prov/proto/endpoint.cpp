@@ -41,7 +41,8 @@ copy::copy_router::settings copies_of(const endpoint_settings& config) {
           .loop = config.loop,
           .dmabufs = config.dmabufs.registrar,
           .flush = config.flush,
-          .short_by_nic = config.rendezvous != base::rendezvous_choice::staged};
+          .short_by_nic = config.rendezvous != base::rendezvous_choice::staged,
+          .clock = config.clock};
 }
 
 base::result<void> open_other_nics(const rail_settings& rails, core_transport& transport,

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "../reg/looping_nic.hpp"
@@ -166,6 +168,103 @@ TEST_F(a_copy_router, compares_the_nic_with_no_engine_where_there_is_none) {
     EXPECT_TRUE(by_nic.bring_short(here(), there, 64, true));
   EXPECT_TRUE(gaudi->tell_no_copies())
       << "nobody wanted an engine, and was told that there is none";
+}
+
+/// Short copies by a NIC, by times that the test gives.
+class copies_by_a_timed_nic : public a_copy_router {
+ protected:
+  struct asked_clock final : base::clock::source {
+    base::clock::time_point now() noexcept override { return ++reads, time; }
+    base::clock::time_point time{std::chrono::hours(1)};
+    unsigned reads = 0;
+  };
+
+  /// Each copy by the NIC takes so long.
+  void take(base::clock::duration each) {
+    nic_.meanwhile = [this, each] { clock_.time += each; };
+  }
+  bool bring(const app_place& there, std::size_t length = 64, bool is_whole = true) {
+    return by_nic_.bring_short(here(), there, length, is_whole);
+  }
+  /// As many as the NIC is judged by.
+  void bring_first(unsigned count = nic_copy_threshold::first_copies) {
+    for (unsigned i = 0; i < count; ++i) ASSERT_TRUE(bring(on_device_));
+  }
+  /// The engine's times are real ones, but far from those that a test gives. Each copy takes some
+  /// of them, as one without is not taken for a copy.
+  std::shared_ptr<dma_engine> measured_engine() {
+    ON_CALL(engine_.driver.library, wait_for_cs(testing::_, testing::_, testing::_, testing::_))
+        .WillByDefault([](int, std::uint64_t, std::uint64_t, std::uint32_t* status) {
+          const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(5);
+          while (std::chrono::steady_clock::now() < end) continue;
+          *status = static_cast<std::uint32_t>(hl::cs_status::completed);
+          return 0;
+        });
+    // One that the machine had no time for is measured again with the next engine.
+    for (int attempts = 0; attempts < 1000; ++attempts) {
+      const auto engine = dma_engine::for_device(gaudi_);
+      if (!engine) break;
+      if ((*engine)->table()[direction::host_to_device].is_measured()) return *engine;
+    }
+    return nullptr;
+  }
+
+  gaudi::test::looping_nic nic_;
+  reg::nic_loopback loop_{nic_.core()};
+  asked_clock clock_;
+  copy_router by_nic_{
+      {.engines = {}, .loop = &loop_, .short_by_nic = true, .clock = base::clock(clock_)}, *this};
+  reg::region known_;
+  std::shared_ptr<device::device> gaudi_ = engine_.open();
+  app_place on_device_{0x1001001800000000, gaudi_.get(), &known_, false};
+
+  void SetUp() override {
+    known_.core = *nic_.core().register_memory(ours_.data(), 64, FI_SEND | FI_RECV);
+  }
+};
+
+TEST_F(copies_by_a_timed_nic, are_timed_where_they_tell_of_the_nic_and_the_engine) {
+  std::array<std::byte, 64> app{};
+  const app_place of_no_device{0x1000, nullptr, &known_, false};
+  EXPECT_TRUE(bring(at(app)));
+  EXPECT_TRUE(bring(of_no_device));
+  EXPECT_TRUE(bring(of_no_device, 64, false));
+  EXPECT_TRUE(bring(on_device_, 64, false)) << "a part of one";
+  EXPECT_TRUE(bring(on_device_, 64 * 1024 + 1)) << "too long for the NIC";
+  EXPECT_EQ(clock_.reads, 0U);
+  EXPECT_TRUE(bring(on_device_));
+  EXPECT_EQ(clock_.reads, 2U);
+}
+
+TEST_F(copies_by_a_timed_nic, are_timed_until_there_are_enough_of_them) {
+  ASSERT_TRUE(measured_engine());
+  const auto enough = nic_copy_threshold::first_copies;
+  bring_first(enough - 1);
+  for (unsigned i = 0; i < enough; ++i) EXPECT_TRUE(bring(on_device_, 64, false));
+  EXPECT_EQ(clock_.reads, 2 * (enough - 1));
+  bring_first(3);
+  EXPECT_EQ(clock_.reads, 2 * enough);
+}
+
+TEST_F(copies_by_a_timed_nic, are_made_no_more_where_the_engine_is_sooner) {
+  const auto engine = measured_engine();
+  ASSERT_TRUE(engine);
+  take(std::chrono::hours(1));
+  bring_first(nic_copy_threshold::first_copies - 1);
+  EXPECT_TRUE(by_nic_.brings_short(64)) << "they are not judged yet";
+  bring_first(1);
+  EXPECT_FALSE(by_nic_.brings_short(64));
+}
+
+TEST_F(copies_by_a_timed_nic, go_on_where_the_nic_is_sooner_whatever_passes_between_them) {
+  const auto engine = measured_engine();
+  ASSERT_TRUE(engine);
+  take(std::chrono::nanoseconds(1));
+  for (unsigned i = 0; i < nic_copy_threshold::first_copies; ++i) {
+    clock_.time += std::chrono::hours(1);
+    bring_first(1);
+  }
+  EXPECT_TRUE(by_nic_.brings_short(64));
 }
 
 TEST_F(a_copy_router, brings_nothing_by_a_nic_that_is_not_there) {
