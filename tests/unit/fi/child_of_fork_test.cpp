@@ -11,7 +11,7 @@
 #include <string>
 
 #include "../child.hpp"
-#include "opened.hpp"
+#include "opened_for_connections.hpp"
 
 namespace gaudi::fi::test {
 namespace {
@@ -230,34 +230,17 @@ TEST(a_child_of_fork, reads_none_of_its_parents_queues) {
 }
 
 // What these forward is the core's, and a call would end there.
-class a_child_of_fork_with_connected_endpoints : public testing::Test {
+class a_child_of_fork_with_connected_endpoints : public opened_for_connections {
  protected:
   a_child_of_fork_with_connected_endpoints() {
-    const core::unique_info hints(fi_allocinfo());
-    hints->mode = ~0ULL;
-    hints->caps = FI_MSG | FI_RMA;
-    hints->ep_attr->type = FI_EP_MSG;
-    hints->domain_attr->mr_mode = direct_mode;
-    fi_info* found = nullptr;
-    EXPECT_EQ(getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, hints.get(), &found), 0);
-    info.reset(found);
-    fid_fabric* f = nullptr;
-    EXPECT_EQ(fabric_open(info->fabric_attr, &f, nullptr), 0);
-    fabric.reset(f);
-    fid_domain* d = nullptr;
-    EXPECT_EQ(fi_domain(f, info.get(), &d, nullptr), 0);
-    domain.reset(d);
     fid_pep* p = nullptr;
-    EXPECT_EQ(fi_passive_ep(f, info.get(), &p, nullptr), 0);
+    EXPECT_EQ(fi_passive_ep(fabric.get(), info.get(), &p, nullptr), 0);
     listener.reset(p);
     fid_ep* e = nullptr;
-    EXPECT_EQ(fi_endpoint(d, info.get(), &e, nullptr), 0);
+    EXPECT_EQ(fi_endpoint(domain.get(), info.get(), &e, nullptr), 0);
     ep.reset(e);
   }
 
-  core::unique_info info;
-  unique_fid<fid_fabric> fabric;
-  unique_fid<fid_domain> domain;
   unique_fid<fid_pep> listener;
   unique_fid<fid_ep> ep;
 };

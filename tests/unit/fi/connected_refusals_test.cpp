@@ -6,33 +6,18 @@
 #include <cstdlib>
 #include <utility>
 
-#include "opened.hpp"
+#include "opened_for_connections.hpp"
 
 namespace gaudi::fi::test {
 namespace {
 
-core::unique_info hints_of_connected() {
-  core::unique_info hints(fi_allocinfo());
-  hints->mode = ~0ULL;
-  hints->caps = FI_MSG | FI_RMA;
-  hints->ep_attr->type = FI_EP_MSG;
-  hints->domain_attr->mr_mode = direct_mode;
-  return hints;
-}
-
-core::unique_info find_connected(const fi_info& hints) {
-  fi_info* found = nullptr;
-  EXPECT_EQ(getinfo(FI_VERSION(1, 17), "127.0.0.1", nullptr, FI_SOURCE, &hints, &found), 0);
-  return core::unique_info(found);
-}
-
 TEST(hints_of_connected_endpoints, may_leave_attributes_out) {
-  const auto whole = find_connected(*hints_of_connected());
+  const auto whole = find(*connected_hints());
   ASSERT_TRUE(whole);
   const auto without = [&](auto fi_info::*attributes) {
-    const auto hints = hints_of_connected();
+    const auto hints = connected_hints();
     std::free(std::exchange((*hints).*attributes, nullptr));
-    const auto found = find_connected(*hints);
+    const auto found = find(*hints);
     ASSERT_TRUE(found);
     EXPECT_NE((*found).*attributes, nullptr);
     EXPECT_STREQ(found->domain_attr->name, whole->domain_attr->name);
@@ -41,22 +26,6 @@ TEST(hints_of_connected_endpoints, may_leave_attributes_out) {
   without(&fi_info::rx_attr);
   without(&fi_info::fabric_attr);
 }
-
-class opened_for_connections : public testing::Test {
- protected:
-  opened_for_connections() : info(find_connected(*hints_of_connected())) {
-    fid_fabric* f = nullptr;
-    EXPECT_EQ(fabric_open(info->fabric_attr, &f, nullptr), 0);
-    fabric.reset(f);
-    fid_domain* d = nullptr;
-    EXPECT_EQ(fi_domain(f, info.get(), &d, nullptr), 0);
-    domain.reset(d);
-  }
-
-  core::unique_info info;
-  unique_fid<fid_fabric> fabric;
-  unique_fid<fid_domain> domain;
-};
 
 TEST_F(opened_for_connections, opens_no_endpoint_without_information_or_a_place_for_it) {
   fid_ep* ep = nullptr;

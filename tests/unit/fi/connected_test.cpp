@@ -10,40 +10,12 @@
 #include <string_view>
 #include <thread>
 
-#include "opened.hpp"
+#include "opened_for_connections.hpp"
 
 namespace gaudi::fi::test {
 namespace {
 
 using std::chrono::seconds;
-
-core::unique_info connected_hints(std::uint64_t caps = FI_MSG | FI_RMA) {
-  core::unique_info hints(fi_allocinfo());
-  hints->mode = ~0ULL;
-  hints->caps = caps;
-  hints->ep_attr->type = FI_EP_MSG;
-  hints->domain_attr->mr_mode = direct_mode;
-  return hints;
-}
-
-core::unique_info find(const fi_info& hints, std::uint64_t flags = FI_SOURCE,
-                       std::uint32_t version = FI_VERSION(1, 17)) {
-  fi_info* found = nullptr;
-  EXPECT_EQ(getinfo(version, "127.0.0.1", nullptr, flags, &hints, &found), 0);
-  return core::unique_info(found);
-}
-
-unique_fid<fid_fabric> open_fabric(const fi_info& info) {
-  fid_fabric* f = nullptr;
-  EXPECT_EQ(fabric_open(info.fabric_attr, &f, nullptr), 0);
-  return unique_fid<fid_fabric>(f);
-}
-
-unique_fid<fid_domain> open_domain(fid_fabric& f, fi_info& info) {
-  fid_domain* d = nullptr;
-  EXPECT_EQ(fi_domain(&f, &info, &d, nullptr), 0);
-  return unique_fid<fid_domain>(d);
-}
 
 /// An event as fi_eq_read gives it.
 struct event {
