@@ -7,6 +7,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
 # shellcheck source=util/packages.sh
 source "$root/util/packages.sh"
+# shellcheck source=tests/tools/sanitizer_options.sh
+source "$root/tests/tools/sanitizer_options.sh"
 
 usage() {
   cat <<'END'
@@ -142,19 +144,6 @@ measure_coverage() {
   return $status
 }
 
-# libfabric itself needs no suppressions. called_from_lib must not come back for it: TSan then misses
-# a lock that libfabric takes when it unloads, and reports the unlock.
-sanitizer_options() {
-  export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1
-  # GCC 12's LeakSanitizer now and then crashes on the thread-local blocks of a process that is ending.
-  export LSAN_OPTIONS=use_tls=0:print_suppressions=0:suppressions=$root/tests/tools/lsan.supp
-  export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
-  # At its end a process waits for what its threads still do; by default 1 s, of each rank of each case.
-  local wait=1000
-  [[ $mode == long ]] || wait=50
-  export TSAN_OPTIONS=atexit_sleep_ms=$wait:second_deadlock_stack=1:suppressions=$root/tests/tools/tsan.supp
-}
-
 mode=all
 while (($#)); do
   case $1 in
@@ -176,7 +165,10 @@ needed=("${build_packages[@]}" "${test_packages[@]}")
 [[ $mode != long ]] || needed+=("${long_packages[@]}")
 [[ $mode != coverage ]] || needed+=(gcovr)
 install_missing_packages "${needed[@]}"
-sanitizer_options
+# By default TSan waits 1 s, which each rank of each case does.
+wait=50
+[[ $mode != long ]] || wait=1000
+set_sanitizer_options $wait
 
 case $mode in
   quick)

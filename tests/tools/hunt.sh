@@ -11,17 +11,19 @@ jobs=$(nproc)
 pinned=no
 delays=no
 memory=0
+long=(-LE long)
 regex=.
 
 usage() {
   cat <<'END'
 Usage: tests/tools/hunt.sh [--build DIR] [--times N] [--load N] [--jobs N] [--one-cpu] [--memory MIB] [--delays]
-                           [REGEX]
+                           [--long] [REGEX]
 
-Repeats the tests whose names match REGEX (default: all) on a machine that is kept busy, and reports
-every failure with its log. A new or changed test is to pass 200 times before it is committed.
+Repeats the tests whose names match REGEX (default: all that CI runs) on a machine that is kept busy,
+and reports every failure with its log. A new or changed test is to pass 200 times before it is committed.
 
-  --build DIR   folder of the build (default: build); build/asan and build/tsan serve as well
+  --build DIR   folder of the build (default: build); build/asan and build/tsan serve as well, and
+                build/joined, which has all three where run-tests.sh has run
   --times N     rounds (default 20)
   --load N      processes beside them that only use CPU (default 2)
   --jobs N      tests at once (default: as many as there are CPUs)
@@ -29,6 +31,7 @@ every failure with its log. A new or changed test is to pass 200 times before it
   --memory MIB  a process beside them that writes to so much memory over and over
   --delays      threads sleep at random before locks and socket calls (chaos.cpp, preloaded; the
                 round's number is the seed). Not for sanitizer builds
+  --long        those with the label long, too
 
 Results: DIR/hunt/ has a log for each round with failures.
 Exit status: 0 no test failed, 1 some did, 2 bad option.
@@ -44,6 +47,7 @@ while (($#)); do
     --memory) memory=${2:?--memory wants a number of MiB}; shift ;;
     --one-cpu) pinned=yes ;;
     --delays) delays=yes ;;
+    --long) long=() ;;
     --help | -h) usage; exit 0 ;;
     -*) echo "unknown option: $1 (see --help)" >&2; exit 2 ;;
     *) regex=$1 ;;
@@ -52,6 +56,9 @@ while (($#)); do
 done
 [[ -f $build/CTestTestfile.cmake ]] || { echo "no build in $build: util/run-tests.sh makes one" >&2; exit 2; }
 build=$(cd "$build" && pwd)
+# shellcheck source=tests/tools/sanitizer_options.sh
+source "$root/tests/tools/sanitizer_options.sh"
+set_sanitizer_options 50
 
 beside=()
 stop_load() { ((${#beside[@]} == 0)) || kill "${beside[@]}" 2>/dev/null || true; }
@@ -80,7 +87,7 @@ for ((round = 1; round <= times; ++round)); do
   log=$results/round-$round.log began=$SECONDS
   chaos=()
   [[ $delays == no ]] || chaos=(env LD_PRELOAD="$build/tests/tools/libgaudi-chaos.so" GAUDI_CHAOS_SEED="$round")
-  if "${chaos[@]}" ctest --test-dir "$build" -R "$regex" -j "$jobs" --output-on-failure --no-tests=error >"$log" 2>&1; then
+  if "${chaos[@]}" ctest --test-dir "$build" -R "$regex" "${long[@]}" -j "$jobs" --output-on-failure --no-tests=error >"$log" 2>&1; then
     echo "round $round of $times: $(sed -n 's/^100% tests passed.* out of \(.*\)/\1 tests passed/p' "$log") in $((SECONDS - began)) s"
     rm "$log"
     continue
