@@ -24,6 +24,12 @@ class ready_fds {
   /// Nothing is known: any of them may be.
   static ready_fds any() noexcept { return ready_fds(max_count); }
   static ready_fds none() noexcept { return ready_fds(0); }
+  /// These. Where they are max_count or more, any may be.
+  static ready_fds of(std::span<const int> fds) noexcept {
+    ready_fds found(std::min(fds.size(), max_count));
+    std::copy_n(fds.begin(), found.count_, found.fds_.begin());
+    return found;
+  }
 
   [[nodiscard]] bool any_of(std::span<const int> fds) const noexcept {
     if (count_ == max_count) return true;

@@ -110,7 +110,9 @@ class endpoint final : private connection_observer,
   /// readable, asked under the domain lock that is held. 0 or -FI_EAGAIN.
   int try_wait(const base::ready_fds& ready = base::ready_fds::any()) noexcept;
   /// File descriptors of a waitable endpoint, readable when there is something to progress.
-  [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return transport_.wait_fds(); }
+  [[nodiscard]] const std::vector<int>& wait_fds() const noexcept {
+    return transport_.wait_fds().all();
+  }
 
  private:
   friend struct endpoint_audit;  // tests/sim
@@ -172,7 +174,7 @@ class endpoint final : private connection_observer,
   struct {
     std::uint64_t loss_epoch = device::device_loss_epoch::count();
     bool memory_is_short = false;
-    // Since the last try_wait() that said yes a thread may sleep, as long as none of wait_fds() is
+    // Since the last try_wait() that asked the core, as long as none of the queues' descriptors is
     // readable. A queue of the verbs provider is: what it was armed for makes it readable, whoever
     // takes that (libfabric 2.1, verbs_cq.c, vrb_cq_trywait; ibv_req_notify_cq(3)).
     bool is_armed = false;

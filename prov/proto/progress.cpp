@@ -100,17 +100,21 @@ bool endpoint::needs_polling() const noexcept {
 int endpoint::try_wait(const base::ready_fds& ready) noexcept try {
   if (!enabled()) return 0;
   const base::cancellation_deferred until_it_is_known;
-  // Each queue that is armed, and each look at the core's events, is a system call.
-  const bool is_armed = noticed_.is_armed && !ready.any_of(wait_fds());
+  // Each queue that is armed, each look at the core's events, and an alarm that is set again are
+  // system calls.
+  const wait_descriptors& fds = transport_.wait_fds();
+  const bool is_armed = noticed_.is_armed && !ready.any_of(fds.queues());
+  const bool core_may_tell = fds.all().empty() || ready.any_of(fds.events());
+  const bool alarm_runs = !ready.any_of(fds.alarm());
   progress();
-  connections_->poll_now(!is_armed);
+  connections_->poll_now(core_may_tell);
   if (needs_polling() || !shm_.may_sleep()) return -FI_EAGAIN;
-  if (!is_armed && !wait_fds().empty()) {
+  if (!is_armed && !fds.all().empty()) {
     const int ret = transport_.try_wait(connections_->connector().events());
     noticed_.is_armed = ret == 0 && transport_.core().over_rdma();
     if (ret) return ret;
   }
-  transfers_.links.fall_asleep(is_armed);
+  transfers_.links.fall_asleep(alarm_runs);
   report_.fall_asleep();
   return 0;
 } catch (const std::bad_alloc&) {

@@ -36,6 +36,8 @@ struct endpoint_audit {
   static std::chrono::nanoseconds alarm(const endpoint& e) {
     return e.transfers_.links.alarm_.was_set_to();
   }
+  /// What wakes it then; -1: nothing does.
+  static int alarm_fd(const endpoint& e) { return e.transfers_.links.alarm_.fd(); }
   /// Of its sessions: how many have left by the core, and how many of these it keeps.
   struct sent {
     std::size_t packets = 0;

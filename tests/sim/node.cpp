@@ -398,15 +398,19 @@ void node::progress() {
 void node::try_to_sleep() {
   if (plan_.sleepers.empty() || !plan_.sleepers[number_]) return;
   host_.begin_call();
-  const bool any_ready = host_.is_readable() || net_.now() >= wakes_at_;
-  const int ret = endpoint_->try_wait(any_ready ? base::ready_fds::any() : base::ready_fds::none());
+  const bool has_rung = net_.now() >= wakes_at_;
+  std::vector<int> ready = host_.readable();
+  if (has_rung) ready.push_back(proto::endpoint_audit::alarm_fd(*endpoint_));
+  // As fi::domain::try_wait does.
+  const int ret =
+      endpoint_->try_wait(net_.how().rdma ? base::ready_fds::of(ready) : base::ready_fds::any());
   collect();
   if (ret != 0) return;
   const auto alarm = proto::endpoint_audit::alarm(*endpoint_).count();
   const auto latest = alarm == 0 ? never : net_.now() + static_cast<nanoseconds>(alarm);
   is_asleep_ = true;
   // One that runs already is not always set again.
-  wakes_at_ = any_ready ? latest : std::min(latest, wakes_at_);
+  wakes_at_ = has_rung ? latest : std::min(latest, wakes_at_);
 }
 
 bool node::is_asleep() noexcept {

@@ -123,9 +123,12 @@ base::result<void> core_transport::open_wait_fds(fid* events, int alarm) {
                  fi_strerror(-ret));
       return base::error{ret};
     }
-    wait_fds_.push_back(fd);
+    if (f == events)
+      wait_fds_.set_events(fd);
+    else
+      wait_fds_.add_queue(fd);
   }
-  if (alarm != -1) wait_fds_.push_back(alarm);
+  if (alarm != -1) wait_fds_.set_alarm(alarm);
   return {};
 }
 
@@ -136,8 +139,9 @@ void core_transport::close() noexcept {
 }
 
 core_transport::source_list core_transport::sources(fid* events) const noexcept {
-  source_list from{.all = {&queue_->fid, events}, .count = 2};
+  source_list from{.all = {&queue_->fid}, .count = 1};
   for (const auto& other : others_) from.all[from.count++] = &other->fid;
+  from.all[from.count++] = events;
   return from;
 }
 

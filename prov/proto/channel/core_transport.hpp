@@ -15,6 +15,7 @@
 #include "base/cancellation_deferred.hpp"
 #include "base/result.hpp"
 #include "core/inner_domain.hpp"
+#include "proto/channel/wait_descriptors.hpp"
 #include "proto/connection/connection.hpp"
 #include "proto/operation/buffer_pool.hpp"
 #include "proto/operation/posted_op.hpp"
@@ -54,7 +55,7 @@ class core_transport {
   void free_buffers() noexcept { messages_.free_all(); }
 
   [[nodiscard]] fid_cq* queue() const noexcept { return queue_.get(); }
-  [[nodiscard]] const std::vector<int>& wait_fds() const noexcept { return wait_fds_; }
+  [[nodiscard]] const wait_descriptors& wait_fds() const noexcept { return wait_fds_; }
   /// 0, or -FI_EAGAIN: there is something to progress. After open_wait_fds().
   int try_wait(fid* events) const noexcept;
 
@@ -147,7 +148,7 @@ class core_transport {
  private:
   friend struct endpoint_audit;  // tests/sim
 
-  /// What is slept on.
+  /// What is slept on: the queues, and behind them what the core tells of connections.
   struct source_list {
     std::array<fid*, 2 + wire::max_rails> all{};
     std::size_t count = 0;
@@ -208,7 +209,7 @@ class core_transport {
   core::unique_fid<fid_cq> queue_;
   std::vector<core::unique_fid<fid_cq>> others_;  // of other domains
   bool waitable_ = false;
-  std::vector<int> wait_fds_;
+  wait_descriptors wait_fds_;
   // A NIC's queue does not grow, and what it has no room for is lost.
   std::size_t max_posted_ = 0;
   std::size_t receives_ = 0;  // that each queue has room for besides

@@ -57,7 +57,10 @@ class host final : public base::clock::source, public base::random_source::sourc
   void look();
   [[nodiscard]] bool is_looking() const noexcept { return looking_; }
   /// Whether one that sleeps on all its queues would wake.
-  [[nodiscard]] bool is_readable() const noexcept;
+  [[nodiscard]] bool is_readable() const noexcept { return !readable().empty(); }
+  /// The descriptors of these queues, of which none is a real one.
+  [[nodiscard]] std::vector<int> readable() const;
+  [[nodiscard]] int new_descriptor() noexcept { return ++last_descriptor_; }
   [[nodiscard]] std::vector<core_completions*>& completions() noexcept { return completions_; }
   [[nodiscard]] std::vector<core_events*>& events() noexcept { return events_; }
   /// Packets from that end wait for the next look.
@@ -84,6 +87,7 @@ class host final : public base::clock::source, public base::random_source::sourc
   nanoseconds after_death_ = 0;
   std::vector<core_completions*> completions_;
   std::vector<core_events*> events_;
+  int last_descriptor_ = 1'000'000;
 };
 
 /// Virtual time, what is due in it, and who can be reached. All of it runs in one thread, in the

@@ -93,6 +93,7 @@ struct core_domain : fid_domain {
 
 struct core_completions : fid_cq {
   host* at;
+  int descriptor;
   std::uint64_t number;
   std::size_t entry_bytes;  // of its format
   std::size_t room;
@@ -116,6 +117,8 @@ struct core_completions : fid_cq {
 
 struct core_events : fid_eq {
   host* at;
+  int descriptor;
+  std::size_t reads = 0;
   struct entry {
     std::uint32_t what;  // 0: an error
     fid_t about;

@@ -61,6 +61,7 @@ int close_events(fid* f) {
 
 ssize_t read_event(fid_eq* f, std::uint32_t* what, void* into, std::size_t length, std::uint64_t) {
   auto& q = down<core_events>(f);
+  ++q.reads;
   q.at->look();
   if (q.entries.empty() || !q.at->is_alive()) return -FI_EAGAIN;
   auto& e = q.entries.front();
@@ -90,11 +91,12 @@ ssize_t read_event_error(fid_eq* f, fi_eq_err_entry* into, std::uint64_t) {
   return sizeof *into;
 }
 
-// To sleep on: nobody does, as the host knows when it is readable (host::is_readable).
-int control_queue(fid*, int command, void* into) {
+// To sleep on: nobody does, as the host knows which are readable (host::readable).
+int control_queue(fid* f, int command, void* into) {
   if (command != FI_GETWAIT) return -FI_ENOSYS;
-  constexpr int no_descriptor = 1'000'000;
-  *static_cast<int*>(into) = no_descriptor;
+  *static_cast<int*>(into) = f->fclass == FI_CLASS_CQ
+                                 ? of_fid<core_completions, fid_cq>(f).descriptor
+                                 : of_fid<core_events, fid_eq>(f).descriptor;
   return 0;
 }
 
@@ -111,13 +113,15 @@ int try_wait(fid_fabric* fabric, fid** queues, int count) {
   return down<core_fabric>(fabric).at->is_readable() ? -FI_EAGAIN : 0;
 }
 
-bool host::is_readable() const noexcept {
-  const auto has_some = [](const auto* queue) { return !queue->entries.empty(); };
-  const auto is_readable = [&](const core_completions* queue) {
-    return net_.how().rdma ? queue->has_rung : has_some(queue);
-  };
-  return !owed_.empty() || std::any_of(completions_.begin(), completions_.end(), is_readable) ||
-         std::any_of(events_.begin(), events_.end(), has_some);
+std::vector<int> host::readable() const {
+  std::vector<int> found;
+  const bool any = !owed_.empty();  // of which queue the next look tells
+  for (const core_completions* queue : completions_)
+    if (any || (net_.how().rdma ? queue->has_rung : !queue->entries.empty()))
+      found.push_back(queue->descriptor);
+  for (const core_events* queue : events_)
+    if (any || !queue->entries.empty()) found.push_back(queue->descriptor);
+  return found;
 }
 
 int open_completions(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* context) {
@@ -129,6 +133,7 @@ int open_completions(fid_domain* domain, fi_cq_attr* attr, fid_cq** out, void* c
   q->fid = {.fclass = FI_CLASS_CQ, .context = context, .ops = &ops};
   q->ops = &cq_ops;
   q->at = &at;
+  q->descriptor = at.new_descriptor();
   q->entry_bytes =
       attr->format == FI_CQ_FORMAT_CONTEXT ? sizeof(fi_cq_entry) : sizeof(fi_cq_msg_entry);
   q->number = at.net().next_number();
@@ -148,6 +153,7 @@ int open_events(fid_fabric* fabric, fi_eq_attr*, fid_eq** out, void* context) {
   q->fid = {.fclass = FI_CLASS_EQ, .context = context, .ops = &ops};
   q->ops = &eq_ops;
   q->at = down<core_fabric>(fabric).at;
+  q->descriptor = q->at->new_descriptor();
   q->at->events().push_back(q);
   q->at->opened();
   *out = q;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 // What an endpoint over RDMA does before a thread sleeps until it has something to progress.
+#include <sys/timerfd.h>
+
 #include <chrono>
+#include <span>
 #include <string>
 
 #include "sim/audit.hpp"
@@ -61,7 +64,17 @@ class endpoint_to_sleep_on : public testing::Test {
     }
     ASSERT_EQ(ret, 0);
   }
+  void fall_asleep_after(int fd) { fall_asleep(base::ready_fds::of(std::span(&fd, 1))); }
   [[nodiscard]] std::chrono::nanoseconds alarm() const { return endpoint_audit::alarm(*a.ep); }
+  /// How long it is until it rings, in the kernel's time.
+  [[nodiscard]] std::chrono::nanoseconds left() const {
+    itimerspec at{};
+    EXPECT_EQ(::timerfd_gettime(alarm_fd(), &at), 0);
+    return std::chrono::seconds(at.it_value.tv_sec) + std::chrono::nanoseconds(at.it_value.tv_nsec);
+  }
+  [[nodiscard]] int alarm_fd() const { return endpoint_audit::alarm_fd(*a.ep); }
+  [[nodiscard]] int queue_fd() { return here.completions().front()->descriptor; }
+  [[nodiscard]] int events_fd() { return here.events().front()->descriptor; }
 
   sim::network net{test::over_rdma(), sim::rng(1), nullptr};
   sim::host& here = net.add_host(0, 5000);
@@ -80,6 +93,38 @@ TEST_F(endpoint_to_sleep_on, is_armed_again_where_it_has_rung) {
   EXPECT_TRUE(here.is_readable());
   fall_asleep(base::ready_fds::any());
   EXPECT_FALSE(here.is_readable());
+}
+
+// What a queue was armed for is still to come, whatever else has woken the thread.
+TEST_F(endpoint_to_sleep_on, is_not_armed_again_where_another_descriptor_has_woken) {
+  for (const int other : {events_fd(), alarm_fd()}) {
+    send();
+    settle();
+    ASSERT_TRUE(here.is_readable());
+    fall_asleep_after(other);
+    EXPECT_TRUE(here.is_readable());
+    fall_asleep(base::ready_fds::any());
+    ASSERT_FALSE(here.is_readable());
+  }
+}
+
+TEST_F(endpoint_to_sleep_on, hears_of_connections_where_their_descriptor_has_woken) {
+  const auto reads = [this] { return here.events().front()->reads; };
+  const std::size_t before = reads();
+  fall_asleep_after(queue_fd());
+  fall_asleep_after(alarm_fd());
+  EXPECT_EQ(reads(), before);
+  fall_asleep_after(events_fd());
+  EXPECT_NE(reads(), before);
+}
+
+TEST_F(endpoint_to_sleep_on, leaves_an_alarm_that_runs) {
+  ASSERT_EQ(alarm(), late);
+  const auto has_run = [this] { return left() < late - 1ms; };
+  while (!has_run()) {
+  }
+  fall_asleep_after(queue_fd());
+  EXPECT_TRUE(has_run());
 }
 
 TEST_F(endpoint_to_sleep_on, looks_seldom_at_links_that_carry_nothing) {
