@@ -557,7 +557,10 @@ TEST(refused, fails_to_register_where_staging_is_forbidden) {
 /// else. What is in it is seen by its other name.
 class foreign_memory {
  public:
-  foreign_memory(node& n, std::size_t size) : node_(n) {
+  static constexpr std::uint64_t all_access =
+      FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+  foreign_memory(node& n, std::size_t size, std::uint64_t access = all_access) : node_(n) {
     auto& ops = n.ops();
     must(ops.alloc(n.domain(), size, &known_), "alloc");
     fi_gaudi_dmabuf exported{};
@@ -576,7 +579,7 @@ class foreign_memory {
     } request{};
     request.attr.mr_iov = reinterpret_cast<const iovec*>(&range);
     request.attr.iov_count = 1;
-    request.attr.access = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    request.attr.access = access;
     fid_mr* mr = nullptr;
     const int ret = fi_mr_regattr(n.domain(), &request.attr, std::uint64_t{1} << 40, &mr);
     ::close(exported.fd);
@@ -658,6 +661,43 @@ TEST(foreign_dmabuf, is_a_target_and_a_source_of_rma) {
                   own.get(mib, size), "write");
     }
   });
+}
+
+// The NIC may not be asked to read it for a peer, so it sends to itself what is injected.
+TEST(foreign_dmabuf, that_is_for_writes_alone_is_written_from_and_injected) {
+  for (const char* shared : {"auto", "off"}) {
+    run({.environment = {{"FI_GAUDI_IPC", shared}}}, [](rank& r) {
+      take_device(r);
+      node n(with_device);
+      n.meet(r);
+      foreign_memory source(n, mib, FI_WRITE);
+      foreign_memory sink(n, mib);
+      const target other = exchange(r, sink.remote(0), sink.key());
+      const auto write = [&](std::size_t size, std::uint64_t flags) {
+        const iovec from{source.at(0), size};
+        void* desc = source.desc();
+        const fi_rma_iov to{other.address, size, other.key};
+        const fi_msg_rma message{.msg_iov = &from,
+                                 .desc = &desc,
+                                 .iov_count = 1,
+                                 .addr = n.peer(1 - r.id()),
+                                 .rma_iov = &to,
+                                 .rma_iov_count = 1,
+                                 .context = ctx(3),
+                                 .data = 0};
+        source.put(0, bytes_of(size + flags + static_cast<std::size_t>(r.id()), size));
+        r.barrier();
+        n.post([&] { return fi_writemsg(n.ep(), &message, flags | FI_COMPLETION); });
+        EXPECT_EQ(0, n.wait(ctx(3)).err);
+        r.barrier();
+        expect_same(bytes_of(size + flags + static_cast<std::size_t>(1 - r.id()), size),
+                    sink.get(0, size), "write");
+      };
+      for (const std::uint64_t how : {std::uint64_t{FI_INJECT}, std::uint64_t{0}})
+        for (const std::size_t size : {std::size_t{1}, std::size_t{60}}) write(size, how);
+      for (const std::size_t size : {std::size_t{1000}, 17 * kib, mib}) write(size, 0);
+    });
+  }
 }
 
 }  // namespace

@@ -20,11 +20,6 @@ std::uint64_t transfer_access(std::uint64_t access) {
          (access & FI_RECV ? FI_REMOTE_WRITE : 0);
 }
 
-// Where there is no device of ours to do so, it is our NIC that reads what is injected.
-std::uint64_t transfer_access_of_imported(std::uint64_t access) {
-  return transfer_access(access) | (access & FI_WRITE ? FI_REMOTE_READ : 0);
-}
-
 // Lets the NIC at it where it can; else the data is staged. `obtain` gives the registration for an
 // access.
 template <class Obtain>
@@ -139,7 +134,7 @@ int attach_imported(const provider_context& context, reg::dmabuf_registrar& dmab
   const bool keep = context.params.mr_cache.imported && !context.devices.is_known(r.address);
   r.imported = true;
   const std::uint64_t transfers =
-      by == carrier::core ? r.remote_access() : transfer_access_of_imported(r.access);
+      by == carrier::core ? r.remote_access() : transfer_access(r.access);
   return attach_core(r, transfers, [&](std::uint64_t access) {
     return dmabufs.obtain(part, access,
                           keep ? reg::retention::cache_idle : reg::retention::drop_on_last_use);
