@@ -409,8 +409,9 @@ void node::try_to_sleep() {
   const auto alarm = proto::endpoint_audit::alarm(*endpoint_).count();
   const auto latest = alarm == 0 ? never : net_.now() + static_cast<nanoseconds>(alarm);
   is_asleep_ = true;
-  // One that runs already is not always set again.
-  wakes_at_ = has_rung ? latest : std::min(latest, wakes_at_);
+  // Over RDMA one that runs already is not always set again.
+  const bool may_run_on = net_.how().rdma && !has_rung && alarm != 0;
+  wakes_at_ = may_run_on ? std::min(latest, wakes_at_) : latest;
 }
 
 bool node::is_asleep() noexcept {
