@@ -106,8 +106,9 @@ class endpoint final : private connection_observer,
 
   /// Something is under way that no file descriptor tells of: progress() must be called soon.
   [[nodiscard]] bool needs_polling() const noexcept;
-  /// Progresses; whether a thread may sleep on wait_fds() after that. `ready`: which of these were
-  /// readable, asked under the domain lock that is held. 0 or -FI_EAGAIN.
+  /// Progresses what may have something to do; whether a thread may sleep on wait_fds() after that.
+  /// `ready`: which of these were readable, asked under the domain lock that is held. 0 or
+  /// -FI_EAGAIN.
   int try_wait(const base::ready_fds& ready = base::ready_fds::any()) noexcept;
   /// File descriptors of a waitable endpoint, readable when there is something to progress.
   [[nodiscard]] const std::vector<int>& wait_fds() const noexcept {

@@ -106,9 +106,15 @@ int endpoint::try_wait(const base::ready_fds& ready) noexcept try {
   const bool is_armed = noticed_.is_armed && !ready.any_of(fds.queues());
   const bool core_may_tell = fds.all().empty() || ready.any_of(fds.events());
   const bool alarm_runs = !ready.any_of(fds.alarm());
-  progress();
-  connections_->poll_now(core_may_tell);
-  if (needs_polling() || !shm_.may_sleep()) return -FI_EAGAIN;
+  // Where a domain has many endpoints most of them are not what has woken the thread.
+  const bool is_silent = is_armed && alarm_runs && !core_may_tell &&
+                         device::device_loss_epoch::count() == noticed_.loss_epoch;
+  const auto is_idle = [&] { return !needs_polling() && shm_.may_sleep(); };
+  if (!is_silent || !is_idle()) {
+    progress();
+    connections_->poll_now(core_may_tell);
+    if (!is_idle()) return -FI_EAGAIN;
+  }
   if (!is_armed && !fds.all().empty()) {
     const int ret = transport_.try_wait(connections_->connector().events());
     noticed_.is_armed = ret == 0 && transport_.core().over_rdma();

@@ -121,6 +121,7 @@ MUTANTS = [
      "--held_buffers_;\n    parts_.buffers.give_back(*m.holder);", "parts_.buffers.give_back(*m.holder);"),
     ("armed-before-it-is", "endpoint::try_wait", "progress.cpp", "noticed_.is_armed = ret == 0 && transport_.core().over_rdma();",
      "noticed_.is_armed = transport_.core().over_rdma();"),
+    ("asleep-with-work", "endpoint::try_wait", "progress.cpp", "!is_silent || !is_idle()", "!is_silent"),
     ("asleep-without-the-other-nics", "core_transport::sources", "core_transport.cpp",
      "for (const auto& other : others_) from.all[from.count++] = &other->fid;", ""),
     ("receives-never-posted-again", "4e97f7f, of its kind", "progress.cpp", "receive_buffers_.post_more();", ""),

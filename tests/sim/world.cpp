@@ -19,6 +19,8 @@ constexpr nanoseconds max_rest = 10'000'000;
 // What a closing endpoint gives a peer that takes nothing (linger_time of node.cpp); it warns
 // then that the last of what it sent may not come.
 constexpr nanoseconds linger_limit = 2'000'000'000;
+// At a turn of a node that sleeps: its domain has other endpoints, for which the thread is awake.
+constexpr unsigned woken_for_another = 100;  // per mille
 
 }  // namespace
 
@@ -112,6 +114,8 @@ void world::turn(unsigned n, bool calls) {
   } else if (!places_[n].here->is_asleep()) {
     places_[n].here->progress();
     places_[n].here->collect();
+    places_[n].here->try_to_sleep();
+  } else if (numbers_.chance(woken_for_another)) {
     places_[n].here->try_to_sleep();
   }
   if (places_[n].here) {

@@ -95,6 +95,7 @@ struct core_completions : fid_cq {
   host* at;
   int descriptor;
   std::uint64_t number;
+  std::size_t reads = 0;
   std::size_t entry_bytes;  // of its format
   std::size_t room;
   std::size_t under_way = 0;  // operations that will report here

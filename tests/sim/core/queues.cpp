@@ -21,6 +21,7 @@ int close_completions(fid* f) {
 
 ssize_t read_completions(fid_cq* f, void* into, std::size_t most) {
   auto& q = down<core_completions>(f);
+  ++q.reads;
   q.at->look();
   if (q.entries.empty() || !q.at->is_alive()) return -FI_EAGAIN;
   if (q.entries.front().error) return -FI_EAVAIL;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "device_by_hand.hpp"
 #include "sim/audit.hpp"
 #include "two_nics.hpp"
 
@@ -73,6 +74,8 @@ class endpoint_to_sleep_on : public testing::Test {
     return std::chrono::seconds(at.it_value.tv_sec) + std::chrono::nanoseconds(at.it_value.tv_nsec);
   }
   [[nodiscard]] int alarm_fd() const { return endpoint_audit::alarm_fd(*a.ep); }
+  /// At its completions.
+  [[nodiscard]] std::size_t looks() { return here.completions().front()->reads; }
   [[nodiscard]] int queue_fd() { return here.completions().front()->descriptor; }
   [[nodiscard]] int events_fd() { return here.events().front()->descriptor; }
 
@@ -116,6 +119,27 @@ TEST_F(endpoint_to_sleep_on, hears_of_connections_where_their_descriptor_has_wok
   EXPECT_EQ(reads(), before);
   fall_asleep_after(events_fd());
   EXPECT_NE(reads(), before);
+}
+
+// A domain can have many, and its thread is woken for each message of any.
+TEST_F(endpoint_to_sleep_on, is_not_progressed_where_none_of_its_descriptors_has_woken) {
+  const std::size_t before = looks();
+  fall_asleep(base::ready_fds::none());
+  EXPECT_EQ(looks(), before);
+  for (const int own : {queue_fd(), events_fd(), alarm_fd()}) {
+    const std::size_t until_now = looks();
+    fall_asleep_after(own);
+    EXPECT_NE(looks(), until_now);
+  }
+}
+
+// The descriptor that tells of lost devices is the domain's.
+TEST_F(endpoint_to_sleep_on, is_progressed_where_a_device_was_lost) {
+  const test::device_by_hand dev;
+  const std::size_t before = looks();
+  dev.gaudi->lose(-FI_EIO, "of the test");
+  fall_asleep(base::ready_fds::none());
+  EXPECT_NE(looks(), before);
 }
 
 TEST_F(endpoint_to_sleep_on, leaves_an_alarm_that_runs) {
