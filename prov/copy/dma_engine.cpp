@@ -40,10 +40,11 @@ class measured_tables {
     return {on.attributes().bus_id, on.synapse() != nullptr};
   }
 
-  std::optional<copy_table> find(const name& of) {
+  /// Makes room for what will be measured: whether that is kept depends on time, but not what
+  /// memory a process has. Throws std::bad_alloc.
+  std::optional<copy_table> find_or_expect(const name& of) {
     const base::scoped_lock lock(mutex_);
-    const auto known = tables_.find(of);
-    return known == tables_.end() ? std::nullopt : std::optional(known->second);
+    return tables_[of];
   }
   void keep(const name& of, const copy_table& table) {
     const base::scoped_lock lock(mutex_);
@@ -52,7 +53,7 @@ class measured_tables {
 
  private:
   base::mutex mutex_;
-  std::map<name, copy_table> tables_ GAUDI_GUARDED_BY(mutex_);
+  std::map<name, std::optional<copy_table>> tables_ GAUDI_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -192,7 +193,7 @@ const copy_table& dma_engine::table() noexcept {
 void dma_engine::measure() {
   auto& known = base::per_process<measured_tables>::get();
   const measured_tables::name name = measured_tables::name_of(*owner_);
-  if (const auto before = known.find(name)) {
+  if (const auto before = known.find_or_expect(name)) {
     table_ = *before;
     return;
   }

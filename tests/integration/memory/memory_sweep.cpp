@@ -218,8 +218,7 @@ std::string text_of(const std::string& descriptor) {
   return descriptor;
 }
 
-/// Where more is left than after a run in which nothing failed. A list that has grown at another
-/// place is among them.
+/// Where it is that more is left. A list that has grown at another place is among them.
 template <class Name>
 void print_places(const std::map<Name, std::size_t>& left,
                   const std::map<Name, std::size_t>& allowed) {
@@ -236,21 +235,8 @@ bool is_more(const account& left, const account& allowed) {
          count_all(left.descriptors) > count_all(allowed.descriptors);
 }
 
-/// Raises `allowed` to what one more run leaves in which nothing fails.
-void allow_another(const traffic& run, account& allowed) {
-  const verdict clean = run_child(run, 0);
-  if (!is_good(clean)) return;
-  if (count_all(clean.left.blocks) > count_all(allowed.blocks)) allowed.blocks = clean.left.blocks;
-  if (count_all(clean.left.descriptors) > count_all(allowed.descriptors))
-    allowed.descriptors = clean.left.descriptors;
-}
-
-/// Whether more is left than any run leaves in which nothing fails. What such a run leaves depends
-/// on the load: a measurement of copies that had no time is not kept, so one run alone may leave
-/// less than others do.
-bool leaks(const traffic& run, const account& left, account& allowed) {
-  constexpr unsigned max_runs = 20;
-  for (unsigned i = 0; i < max_runs && is_more(left, allowed); ++i) allow_another(run, allowed);
+/// Whether more is left than after a run in which nothing failed.
+bool leaks(const account& left, const account& allowed) {
   if (!is_more(left, allowed)) return false;
   std::printf("%zu blocks and %zu descriptors are left instead of %zu and %zu\n",
               count_all(left.blocks), count_all(left.descriptors), count_all(allowed.blocks),
@@ -289,7 +275,7 @@ int main(int count, char** arguments) {
   const own_devices devices;
   // The first process of a stand-in's directory makes the devices there, and later ones open them.
   run_child(run, 0);
-  verdict whole = run_child(run, 0);
+  const verdict whole = run_child(run, 0);
   const std::size_t allocations = whole.left.allocations;
   if (whole.what != "done without" || allocations == 0 || every == 0) {
     std::printf("without a failed allocation: %s, %zu allocations\n", whole.what.c_str(),
@@ -300,7 +286,7 @@ int main(int count, char** arguments) {
   bool good = true;
   for (std::size_t n = first; n <= allocations; n += every) {
     verdict v = run_child(run, n);
-    if (is_good(v) && leaks(run, v.left, whole.left)) v.what = "leaks";
+    if (is_good(v) && leaks(v.left, whole.left)) v.what = "leaks";
     ++results[v.what];
     if (is_good(v)) continue;
     good = false;
