@@ -3,9 +3,11 @@
 
 #include <pthread.h>
 #include <rdma/fi_errno.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -18,10 +20,14 @@ namespace {
 // What needs polling, such as a device copy, takes some microseconds at least.
 constexpr auto pause_between_polls = std::chrono::microseconds(5);
 
-constexpr auto nap = std::chrono::milliseconds(1);
-// An application that polls less often is taken to be computing, and its operations go on in the
-// meantime.
-constexpr auto max_between_polls = std::chrono::microseconds(250);
+constexpr auto nap = application_pace::max_interval;
+
+// Of this thread's.
+std::chrono::nanoseconds cpu_time() noexcept {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+}
 
 }  // namespace
 
@@ -55,9 +61,13 @@ progress_thread::~progress_thread() {
 
 void progress_thread::run() {
   ::pthread_setname_np(::pthread_self(), "gaudi-progress");
+  std::optional<std::chrono::nanoseconds> at_sleep;  // CPU time used until then
   while (!stop_) {
-    leave_to_application();
+    if (leave_to_application()) at_sleep.reset();
     if (calls_.may_sleep(place_.waker) && !stop_) {
+      const auto used = cpu_time();
+      if (at_sleep) pace_.woken_for(used - *at_sleep);
+      at_sleep = used;
       place_.wait(-1);
     } else {
       std::this_thread::sleep_for(pause_between_polls);
@@ -66,20 +76,16 @@ void progress_thread::run() {
 }
 
 // Nothing is armed meanwhile, and nobody else takes the lock, but where the application polls
-// queues that do not concern all endpoints.
-void progress_thread::leave_to_application() {
-  while (!stop_ && application_polls()) {
+// queues that do not concern all endpoints. Whether there was any nap.
+bool progress_thread::leave_to_application() {
+  bool any = false;
+  while (!stop_ && pace_.is_often(std::chrono::steady_clock::now(), polls_.polls())) {
     const unsigned rounds = polls_.rounds();
+    any = true;
     std::this_thread::sleep_for(nap);
     if (polls_.rounds() == rounds) calls_.progress();
   }
-}
-
-// Since the last time that this was asked.
-bool progress_thread::application_polls() noexcept {
-  const auto since = std::exchange(looked_at_, std::chrono::steady_clock::now());
-  const unsigned before = std::exchange(seen_polls_, polls_.polls());
-  return (seen_polls_ - before) * max_between_polls > looked_at_ - since;
+  return any;
 }
 
 }  // namespace gaudi::fi

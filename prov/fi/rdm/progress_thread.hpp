@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/result.hpp"
+#include "fi/rdm/application_pace.hpp"
 #include "fi/rdm/endpoint_rota.hpp"
 #include "fi/rdm/sleeping_place.hpp"
 
@@ -42,14 +43,12 @@ class progress_thread {
  private:
   progress_thread(sleeping_place&& place, tasks&& calls, const endpoint_rota& polls);
   void run();
-  void leave_to_application();
-  [[nodiscard]] bool application_polls() noexcept;
+  bool leave_to_application();
 
   const tasks calls_;
   sleeping_place place_;
   const endpoint_rota& polls_;
-  unsigned seen_polls_ = 0;
-  std::chrono::steady_clock::time_point looked_at_ = std::chrono::steady_clock::now();
+  application_pace pace_{std::chrono::steady_clock::now()};
   std::atomic<bool> stop_{false};
   const pid_t owner_;
   std::thread thread_;
