@@ -29,6 +29,7 @@ constexpr uint64_t head_start_ns = 20'000;
 
 /// In some decades.
 constexpr uint64_t never_ns = uint64_t{1} << 62;
+constexpr uint64_t pause_look_ns = 1'000'000;
 
 /// On the only CPU a worker can but interrupt the thread that polls, and a dry copy needs no other
 /// thread: there one of the workers, for all, looks this often whether that goes on with the jobs.
@@ -241,7 +242,8 @@ uint64_t engine::step(queue& q, std::unique_lock<std::mutex>& lock) {
 }
 
 uint64_t engine::wake_of(const job& j) {
-  return j.run ? j.run->wake_ns() : j.hangs_until_ns;
+  if (j.run) return j.run->wake_ns();
+  return j.hangs_until_ns != 0 ? j.hangs_until_ns : now_ns() + pause_look_ns;
 }
 
 std::optional<cs_progress> engine::hang(const job& j) const {
@@ -254,6 +256,7 @@ std::optional<cs_progress> engine::carry_out(job& j) {
   if (stop_) return cs_progress::aborted;
   if (j.hangs_until_ns != 0) return hang(j);
   if (!j.run) {
+    if (healthy_() && struck_by_(fault::pause)) return std::nullopt;
     if (struck_by_(fault::reset)) reset(HL_NOTIFIER_EVENT_GENERAL_HW_ERR);
     if (!healthy_()) return cs_progress::aborted;
     if (struck_by_(fault::cs_timeout)) return cs_progress::timed_out;

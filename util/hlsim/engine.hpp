@@ -101,7 +101,7 @@ class engine {
   std::optional<cs_progress> carry_out(job& j);
   /// The same for a job that the engine never gets done with.
   [[nodiscard]] std::optional<cs_progress> hang(const job& j) const;
-  /// When to go on with a job that has begun.
+  /// When to go on with a job that has begun, or is paused.
   [[nodiscard]] static uint64_t wake_of(const job& j);
   cs_progress fail(const job& j);
   void end(job& j, cs_progress result);

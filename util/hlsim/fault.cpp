@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t any_device = UINT32_MAX;
 
-constexpr std::array<std::pair<std::string_view, fault>, 12> names{{
+constexpr std::array<std::pair<std::string_view, fault>, 13> names{{
     {"busy", fault::busy},
     {"in-reset", fault::in_reset},
     {"malfunction", fault::malfunction},
@@ -32,6 +32,7 @@ constexpr std::array<std::pair<std::string_view, fault>, 12> names{{
     {"reset-after-ms", fault::reset_after_ms},
     {"hang", fault::hang},
     {"export-hang", fault::export_hang},
+    {"pause", fault::pause},
 }};
 
 std::optional<fault> named(std::string_view name) {

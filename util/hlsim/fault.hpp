@@ -23,6 +23,7 @@ enum class fault {
   reset_after_ms,
   hang,
   export_hang,
+  pause,
 };
 
 /// The faults of this process: HLSIM_FAULT, and the file "fault" in the device folder, which may

@@ -60,8 +60,9 @@ TEST(copies, memset_repeats_the_pattern) {
 }
 
 TEST(copies, are_asynchronous_and_polling_says_busy) {
-  simulate({{"HLSIM_LATENCY_US", "300000"}}, [] {
+  simulate({}, [] {
     const open_device device;
+    engines_paused engines;
     const device_page hbm(device);
     const host_buffer in(device, 4096), out(device, 4096);
     fill(in.data(), in.size(), 3);
@@ -72,6 +73,7 @@ TEST(copies, are_asynchronous_and_polling_says_busy) {
     EXPECT_EQ(wait_status(device, seq, 0), HL_WAIT_CS_STATUS_BUSY);
     EXPECT_EQ(wait_status(device, seq, 10), HL_WAIT_CS_STATUS_BUSY);
     EXPECT_FALSE(hlthunk_is_device_idle(device));
+    engines.resume();
     EXPECT_EQ(wait_status(device, seq), HL_WAIT_CS_STATUS_COMPLETED);
     EXPECT_TRUE(hlthunk_is_device_idle(device));
     EXPECT_EQ(std::memcmp(in.data(), out.data(), 4096), 0);
@@ -162,17 +164,17 @@ TEST(submission, that_is_not_scheduled_before_a_reset_is_not_permitted) {
 }
 
 TEST(copies, read_the_command_buffer_when_it_is_executed) {
-  simulate({{"HLSIM_LATENCY_US", "200000"}, {"HLSIM_REORDER", "0"}}, [] {
+  simulate({}, [] {
     const open_device device;
+    engines_paused engines;
     const device_page hbm(device);
     const host_buffer in(device, 8192), out(device, 4096);
     fill(in.data(), in.size(), 5);
-    command slow(device, {{4096, lin_dma_control, in.va(), hbm.va}});
     command changed(device, {{4096, lin_dma_control, in.va(), hbm.va}});
-    uint64_t first = 0, second = 0;
-    ASSERT_EQ(slow.submit(0, first), 0);
+    uint64_t second = 0;
     ASSERT_EQ(changed.submit(0, second), 0);
     changed.write({{4096, lin_dma_control, in.va() + 4096, hbm.va}});
+    engines.resume();
     EXPECT_EQ(wait_status(device, second), HL_WAIT_CS_STATUS_COMPLETED);
     copy(device, hbm.va, out.va(), 4096);
     EXPECT_EQ(std::memcmp(in.data() + 4096, out.data(), 4096), 0);
@@ -249,8 +251,9 @@ TEST(submission, is_checked) {
 }
 
 TEST(submission, blocks_while_64_are_in_flight) {
-  simulate({{"HLSIM_LATENCY_US", "300000"}}, [] {
+  simulate({}, [] {
     const open_device device;
+    engines_paused engines;
     const device_page hbm(device);
     const host_buffer in(device, 4096);
     command c(device, {{64, lin_dma_control, in.va(), hbm.va}});
@@ -258,15 +261,21 @@ TEST(submission, blocks_while_64_are_in_flight) {
     ASSERT_EQ(c.submit(0, first), 0);
     for (int i = 1; i < 64; ++i) ASSERT_EQ(c.submit(0, seq), 0);
     EXPECT_EQ(wait_status(device, first, 0), HL_WAIT_CS_STATUS_BUSY);
-    ASSERT_EQ(c.submit(0, seq), 0);
-    EXPECT_EQ(wait_status(device, first, 0), HL_WAIT_CS_STATUS_COMPLETED);
+    std::thread one_more([&] {
+      EXPECT_EQ(c.submit(0, seq), 0);
+      EXPECT_EQ(wait_status(device, first, 0), HL_WAIT_CS_STATUS_COMPLETED);
+    });
+    ::usleep(20'000);  // time in which it would be taken if it did not wait
+    engines.resume();
+    one_more.join();
     wait_status(device, seq);
   });
 }
 
 TEST(submission, several_are_awaited_at_once) {
-  simulate({{"HLSIM_LATENCY_US", "200000"}}, [] {
+  simulate({}, [] {
     const open_device device;
+    engines_paused engines;
     const device_page hbm(device);
     const host_buffer in(device, 4096);
     command c(device, {{64, lin_dma_control, in.va(), hbm.va}});
@@ -277,6 +286,7 @@ TEST(submission, several_are_awaited_at_once) {
     hlthunk_wait_multi_cs_out out{};
     EXPECT_EQ(hlthunk_wait_for_multi_cs(device, &in_args, &out), 0);
     EXPECT_EQ(out.completed, 0);
+    engines.resume();
     in_args.timeout_us = long_enough_us;
     EXPECT_EQ(hlthunk_wait_for_multi_cs(device, &in_args, &out), 0);
     EXPECT_TRUE(out.seq_set & 1U);

@@ -89,8 +89,9 @@ TEST(faults, come_and_go_with_the_control_file) {
 
 TEST(faults, abort_what_is_in_flight) {
   const scratch_folder folder;
-  EXPECT_TRUE(succeeded(start(folder.path(), {{"HLSIM_LATENCY_US", "300000"}}, [&] {
+  EXPECT_TRUE(succeeded(start(folder.path(), {}, [&] {
     const open_device device;
+    const engines_paused engines;
     const device_page hbm(device);
     const host_buffer in(device, 4096);
     command c(device, {{4096, lin_dma_control, in.va(), hbm.va}});

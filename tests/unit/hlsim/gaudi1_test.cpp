@@ -231,8 +231,9 @@ TEST(gaudi1, copies_both_ways_by_command_buffers_of_the_drivers) {
 }
 
 TEST(gaudi1, the_driver_copies_the_command_buffer_at_submission) {
-  simulate({{"HLSIM_GENERATION", "1"}, {"HLSIM_LATENCY_US", "100000"}}, [] {
+  simulate(gaudi1, [] {
     const gaudi device;
+    engines_paused engines;
     const host_buffer in(device, 8192), out(device, 4096);
     std::memset(in.data(), 1, 4096);
     std::memset(in.data() + 4096, 2, 4096);
@@ -241,6 +242,7 @@ TEST(gaudi1, the_driver_copies_the_command_buffer_at_submission) {
     uint64_t seq = 0;
     ASSERT_EQ(submit(device, {chunk_of(cb.handle(), sizeof(lin_dma), 0)}, seq), 0);
     cb.write(lin_dma{4096, copy_control, in.va() + 4096, dram});
+    engines.resume();
     EXPECT_EQ(wait_status(device, seq), HL_WAIT_CS_STATUS_COMPLETED);
     copy_by_kernel_cb(device, dram, out.va(), 4096, 4);
     EXPECT_EQ(out.data()[17], 1);
@@ -337,14 +339,16 @@ TEST(gaudi1, command_buffers_have_a_largest_size_and_end_once) {
 }
 
 TEST(gaudi1, has_room_for_more_submissions_than_a_gaudi2) {
-  simulate({{"HLSIM_GENERATION", "1"}, {"HLSIM_LATENCY_US", "300000"}}, [] {
+  simulate(gaudi1, [] {
     const gaudi device;
+    engines_paused engines;
     kernel_command cb(device, 4096);
     cb.write(std::array<uint32_t, 2>{0, nop_control});
     uint64_t first = 0, seq = 0;
     ASSERT_EQ(submit(device, {chunk_of(cb.handle(), 8, 0)}, first), 0);
     for (int i = 0; i < 100; ++i) ASSERT_EQ(submit(device, {chunk_of(cb.handle(), 8, 0)}, seq), 0);
     EXPECT_EQ(wait_status(device, first, 0), HL_WAIT_CS_STATUS_BUSY);
+    engines.resume();
     EXPECT_EQ(wait_status(device, seq), HL_WAIT_CS_STATUS_COMPLETED);
   });
 }

@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <string>
@@ -70,6 +72,23 @@ inline void simulate(const environment& env, const std::function<void()>& body) 
   const scratch_folder folder;
   EXPECT_TRUE(succeeded(start(folder.path(), env, body)));
 }
+
+/// The engines of this process's devices begin nothing, until this goes or says so.
+class engines_paused {
+ public:
+  engines_paused() {
+    std::ofstream(file_) << "pause";
+    // Their last look at the file may have been so long ago, and is the one that counts.
+    ::usleep(2 * 1'000);
+  }
+  ~engines_paused() { resume(); }
+  engines_paused(const engines_paused&) = delete;
+  engines_paused& operator=(const engines_paused&) = delete;
+  void resume() { std::filesystem::remove(file_); }
+
+ private:
+  const std::string file_ = std::string(std::getenv("HLSIM_DIR")) + "/fault";
+};
 
 /// An open device. Expectations fail when it cannot be opened.
 class open_device {

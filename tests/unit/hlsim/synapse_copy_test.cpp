@@ -159,8 +159,9 @@ TEST(synapse_copy, fills_with_a_byte) {
 }
 
 TEST(synapse_copy, is_asynchronous) {
-  simulate({{"HLSIM_LATENCY_US", "100000"}}, [] {
+  simulate({}, [] {
     const acquired_device device;
+    engines_paused engines;
     char* const host = device.allocate_host(4096);
     const uint64_t hbm = device.allocate(4096);
     synEventHandle early = nullptr, late = nullptr;
@@ -173,6 +174,7 @@ TEST(synapse_copy, is_asynchronous) {
     EXPECT_EQ(synStreamQuery(device.stream), synBusy);
     EXPECT_EQ(synEventQuery(late), synBusy);
     EXPECT_EQ(synEventQuery(early), synSuccess);
+    engines.resume();
     EXPECT_EQ(synEventSynchronize(late), synSuccess);
     EXPECT_EQ(synStreamQuery(device.stream), synSuccess);
     EXPECT_EQ(synEventDestroy(late), synSuccess);
@@ -203,8 +205,9 @@ TEST(synapse_copy, one_stream_can_wait_for_another) {
 }
 
 TEST(synapse_copy, tells_of_a_reset) {
-  simulate({{"HLSIM_LATENCY_US", "100000"}}, [] {
+  simulate({}, [] {
     const acquired_device device;
+    const engines_paused engines;
     char* const host = device.allocate_host(4096);
     const uint64_t hbm = device.allocate(4096);
     ASSERT_EQ(device.copy(hbm, host, 4096), synSuccess);
