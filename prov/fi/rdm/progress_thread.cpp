@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -61,13 +60,15 @@ progress_thread::~progress_thread() {
 
 void progress_thread::run() {
   ::pthread_setname_np(::pthread_self(), "gaudi-progress");
-  std::optional<std::chrono::nanoseconds> at_sleep;  // CPU time used until then
+  std::chrono::nanoseconds at_sleep{};  // CPU time used until then
+  bool is_woken = false;                // and has not napped since
   while (!stop_) {
-    if (leave_to_application()) at_sleep.reset();
+    if (leave_to_application()) is_woken = false;
     if (calls_.may_sleep(place_.waker) && !stop_) {
       const auto used = cpu_time();
-      if (at_sleep) pace_.woken_for(used - *at_sleep);
+      if (is_woken) pace_.woken_for(used - at_sleep);
       at_sleep = used;
+      is_woken = true;
       place_.wait(-1);
     } else {
       std::this_thread::sleep_for(pause_between_polls);
