@@ -16,6 +16,8 @@
 #include <cstring>
 
 #include "base/log.hpp"
+#include "proto/operation/direct_op.hpp"
+#include "proto/operation/transfer.hpp"
 
 namespace gaudi::proto {
 namespace {
@@ -25,6 +27,29 @@ constexpr std::chrono::milliseconds min_linger{500};
 
 bool has_queued(const connection& c) noexcept {
   return !c.outbox.ordered.empty() || c.outbox.has_control();
+}
+
+bool owe_events(const posted_op_list& operations) noexcept {
+  return std::any_of(operations.begin(), operations.end(), [](const posted_op& w) {
+    if (w.what != posted_op::kind::direct) return false;
+    const auto& op = static_cast<const direct_op&>(w);
+    return op.on && op.has_data;
+  });
+}
+
+// Whether a packet is to tell the target of a write that the core has. It completes with the
+// connection at the latest, and that it was told is part of that.
+bool owes_event(const connection& c) noexcept {
+  const bool of_direct =
+      c.at_core.direct != 0 && (owe_events(c.at_core.posted) || owe_events(c.session.undone) ||
+                                owe_events(c.session.to_redo));
+  return of_direct || std::any_of(c.transfers.begin(), c.transfers.end(), [](const transfer& t) {
+           return t.rma.event_data && t.moved.in_flight != 0;
+         });
+}
+
+bool owes_packet(const connection& c) noexcept {
+  return has_queued(c) || owes_event(c);
 }
 
 }  // namespace
@@ -44,7 +69,7 @@ bool goodbye::must_linger() {
   if (!until_) until_ = config_.clock.now() + std::max(config_.linger, min_linger);
   const connection* waits_for = nullptr;
   connections_.for_each([&](connection& c) {
-    if ((c.usable() && !has_left(c)) || (c.is_interrupted() && (has_queued(c) || is_awaited(c))))
+    if ((c.usable() && !has_left(c)) || (c.is_interrupted() && (owes_packet(c) || is_awaited(c))))
       waits_for = &c;
   });
   if (!waits_for && !sender_.any_injected()) return false;
@@ -58,7 +83,7 @@ bool goodbye::must_linger() {
 
 // Whether all that the connection was given is with the peer, or as near as can be told.
 bool goodbye::has_left(connection& c) {
-  if (has_queued(c)) return false;
+  if (owes_packet(c)) return false;
   if (c.session.is_kept && !is_awaited(c)) return true;
   if (c.session.is_kept && !core_.core().over_rdma()) return false;
   if (owes_goodbye(c)) {

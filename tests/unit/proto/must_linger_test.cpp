@@ -159,6 +159,24 @@ TEST_F(a_hasty_close, says_nothing_and_waits_for_what_the_core_has) {
   EXPECT_EQ(peer.waiting(wire::kind::credit), 0U);
 }
 
+// The packet that tells the target follows the write, and its completion says that it was told.
+TEST_F(a_hasty_close, waits_for_a_write_of_which_the_target_is_told) {
+  std::vector<std::byte> place(100);
+  const wire::segment there = peer.expose(place);
+  EXPECT_EQ(v.ep->write(memory_of(&said, 1), {.target = peer.address(),
+                                              .address = there.address,
+                                              .key = there.key,
+                                              .data = 7,
+                                              .has_data = true,
+                                              .completion = v.completion()}),
+            0);
+  EXPECT_TRUE(must_linger());
+  for (int i = 0; i < 10 && must_linger(); ++i) let_arrive();
+  EXPECT_FALSE(must_linger());
+  peer.settle();
+  EXPECT_EQ(peer.waiting(wire::kind::event), 1U);
+}
+
 class a_close_in_shared_memory : public a_close {
  protected:
   a_close_in_shared_memory() : a_close(1h, packet_way::ring) {}
