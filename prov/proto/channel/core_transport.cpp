@@ -98,9 +98,9 @@ base::result<void> core_transport::open(std::size_t receives, bool waitable) {
   fid_cq* queue = nullptr;
   if (const int ret = fi_cq_open(core_.domain(), &attr, &queue, nullptr)) return base::error{ret};
   queue_.reset(queue);
-  inline_limit_ = core_.info().tx_attr->inject_size;
-  operation_limit_ = std::min(core_.info().ep_attr->max_msg_size, max_operation);
-  inject_limit_ = std::min(core_.info().tx_attr->inject_size, largest_inline);
+  limits_.max_inlined = core_.info().tx_attr->inject_size;
+  limits_.max_operation = std::min(core_.info().ep_attr->max_msg_size, max_operation);
+  limits_.max_inject = std::min(core_.info().tx_attr->inject_size, largest_inline);
   return {};
 }
 
@@ -224,7 +224,7 @@ int core_transport::post_message(connection& c, buffer& b) {
 int core_transport::send_resume(connection& c) {
   const wire::header head{wire::kind::resume, 0, 0, 0, c.terms.connection_id, 0,
                           c.session.received};
-  if (sizeof head <= inject_limit_) {
+  if (sizeof head <= limits_.max_inject) {
     const base::cancellation_deferred while_the_core_sends;
     return answer_of_core(c, fi_inject(c.ep.get(), &head, sizeof head, 0));
   }
@@ -247,7 +247,7 @@ int core_transport::send_again(connection& c, const sent_packets::packet& lost) 
 
 int core_transport::send_uncounted(connection& c, const wire::header& packet, std::size_t length) {
   if (!c.usable()) return -FI_EAGAIN;
-  if (length > inject_limit_) {
+  if (length > limits_.max_inject) {
     buffer* b = messages_.acquire();
     if (!b) return -FI_EAGAIN;
     std::memcpy(b->bytes, &packet, length);

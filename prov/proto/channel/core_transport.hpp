@@ -60,12 +60,16 @@ class core_transport {
   int try_wait(fid* events) const noexcept;
 
   [[nodiscard]] core::inner_domain& core() const noexcept { return core_; }
-  /// Bytes of the longest packet that inject() takes.
-  [[nodiscard]] std::size_t inject_limit() const noexcept { return inject_limit_; }
-  /// Up to here, in bytes, the core reads what it sends with the CPU.
-  [[nodiscard]] std::size_t inline_limit() const noexcept { return inline_limit_; }
-  /// Bytes that one operation of the core may have.
-  [[nodiscard]] std::size_t operation_limit() const noexcept { return operation_limit_; }
+  /// In bytes.
+  struct sizes {
+    std::size_t max_inject = 0;     // of the longest packet that inject() takes
+    std::size_t max_inlined = 0;    // up to here the core reads what it sends with the CPU
+    std::size_t max_operation = 0;  // of one operation of the core
+  };
+  [[nodiscard]] const sizes& limits() const noexcept { return limits_; }
+  /// How often completions have been taken from a queue. Of what has come since it is this many,
+  /// nothing was known before.
+  [[nodiscard]] std::uint64_t looks() const noexcept { return looks_; }
   [[nodiscard]] buffer_pool& messages() noexcept { return messages_; }
   [[nodiscard]] const buffer_pool& messages() const noexcept { return messages_; }
 
@@ -77,7 +81,7 @@ class core_transport {
   // Each of the following completes the packet's header; credits are taken from the connection's
   // window only if it leaves. 0, -FI_EAGAIN: no room; others: the connection is about to end.
 
-  /// A packet that is the caller's again on return, of at most inject_limit() bytes. The caller
+  /// A packet that is the caller's again on return, of at most max_inject bytes. The caller
   /// holds a base::cancellation_deferred.
   int inject(connection& c, std::byte* packet, std::size_t length) noexcept;
   /// The buffer is the core's until its operation completes.
@@ -162,6 +166,8 @@ class core_transport {
     std::size_t taken = 0;
     while (taken < most) {
       const ssize_t count = fi_cq_read(queue, entries.data(), entries.size());
+      if (count == -FI_EAGAIN) break;
+      ++looks_;
       if (count == -FI_EAVAIL) {
         const failed_op failed = read_error(queue);
         if (failed.operation) completed(*failed.operation, std::size_t{0}, failed.error);
@@ -203,9 +209,7 @@ class core_transport {
   core::inner_domain& core_;
   const bool is_stream_;
   const std::size_t max_operations_;  // 0: as many as the queue has room for
-  std::size_t inject_limit_ = 0;
-  std::size_t inline_limit_ = 0;
-  std::size_t operation_limit_ = 0;
+  sizes limits_;
   core::unique_fid<fid_cq> queue_;
   std::vector<core::unique_fid<fid_cq>> others_;  // of other domains
   bool waitable_ = false;
@@ -214,6 +218,7 @@ class core_transport {
   std::size_t max_posted_ = 0;
   std::size_t receives_ = 0;  // that each queue has room for besides
   std::size_t posted_ = 0;
+  std::uint64_t looks_ = 0;
   buffer_pool messages_;
 };
 

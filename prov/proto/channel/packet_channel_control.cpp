@@ -50,7 +50,7 @@ bool packet_channel::try_control(connection& c, const std::byte* bytes, std::siz
 
 bool packet_channel::try_control_by_core(connection& c, const std::byte* bytes,
                                          std::size_t length) {
-  if (length > core_.inject_limit()) {
+  if (length > core_.limits().max_inject) {
     buffer* b = acquire();
     if (!b) return false;
     std::memcpy(b->bytes, bytes, length);

@@ -94,7 +94,8 @@ inline int message_sender::send_eager(connection& c, const local_memory& memory,
   }
   int ret;
   if (plain && !message.transmit && !c.shm &&
-      wire::eager_size(message.wire_flags) + memory.length() <= parts_.transport.inject_limit()) {
+      wire::eager_size(message.wire_flags) + memory.length() <=
+          parts_.transport.limits().max_inject) {
     ret = send_injected(c, memory, message);
   } else {
     ret = send_buffered(c, memory, message, false);
@@ -259,7 +260,8 @@ int message_sender::send_rendezvous(connection& c, const local_memory& memory,
 // than to keep the application's buffer until the peer has it.
 bool message_sender::can_gather(const local_memory& memory,
                                 const send_params& message) const noexcept {
-  if (!memory.on_device() || message.inject || memory.length() <= parts_.transport.inline_limit())
+  if (!memory.on_device() || message.inject ||
+      memory.length() <= parts_.transport.limits().max_inlined)
     return false;
   if (memory.count() >= parts_.transport.core().info().tx_attr->iov_limit)
     return false;  // one more for the header

@@ -65,7 +65,7 @@ void rma_target::handle_read(connection& c, buffer& b, std::size_t length) {
 void rma_target::handle_event(connection& c, buffer& b, std::size_t length) {
   wire::event_fields fields;
   if (!parse(b, length, fields)) return parts_.connections.malformed(c, "event");
-  const int error = parts_.flush.flush_at(fields.address);
+  const int error = parts_.flush.flush_at(c, fields.address);
   if (error)
     GAUDI_WARN(EP_DATA, "an RMA write of %s is reported without a flush: %s (FI_GAUDI_FLUSH)\n",
                c.remote->name.to_string().c_str(), fi_strerror(error));

@@ -55,7 +55,7 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
   wire::segment target{};
   if (!t.slots.in_use) {
     target = t.remote_at(t.moved.issued);
-    limit = std::min({limit, target.length, parts_.transport.operation_limit()});
+    limit = std::min({limit, target.length, parts_.transport.limits().max_operation});
   }
   if (t.pull.via_copy_engine) {
     limit = std::min(limit, parts_.planner.params_of(t).chunk);
@@ -65,8 +65,8 @@ data_mover::data_mover(core::inner_domain& core, const endpoint_settings& config
   if (shared_out) [[unlikely]]
     limit = std::min(limit, parts_.rails.chunk());
   const bool staged =
-      t.slots.in_use ||
-      (!place.segment->is_host() && !core_takes(t, place, limit, parts_.transport.inline_limit()));
+      t.slots.in_use || (!place.segment->is_host() &&
+                         !core_takes(t, place, limit, parts_.transport.limits().max_inlined));
   const rail_keys::way by{t.moved.issued, staged, t.next_slot()};
   if (shared_out && !choose_rail(t, by, limit)) [[unlikely]]
     return no_rail_for(t, by);

@@ -105,14 +105,14 @@ inline bool direct_rma::core_takes(const local_memory& memory, const void* descr
                                    bool reads) const noexcept {
   if (!memory.on_device()) [[likely]]
     return !needs_descriptor_ || descriptor;
-  const bool inlined = !reads && memory.length() <= parts_.transport.inline_limit();
+  const bool inlined = !reads && memory.length() <= parts_.transport.limits().max_inlined;
   return !inlined && descriptor;
 }
 
 // The operation keeps what is injected. Longer than that, it leaves from a buffer.
 inline bool direct_rma::keeps(const local_memory& memory) const noexcept {
   return !memory.on_device() && memory.length() <= direct_op::max_kept &&
-         memory.length() <= parts_.transport.inline_limit();
+         memory.length() <= parts_.transport.limits().max_inlined;
 }
 
 // Delivery to a device's memory is the peer's to see to.
@@ -120,7 +120,7 @@ inline bool direct_rma::is_one_operation(const local_memory& memory,
                                          const rma_access& access) const noexcept {
   const std::size_t length = memory.length();
   return memory.count() == 1 && length != 0 && length < shared_out_from_ &&
-         length <= parts_.transport.operation_limit() && !access.delivery;
+         length <= parts_.transport.limits().max_operation && !access.delivery;
 }
 
 inline int direct_rma::post(connection& c, const local_memory& memory, const rma_access& access,

@@ -10,10 +10,12 @@
 namespace gaudi::proto {
 
 int transfer_flush::flush_own(device::device& on) {
-  if (!flush_) return 0;
+  if (!flush_ || is_flushed(on, 0)) return 0;
   const base::cancellation_deferred until_it_is_flushed;
   const auto done = flush_->flush(on);
-  return done ? 0 : -done.code();
+  if (!done) return -done.code();
+  last_ = {.on = &on, .looks = core_.looks()};
+  return 0;
 }
 
 // A NIC's read follows its own writes and nobody else's.
@@ -53,7 +55,7 @@ bool transfer_flush::can_flush_by_fin(const transfer& t) const noexcept {
   if (c.outbox.has_control()) return false;
   if (t.memory.count() != 1 || !t.memory[0].owner || !t.memory[0].core_descriptor()) return false;
   if (!flush_->reads_back(*t.memory[0].owner)) return false;
-  return sizeof(wire::fin_fields) >= core_.inline_limit() &&
+  return sizeof(wire::fin_fields) >= core_.limits().max_inlined &&
          core_.core().info().tx_attr->iov_limit > 1;
 }
 
@@ -93,11 +95,13 @@ void transfer_flush::fin_left(transfer& t, int error) noexcept {
 }
 
 // The device's memory that a peer wrote to; nothing to do where that is host memory. The peer names
-// an address only: of several devices that have it, each may be the one.
-int transfer_flush::flush_at(std::uint64_t address) {
+// an address only: of several devices that have it, each may be the one. Packets that come through
+// shared memory can be younger than the last look at the core.
+int transfer_flush::flush_at(const connection& by, std::uint64_t address) {
   if (!flush_ || !device::may_be_device_address(address)) return 0;
   int failed = 0;
   devices_.each_owner(address, [&](device::device& on) {
+    if (!by.shm && is_flushed(on, other_writers_)) return;
     if (const int error = flush_device(on)) failed = error;
   });
   return failed;
@@ -110,6 +114,7 @@ int transfer_flush::flush_device(device::device& on) {
     if (!one.nic || (other_writers_ >> one.nic->number() & 1) == 0) continue;
     if (const auto done = one.nic->flush().flush(on); !done) failed = -done.code();
   }
+  if (failed == 0) last_ = {.on = &on, .looks = core_.looks(), .by_other_nics = other_writers_};
   return failed;
 }
 

@@ -25,7 +25,8 @@ class transfer_flush {
                  packet_channel& channel) noexcept
       : flush_(flush), rails_(rails), devices_(devices), core_(core), channel_(channel) {}
 
-  /// Flushes what the endpoint's own NIC has written to the device. 0 or a positive FI_E*.
+  /// Flushes what the endpoint's own NIC has written to the device, as a completion of the core
+  /// says. 0 or a positive FI_E*.
   int flush_own(device::device& on);
   /// Flushes the transfer's memory here and now. 0 or a positive FI_E*.
   int flush_local(const transfer& t);
@@ -44,21 +45,34 @@ class transfer_flush {
   void note_writer(const reg::other_nic& nic) noexcept {
     other_writers_ = static_cast<std::uint16_t>(other_writers_ | 1U << nic.number());
   }
-  /// Flushes what a peer wrote to at this address. 0 or a positive FI_E*.
-  int flush_at(std::uint64_t address);
+  /// Flushes what the peer wrote to at this address, as a packet of it says. 0 or a positive FI_E*.
+  int flush_at(const connection& by, std::uint64_t address);
   void answer(connection& c, const wire::event_fields& request) {
-    channel_.send_fin(c, request.data, flush_at(request.address));
+    channel_.send_fin(c, request.data, flush_at(c, request.address));
   }
   /// Forgets what it has of devices that are lost.
   void forget_lost() {
+    last_ = {};
     if (flush_) flush_->forget_lost();
     for (const rail_interface& one : rails_.others)
       if (one.nic) one.nic->flush().forget_lost();
   }
 
  private:
+  /// A flush, which is of use for all that was known to be written then. What the core tells of in
+  /// one look was all written before the first of it is handled, so that one flush is enough.
+  struct moment {
+    const device::device* on = nullptr;
+    std::uint64_t looks = 0;          // core_transport::looks
+    std::uint16_t by_other_nics = 0;  // which of them flushed, too
+  };
+
   static int flush_by(reg::write_flush& flush, const transfer& t);
   [[nodiscard]] int flush_device(device::device& on);
+  [[nodiscard]] bool is_flushed(const device::device& on, std::uint16_t other_nics) const noexcept {
+    return last_.on == &on && last_.looks == core_.looks() &&
+           (other_nics & ~last_.by_other_nics) == 0;
+  }
   [[nodiscard]] bool can_flush_by_fin(const transfer& t) const noexcept;
 
   reg::write_flush* const flush_;
@@ -67,6 +81,7 @@ class transfer_flush {
   core_transport& core_;
   packet_channel& channel_;
   std::uint16_t other_writers_ = 0;  // by reg::other_nic::number
+  moment last_;
 };
 
 }  // namespace gaudi::proto

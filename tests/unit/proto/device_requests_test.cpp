@@ -107,6 +107,19 @@ TEST_F(requests_for_a_device, are_told_to_the_application_when_the_device_can_se
   EXPECT_EQ(v.take().data, 7U);
 }
 
+TEST_F(requests_for_a_device, are_flushed_for_together_where_they_have_come_together) {
+  EXPECT_CALL(dev.engine.driver.library, cs_flush_pci_hbw_writes(testing::_)).Times(2);
+  for (int times = 0; times < 2; ++times) {
+    for (int i = 0; i < 3; ++i)
+      p.say(wire::kind::event,
+            wire::event_fields{
+                .head = {}, .data = 7, .length = 5, .address = dev.memory.address + 10});
+    v.net.advance(10'000'000'000);
+    p.settle();
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(v.take().data, 7U);
+  }
+}
+
 // It knows no operation by the number that it would hear of.
 TEST_F(requests_for_a_device, that_nobody_waits_for_are_not_answered) {
   ASSERT_EQ(v.receive(dev.part(4), 0, &v), 0);

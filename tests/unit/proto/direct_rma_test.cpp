@@ -289,6 +289,17 @@ TEST_F(direct_rma_of_a_device, tells_of_a_read_when_the_device_can_see_it) {
   EXPECT_EQ(dev.gaudi->counted().zero_copy_bytes.value(), length);
 }
 
+// All of them were written before the first of these is handled.
+TEST_F(direct_rma_of_a_device, flushes_once_for_reads_of_whose_ends_it_hears_together) {
+  EXPECT_CALL(dev.engine.driver.library, cs_flush_pci_hbw_writes(testing::_)).Times(2);
+  for (int times = 0; times < 2; ++times) {
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(a.ep->read(memory(), access()), 0);
+    net.advance(10'000'000'000);
+    until([&] { return a.queue.size() == 3; });
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(a.take().error, 0);
+  }
+}
+
 TEST_F(direct_rma_of_a_device, fails_a_read_that_the_device_may_not_see) {
   expect_flushes(1, -ENOMEM);
   ASSERT_EQ(a.ep->read(memory(), access()), 0);

@@ -92,7 +92,7 @@ class a_channel_without_room : public a_channel {
 TEST_F(a_channel_without_room, keeps_a_control_message_until_there_is_a_buffer_for_it) {
   std::vector<buffer*> all;
   while (buffer* const b = channel_.acquire()) all.push_back(b);
-  ASSERT_LT(transport_.inject_limit(), sizeof(wire::fin_fields)) << "which need a buffer";
+  ASSERT_LT(transport_.limits().max_inject, sizeof(wire::fin_fields)) << "which need a buffer";
   channel_.send_fin(c, 1, 0);
   EXPECT_EQ(c.outbox.control.size(), 1U);
   EXPECT_TRUE(c.control.can_send()) << "its credit, too";
